@@ -36,6 +36,7 @@ mod reporting;
 mod rights;
 mod rules;
 mod signals;
+mod status;
 mod storm;
 mod structure;
 mod tenants;

@@ -1,7 +1,11 @@
 //! What an operator sees of the program.
 
-use headgate_harness::{scenario::Scenario, shared_world::beside_others, wait};
+use std::process::Stdio;
+
+use headgate_harness::{http, scenario::Scenario, shared_world::beside_others, wait};
+use localstack_world::debian;
 use serde_json::Value;
+use tokio::{io::AsyncWriteExt, process::Command};
 
 #[test]
 fn probes_metrics_and_bindings_show_what_is() {
@@ -29,7 +33,8 @@ fn probes_metrics_and_bindings_show_what_is() {
         for zone in s.facts().zones.iter().map(|zone| &*zone.name) {
             let here = [("target_group", &**name), ("zone", zone)];
             let wanted = headgate.sum("headgate_wanted_targets", &here).await;
-            let healthy = headgate.sum("headgate_targets", &[&here[..], &[("state", "healthy")]].concat()).await;
+            let healthy =
+                headgate.sum("headgate_targets", &[&here[..], &[("state", "healthy")]].concat()).await;
             assert_eq!(wanted, healthy, "{zone}");
         }
         let all = headgate.sum("headgate_targets", &[("target_group", name), ("state", "healthy")]).await;
@@ -66,5 +71,34 @@ fn sigterm_ends_cleanly_and_leaves_the_targets() {
         assert_eq!(code, Some(0), "{log}");
         s.wait_registered(&group, "web", 2, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_the_metrics_and_a_scraper_gets_the_format_it_asks_for() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "promtool").await;
+        let group = s.web(1).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        let folder = debian::unpacked("prometheus", &[], &|said| eprintln!("{said}")).await.unwrap();
+        let (kind, page) = http::accepting(headgate.admin(), "/metrics", "*/*").await;
+        assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+        let mut promtool = Command::new(folder.join("usr/bin/promtool"))
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        promtool.stdin.take().unwrap().write_all(page.as_bytes()).await.unwrap();
+        let checked = promtool.wait_with_output().await.unwrap();
+        let said = [checked.stdout, checked.stderr].map(|text| String::from_utf8(text).unwrap()).join("");
+        assert!(checked.status.success() && said.is_empty(), "{said}");
+        let prometheus =
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        let (kind, page) = http::accepting(headgate.admin(), "/metrics", prometheus).await;
+        assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+        assert!(page.ends_with("# EOF\n"), "{page}");
     });
 }

@@ -8,14 +8,14 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use tokio::process::Command;
 
 use crate::{
-    cache::{Cache, CacheError, FileLock},
+    cache::{Cache, CacheError},
     compile::CompileError,
+    debian::{self, DebianError},
     images,
 };
 
@@ -110,24 +110,7 @@ async fn debian(
     more: &[&str],
     report: &dyn Fn(&str),
 ) -> Result<BTreeMap<String, PathBuf>, IngressError> {
-    let folder = builds.join(format!("debian-{package}"));
-    if !folder.is_dir() {
-        fs::create_dir_all(builds).map_err(IngressError::at(builds))?;
-        let _lock = loop {
-            if let Some(lock) = FileLock::try_take(&builds.join("debian.lock"))? {
-                break lock;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        };
-        if !folder.is_dir() {
-            report(&format!("Fetching the Debian package {package}, once; it is not installed."));
-            let unfinished = builds.join(format!("unpacking-{package}"));
-            let _ = fs::remove_dir_all(&unfinished);
-            fs::create_dir_all(&unfinished).map_err(IngressError::at(&unfinished))?;
-            unpack(&unfinished, package, more).await?;
-            fs::rename(&unfinished, &folder).map_err(IngressError::at(&folder))?;
-        }
-    }
+    let folder = debian::unpacked_in(builds, package, more, report).await?;
     let mut files = BTreeMap::new();
     let program = folder.join("usr/sbin").join(package);
     files.extend(libraries(&program, &folder).await?);
@@ -138,23 +121,6 @@ async fn debian(
         files.insert(program.to_owned(), file);
     }
     Ok(files)
-}
-
-async fn unpack(folder: &Path, package: &str, more: &[&str]) -> Result<(), IngressError> {
-    let mut download = vec!["download", package];
-    download.extend(more);
-    if run(folder, "apt-get", &download).await.is_err() {
-        // A fresh machine has no lists yet.
-        run(folder, "apt-get", &["update", "-qq"]).await?;
-        run(folder, "apt-get", &download).await?;
-    }
-    let packages = fs::read_dir(folder).map_err(IngressError::at(folder))?;
-    let packages: Vec<PathBuf> = packages.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    for package in packages.iter().filter(|path| path.extension().is_some_and(|is| is == "deb")) {
-        run(folder, "dpkg-deb", &["-x", &package.to_string_lossy(), "."]).await?;
-        fs::remove_file(package).map_err(IngressError::at(package))?;
-    }
-    Ok(())
 }
 
 /// The libraries that a program needs, by their paths in the image: those that were unpacked first.
@@ -180,17 +146,6 @@ async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, Pat
     Ok(placed.collect())
 }
 
-async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), IngressError> {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null());
-    let output = command.output().await.map_err(IngressError::at(program))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(IngressError::Failed(format!("{program} {}", arguments.join(" ")), said))
-}
-
 /// Why there is no image of an ingress.
 #[derive(Debug, thiserror::Error)]
 pub enum IngressError {
@@ -200,8 +155,11 @@ pub enum IngressError {
     /// It cannot be built.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A program failed.
-    #[error("`{0}` failed: {1}; expected a Debian whose package sources can be reached")]
+    /// A Debian package cannot be had.
+    #[error(transparent)]
+    Debian(#[from] DebianError),
+    /// A program lacks a library.
+    #[error("`{0}` says: {1}; expected a Debian with what its packages need")]
     Failed(String, String),
     /// A file or a program cannot be used.
     #[error("cannot use {path}: {source}; expected a Debian with apt-get, dpkg-deb and ldd", path = path.display())]
@@ -231,17 +189,5 @@ mod tests {
         let files = libraries(Path::new("/bin/sh"), folder.path()).await.unwrap();
         assert!(files.keys().any(|path| path.contains("libc.so")), "{files:?}");
         assert!(files.iter().all(|(at, file)| Path::new(at) == file), "nothing was unpacked: {files:?}");
-    }
-
-    #[tokio::test]
-    async fn what_fails_is_named_with_what_it_said() {
-        let folder = scratch_folder();
-        let error = run(folder.path(), "dpkg-deb", &["-x", "absent.deb", "."]).await.unwrap_err().to_string();
-        assert!(
-            error.starts_with("`dpkg-deb -x absent.deb .` failed: ") && error.contains("absent.deb"),
-            "{error}"
-        );
-        let error = run(folder.path(), "no-such-program", &[]).await.unwrap_err().to_string();
-        assert!(error.contains("no-such-program") && error.contains("expected a Debian"), "{error}");
     }
 }

@@ -20,6 +20,7 @@ pub mod cache;
 pub mod commands;
 pub mod component;
 pub mod control;
+pub mod debian;
 pub mod facts;
 pub mod ingresses;
 pub mod kubernetes;

@@ -28,4 +28,5 @@ mod properties;
 pub mod redact;
 pub mod runtime;
 pub mod serving;
+pub mod status;
 pub mod webhook;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::{
     Request,
     body::Bytes,
-    header::{CONTENT_TYPE, HOST},
+    header::{ACCEPT, CONTENT_TYPE, HOST},
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -50,6 +50,19 @@ pub async fn request(
         Ok(answer) => answer.map_err(|error| format!("{method} {address}{path}: {error}")),
         Err(_) => Err(format!("{method} {address}{path}: no answer within {PATIENCE:?}")),
     }
+}
+
+/// Asks for a representation; gives its type and the body.
+pub async fn accepting(address: &str, path: &str, accept: &str) -> (String, String) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, address).header(ACCEPT, accept);
+    let answer = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+    let kind = answer.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    driver.abort();
+    (kind, String::from_utf8(body.to_vec()).unwrap())
 }
 
 /// Sends a request that must succeed; gives the JSON of the answer.

@@ -193,6 +193,8 @@ const MUST: &[&str] = &[
 const NOT_HERE: &[Reason] = &[
     // Health checks are never off.
     Reason::TargetUnavailable,
+    // Said by `headgate status` alone.
+    Reason::ZoneWithoutHealthyTarget,
     // No replica only reads.
     Reason::ReadOnly,
     // Never said: they are answers to "why not?".

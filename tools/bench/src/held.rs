@@ -34,7 +34,8 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let configuration = Configuration::install(&stage.s, &[&headgate]).await;
     configuration.wait_trusted().await;
     wait::until("pods are held", || async {
-        let probe = injection::create(&stage.labelled, &bare_pod("probe", &json!({"app": "web"})), true).await;
+        let probe =
+            injection::create(&stage.labelled, &bare_pod("probe", &json!({"app": "web"})), true).await;
         if injection::injected(&probe).is_some() { Ok(()) } else { Err(headgate.text()) }
     })
     .await;
@@ -49,7 +50,12 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let [held, bare] = restarts;
     let [job_held, job_bare] = ends;
     vec![
-        Row::of("a container that answers nobody any more → started again (held; floor: a pod without Headgate)", "s", &held, &bare),
+        Row::of(
+            "a container that answers nobody any more → started again (held; floor: a pod without Headgate)",
+            "s",
+            &held,
+            &bare,
+        ),
         Row::of(
             "a Job that is out of time → failed, in a namespace with the label (floor: without)",
             "s",
@@ -86,9 +92,9 @@ async fn restart(namespace: &Cluster, name: &str, is_held: bool) -> f64 {
     let runs = async |restarts: i32| {
         let pod = namespace.api::<Pod>().get(name).await.unwrap();
         let containers = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-        containers.iter().any(|is| {
-            is.started == Some(true) && is.restart_count == restarts && (restarts > 0 || is.ready)
-        })
+        containers
+            .iter()
+            .any(|is| is.started == Some(true) && is.restart_count == restarts && (restarts > 0 || is.ready))
     };
     until("the pod is ready", || runs(0)).await;
     let stopped = Instant::now();

@@ -7,8 +7,8 @@ use crate::{
     ledger::StoredLedger,
     model::{
         BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
-        RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy, target_group::GroupSettings,
-        time::Window, troubles::Troubles,
+        RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
+        target_group::GroupSettings, time::Window, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{Registrations, STALE, Sight, Tombstone},
@@ -21,6 +21,8 @@ const CLOSELY: Duration = Duration::from_secs(3);
 /// While a readiness gate waits for what the next read shows, the group is read this often: most of the time from healthy to
 /// ready is spent waiting for it.
 const READ_FOR_GATES: Duration = Duration::from_secs(1);
+/// For so long a zone in which a target was healthy is shown, whatever became of it.
+const SERVED_LATELY: Duration = Duration::from_secs(3600);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// While a removed target is still remembered.
@@ -47,6 +49,8 @@ pub struct Group {
     /// Until when it is read closely.
     closely_until: Moment,
     pace: Pace,
+    /// When a healthy target was seen in each zone last.
+    served: BTreeMap<ZoneName, Moment>,
 }
 
 impl Group {
@@ -66,6 +70,7 @@ impl Group {
             window: settings.add_window,
             inherited: None,
             closely_until: Moment::START,
+            served: BTreeMap::new(),
             pace: Pace::default(),
         }
     }
@@ -108,6 +113,7 @@ impl Group {
         self.reads.succeeded();
         self.troubles = Troubles::default();
         self.inherited = None;
+        self.served.clear();
     }
 
     /// It is taken over with this ledger, if there is one: read it now, and once more when no read can be older than that.
@@ -329,6 +335,10 @@ impl Group {
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);
         let shown = self.observation.read(states.into_iter().collect());
+        let healthy =
+            self.observation.states().values().filter(|health| health.state == HealthState::Healthy);
+        self.served.extend(healthy.filter_map(|health| Some((health.zone?, now))));
+        self.served.retain(|_, seen| now.since(*seen) < SERVED_LATELY);
         self.gone = false;
         self.reads.succeeded();
         let mut grown = Vec::new();
@@ -398,8 +408,13 @@ impl Group {
     }
 
     /// What is shown of it; `zone_of`: the zone of a pod, as its Node says it.
-    pub fn view(&self, group: &TargetGroupArn, zone_of: impl Fn(&ObjectKey) -> Option<ZoneName>) -> GroupView {
-        let mut zones: BTreeMap<Option<ZoneName>, ZoneView> = BTreeMap::new();
+    pub fn view(
+        &self,
+        group: &TargetGroupArn,
+        zone_of: impl Fn(&ObjectKey) -> Option<ZoneName>,
+    ) -> GroupView {
+        let lately = self.served.keys().map(|zone| (Some(*zone), ZoneView::default()));
+        let mut zones: BTreeMap<Option<ZoneName>, ZoneView> = lately.collect();
         for Health { state, zone, .. } in self.observation.states().values() {
             *zones.entry(*zone).or_default().states.entry(*state).or_insert(0) += 1;
         }

@@ -181,6 +181,8 @@ reasons! {
 
     /// A target has been registered for long and was never healthy.
     NeverHealthy,
+    /// A zone in which a target group has, or had a while ago, healthy targets has none, and others have.
+    ZoneWithoutHealthyTarget,
     /// A pod has ended, or would end, before its load balancers have stopped sending to it: requests may be lost.
     HoldTooShort,
 

@@ -51,6 +51,8 @@ pub struct TargetView {
     pub registered: bool,
     /// What the load balancer says of it; `None` until it was read.
     pub state: Option<HealthState>,
+    /// The reason that AWS gives for it; empty: none.
+    pub why: &'static str,
     /// The readiness gate of the pod.
     pub gate: GateView,
 }
@@ -100,7 +102,8 @@ pub struct EndingView {
 pub struct GroupView {
     /// The ARN.
     pub group: TargetGroupArn,
-    /// By zone, as AWS says it, or the Node of the pod while it has not; `None`: neither has.
+    /// By zone, as AWS says it, or the Node of the pod while it has not; `None`: neither has. Also those in which a target was
+    /// healthy within the last hour.
     pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
     /// How many of them were not registered from here and are not draining.
     pub foreign: usize,

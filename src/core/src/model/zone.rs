@@ -18,7 +18,8 @@ impl ZoneName {
     /// This name; `None` if it is none: empty, longer than names are, or with other characters.
     pub fn parse(name: &str) -> Option<Self> {
         let (mut bytes, length) = ([0; MOST], u8::try_from(name.len()).ok()?);
-        let is_one = !name.is_empty() && name.len() <= MOST && name.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_one =
+            !name.is_empty() && name.len() <= MOST && name.bytes().all(|byte| byte.is_ascii_graphic());
         is_one.then(|| {
             bytes[..name.len()].copy_from_slice(name.as_bytes());
             Self { bytes, length }

@@ -67,7 +67,8 @@ use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Owner, Reason, RequestId, Target, Uid,
+        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Owner, Reason, RequestId, Target,
+        Uid,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -216,7 +217,8 @@ impl Registrations {
     /// wait for their turn or for another try, and those in flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
-        let in_flight = self.entries.values().filter(|entry| !entry.is_wanted() && entry.deregistering.is_some());
+        let in_flight =
+            self.entries.values().filter(|entry| !entry.is_wanted() && entry.deregistering.is_some());
         waiting.chain(in_flight.map(|entry| entry.since)).min()
     }
 

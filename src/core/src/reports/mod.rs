@@ -22,7 +22,9 @@ use crate::{
     account::Throttled,
     groups::Groups,
     index::Index,
-    model::{BindingKey, Bounds, HoldWanted, Moment, Notices, ObjectKey, Origin, Reason, TargetGroupArn, ZoneName},
+    model::{
+        BindingKey, Bounds, HoldWanted, Moment, Notices, ObjectKey, Origin, Reason, TargetGroupArn, ZoneName,
+    },
     nodes::LastSeen,
     view::{BindingView, GateView, Picture, TargetView},
 };
@@ -112,6 +114,9 @@ impl Reports {
                 pod: pod.clone(),
                 registered: group.is_some_and(|group| group.registrations().is_registered(target)),
                 state: group.and_then(|group| group.observation().state(target)),
+                why: group
+                    .and_then(|group| group.observation().health(target))
+                    .map_or("", |health| health.reason),
                 gate: index.pods().get(pod).map_or(GateView::None, GateView::of),
             });
             let targets = targets.collect();

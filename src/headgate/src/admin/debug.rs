@@ -31,6 +31,7 @@ use crate::{
         report::{Report, Wall},
     },
     kube::grants::keeper,
+    status::{self, draw, problems::Known},
 };
 
 /// One pod.
@@ -46,6 +47,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/debug/bindings", get(bindings))
         .route("/debug/leader", get(leader))
         .route(command::PATH, get(explain))
+        .route(status::command::PATH, get(status_of_all))
         .with_state(shown.clone());
     server::serve_router("debug", router, listener, &shown, stop).await;
 }
@@ -60,14 +62,31 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
     }))
 }
 
-/// Only the leader knows what AWS was told.
-async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
-    let holder = shown.authority.holder();
-    if shown.authority.term().is_none() {
-        let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
-        let text = format!("this replica does not lead, {leads}; expected the question there\n");
-        return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
+/// Only the leader knows what AWS was told: what any other replica answers.
+fn misdirected(shown: &Shown) -> Option<Response> {
+    if shown.authority.term().is_some() {
+        return None;
     }
+    let holder = shown.authority.holder();
+    let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
+    let text = format!("this replica does not lead, {leads}; expected the question there\n");
+    Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
+}
+
+async fn status_of_all(State(shown): State<Shown>) -> Response {
+    if let Some(elsewhere) = misdirected(&shown) {
+        return elsewhere;
+    }
+    let (aws, unable) = (shown.aws.borrow().clone(), shown.authority.unable());
+    let known = Known { views: &shown.views, aws, unable };
+    Json(draw::status(&known, shown.authority.holder().map(String::from), shown.clock.now())).into_response()
+}
+
+async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
+    if let Some(elsewhere) = misdirected(&shown) {
+        return elsewhere;
+    }
+    let holder = shown.authority.holder();
     let Some(explanation) = shown.asking.explain(ObjectKey::new(one.namespace, one.pod)).await else {
         let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();

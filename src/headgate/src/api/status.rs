@@ -20,8 +20,7 @@ pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Tim
         let seen = targets.iter().filter_map(|target| target.state);
         number(seen.filter(is).count())
     };
-    let of_group =
-        |state| known.group.map(|group| group.in_state(state)).unwrap_or_default();
+    let of_group = |state| known.group.map(|group| group.in_state(state)).unwrap_or_default();
     let wanted = number(targets.len());
     let healthy = count(|state| *state == HealthState::Healthy);
     let name = known.binding.map_or_else(|| name_of(known.named), |binding| binding.key.group.name());
@@ -151,6 +150,7 @@ mod tests {
         let targets = states.iter().enumerate().map(|(at, state)| TargetView {
             target: Target::new(format!("10.0.0.{at}").parse().unwrap(), 80),
             pod: ObjectKey::new("shop", format!("web-{at}")),
+            why: "",
             registered: true,
             state: Some(*state),
             gate: GateView::None,

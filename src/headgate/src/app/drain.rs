@@ -31,6 +31,8 @@ use crate::kube::{client, evictions::Evictions, marks};
 /// What `headgate drain` is told.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// In which cluster.
+    pub which: client::Which,
     /// What leaves.
     pub what: What,
     /// The namespace of the pod; none: that of the kubeconfig's context.
@@ -90,7 +92,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
         bail!("--daemonsets is about a node; expected node/NAME");
     }
     let end = Instant::now() + options.timeout;
-    let client = client::connect().await?;
+    let client = client::connect_to(&options.which).await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let pods = match &options.what {
         What::Pod(name) => {

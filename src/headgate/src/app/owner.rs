@@ -24,7 +24,7 @@ use crate::{
         clock::{Clock, Parted, Step, Wall, wall},
         outage::Spelled,
         pulse::Pulse,
-        views::{Selection, Views},
+        views::{Selection, TooShort, Views},
     },
     webhook::ask::Question,
 };
@@ -212,7 +212,12 @@ impl Owner {
                 let selection = if selected { Selection::Selected } else { Selection::Left(Instant::now()) };
                 self.views.selections.insert(namespace, selection);
             }
-            Effect::HoldTooShort(group) => self.metrics.hold_too_short(&group),
+            Effect::HoldTooShort(group) => {
+                self.metrics.hold_too_short(&group);
+                let last = self.clock.now();
+                let mut short = self.views.too_short.entry(group).or_insert(TooShort { pods: 0, last });
+                *short = TooShort { pods: short.pods + 1, last };
+            }
         }
     }
 
@@ -238,6 +243,7 @@ impl Owner {
             }
             Picture::GroupGone(group) => {
                 self.metrics.serves_no_more(&group);
+                self.views.too_short.remove(&group);
                 self.views.groups.remove(&group);
             }
         }

@@ -41,6 +41,8 @@ use crate::{
 /// What `headgate uninstall` is told.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which cluster.
+    pub which: client::Which,
     /// Which namespaces were served.
     pub serves: Serves,
     /// Headgate's own namespace; none: [`client::own_namespace`].
@@ -71,7 +73,7 @@ const PAGE: u32 = 500;
 /// # Errors
 /// If a Headgate still runs, or something could not be done; all the rest was then tried all the same.
 pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
-    let client = client::connect().await?;
+    let client = client::connect_to(&options.which).await?;
     let own = options.own_namespace.clone().unwrap_or_else(client::own_namespace);
     if options.only_gates {
         let named = options.serves.names(&client).await.context("cannot list namespaces")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::pace::duration;
+use super::{pace::duration, which::Which};
 use crate::app::drain::{Options, What};
 
 /// The arguments.
@@ -29,13 +29,15 @@ pub struct Drain {
     /// For how long it may take.
     #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
+    #[command(flatten)]
+    which: Which,
 }
 
 impl Drain {
     /// What was asked for.
     pub fn options(self) -> Options {
-        let Self { what, namespace, force, daemonsets, dry_run, timeout } = self;
-        Options { what, namespace, force, daemonsets, dry_run, timeout }
+        let Self { what, namespace, force, daemonsets, dry_run, timeout, which } = self;
+        Options { which: which.cluster(), what, namespace, force, daemonsets, dry_run, timeout }
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
 
-use super::{lease_name, namespace, pod_name};
+use super::{lease_name, namespace, pod_name, which::Which};
 use crate::{
     explain::{command::Options, reach},
     kube::installation::{LEASE, NAMESPACE},
@@ -52,6 +52,8 @@ pub struct Way {
     /// Ask at this --debug-address straight, e.g. where kubectl port-forward leads to it. That replica must lead.
     #[arg(long, value_name = "IP:PORT")]
     address: Option<SocketAddr>,
+    #[command(flatten)]
+    which: Which,
 }
 
 impl Way {
@@ -62,6 +64,7 @@ impl Way {
             lease: self.lease_name,
             port: self.debug_port,
             address: self.address,
+            which: self.which.cluster(),
         }
     }
 }

@@ -10,20 +10,25 @@ mod pace;
 #[cfg(test)]
 mod properties;
 mod signals;
+mod status;
 mod webhook;
+mod which;
 
 use std::{
+    ffi::OsStr,
     io::{Write, stdout},
     net::SocketAddr,
+    path::Path,
     process::ExitCode,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use headgate_core::Settings;
 
 use self::{
     doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log, pace::Pace,
-    signals::Signals, webhook::Webhook,
+    signals::Signals, status::Status, webhook::Webhook, which::Which,
 };
 use crate::{
     api,
@@ -51,9 +56,17 @@ enum Command {
     Drain(Drain),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
+    /// Print what a shell needs to complete the arguments, e.g. for `source <(headgate completion bash)`.
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
     /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
     /// hold, what is done next and what that waits for.
     Explain(Explain),
+    /// Say what is wrong, the worst first, and how every target group stands, by zone: wanted, healthy, draining, when it was
+    /// last read, and what waits.
+    Status(Status),
     /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
     /// do. Changes nothing. Exit code 1 if anything is an error.
     Doctor(Doctor),
@@ -100,6 +113,8 @@ struct Uninstall {
     /// As `headgate run` has it: its entries are taken out, so that nobody is asked any more. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
+    #[command(flatten)]
+    which: Which,
 }
 
 // Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
@@ -117,8 +132,8 @@ struct Run {
     /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Where /debug/bindings, /debug/explain and /debug/leader are served: on loopback, which `headgate explain` and
-    /// `kubectl port-forward` reach and other pods do not.
+    /// Where /debug/bindings, /debug/explain, /debug/leader and /debug/status are served: on loopback, which `headgate
+    /// explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
     #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     debug_address: SocketAddr,
     #[command(flatten)]
@@ -172,13 +187,33 @@ fn lease_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// The command line; where kubectl calls the program as a plugin, by a link `kubectl-headgate`, usage says so.
+fn called_as(program: Option<&OsStr>) -> clap::Command {
+    let name = program.and_then(|path| Path::new(path).file_name());
+    if name == Some(OsStr::new("kubectl-headgate")) {
+        Cli::command().bin_name("kubectl headgate")
+    } else {
+        Cli::command()
+    }
+}
+
 /// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = match Cli::from_arg_matches(&called_as(std::env::args_os().next().as_deref()).get_matches())
+    {
+        Ok(cli) => cli.command,
+        Err(error) => error.exit(),
+    };
+    let done = match command {
         Command::Run(arguments) => run(*arguments),
         Command::Drain(arguments) => drain(arguments),
         Command::Crd => crd(),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "headgate", &mut stdout());
+            Ok(())
+        }
         Command::Explain(arguments) => explain(arguments),
+        Command::Status(arguments) => status(arguments),
         Command::Uninstall(arguments) => uninstall(arguments),
         Command::Doctor(arguments) => match doctor(arguments) {
             Ok(true) => return ExitCode::FAILURE,
@@ -212,6 +247,12 @@ fn explain(arguments: Explain) -> anyhow::Result<()> {
     runtime.block_on(command::explain(arguments.options(), &mut stdout()))
 }
 
+fn status(arguments: Status) -> anyhow::Result<()> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(crate::status::command::status(arguments.options(), &mut stdout()))
+}
+
 fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
     install_tls()?;
     let (options, json) = arguments.options();
@@ -236,6 +277,7 @@ fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
         eprintln!("headgate: --keep-targets is what is done anyway, and will not be accepted for ever");
     }
     let options = uninstall::Options {
+        which: arguments.which.cluster(),
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         own_namespace: arguments.own_namespace,
         lease: arguments.lease_name,
@@ -319,6 +361,30 @@ mod tests {
         assert_eq!(parse(&["--grants=required"]).unwrap().grants.granting(), Granting::Required);
         let said = parse(&["--grants=yes"]).unwrap_err();
         assert!(said.contains("optional, required"), "{said}");
+    }
+
+    #[test]
+    fn as_a_plugin_of_kubectl_it_says_how_it_is_called() {
+        for (program, usage) in
+            [("/usr/bin/kubectl-headgate", "kubectl headgate status"), ("headgate", "headgate status")]
+        {
+            let said =
+                called_as(Some(OsStr::new(program))).try_get_matches_from([program, "status", "--help"]);
+            let said = said.unwrap_err().to_string();
+            assert!(said.contains(&format!("Usage: {usage} ")), "{said}");
+        }
+    }
+
+    #[test]
+    fn every_shell_can_complete_every_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "headgate", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in Cli::command().get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::kube::client;
 /// # Errors
 /// If there is no cluster to look at, or nothing can be printed.
 pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
-    let client = client::connect().await?;
+    let client = client::connect_to(&options.way.which).await?;
     let found = examine(&gather(&client, &options).await);
     if as_json {
         serde_json::to_writer_pretty(&mut *out, &json!({ "findings": found }))?;

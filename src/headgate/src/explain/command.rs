@@ -28,7 +28,7 @@ pub struct Options {
 /// If nobody answers, or there is no such pod.
 pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     // Who asks a Headgate straight may have no cluster at hand.
-    let client = match client::connect().await {
+    let client = match client::connect_to(&options.way.which).await {
         Ok(client) => Some(client),
         Err(_) if options.way.address.is_some() => None,
         Err(error) => return Err(error.into()),

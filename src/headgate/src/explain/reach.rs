@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use crate::kube::{
+    client::Which,
     installation::{SERVED_BEFORE, SERVES, named},
     words::plain,
 };
@@ -41,6 +42,8 @@ pub struct Way {
     pub port: u16,
     /// Straight to this address.
     pub address: Option<SocketAddr>,
+    /// Which cluster it is in.
+    pub which: Which,
 }
 
 /// Why a question did not come through the API server.

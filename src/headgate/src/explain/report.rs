@@ -165,7 +165,8 @@ impl Wall {
         Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
     }
 
-    fn time(self, moment: Moment) -> MicroTime {
+    /// The time of a moment.
+    pub fn time(self, moment: Moment) -> MicroTime {
         let signed = |duration| SignedDuration::try_from(duration).unwrap_or_default();
         let ahead = signed(moment.since(self.now)) - signed(self.now.since(moment));
         MicroTime(self.time.checked_add(ahead).unwrap_or(self.time))

@@ -1,8 +1,11 @@
 //! The client of the Kubernetes API.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use thiserror::Error;
 
 use super::installation::NAMESPACE;
@@ -16,6 +19,11 @@ pub enum ClientError {
          account"
     )]
     Config(#[from] kube::config::InferConfigError),
+    /// The kubeconfig that was named cannot be read, or has no such context.
+    #[error(
+        "the kubeconfig cannot be used: {0}; expected one in --kubeconfig, and the name of one of its contexts in --context"
+    )]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
     /// The configuration was read, but no client can be made from it.
     #[error("the Kubernetes configuration cannot be used: {0}")]
     Client(#[from] kube::Error),
@@ -36,12 +44,38 @@ pub fn own_namespace() -> String {
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
+/// Which cluster; what is not said is as kubectl has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// The kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of it.
+    pub context: Option<String>,
+}
+
+impl Which {
+    async fn config(&self) -> Result<Config, ClientError> {
+        let Self { kubeconfig, context } = self;
+        if kubeconfig.is_none() && context.is_none() {
+            return Ok(Config::infer().await?);
+        }
+        let read = kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from)?;
+        let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+        Ok(Config::from_custom_kubeconfig(read, &options).await?)
+    }
+}
+
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///
 /// Retries inside the client are off: each caller has its own way to try again, and must not be held up by a
 /// hidden one (the client's own goes on for minutes).
 pub async fn connect() -> Result<Client, ClientError> {
-    let mut config = Config::infer().await?;
+    connect_to(&Which::default()).await
+}
+
+/// The same for this cluster.
+pub async fn connect_to(which: &Which) -> Result<Client, ClientError> {
+    let mut config = which.config().await?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(SILENCE);
     // A connection of the pool may have been idle for a while: the time counts from the request.

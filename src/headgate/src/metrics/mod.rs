@@ -25,7 +25,6 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-pub use self::{format::Format, page::Declared};
 use self::{
     aws::Calls,
     cluster::Cluster,
@@ -36,6 +35,7 @@ use self::{
     pods::{Changes, Readiness},
     webhook::Webhook,
 };
+pub use self::{format::Format, page::Declared};
 use crate::runtime::{clock::Clock, views::Views};
 
 /// All metrics of the program.

@@ -1,7 +1,7 @@
 //! The page at `/metrics` in either format, and what was declared to be on it.
 
 use std::{
-    fmt::{self, Debug},
+    fmt::{self, Debug, Write},
     sync::atomic::AtomicU64,
 };
 
@@ -187,7 +187,8 @@ fn plain(page: &str) -> String {
             (Some("#"), Some("TYPE"), Some(name), Some(kind)) => {
                 let total = if kind == MetricType::Counter.as_str() { "_total" } else { "" };
                 let said = help.take().unwrap_or_default();
-                text += &format!("# HELP {name}{total} {said}\n# TYPE {name}{total} {kind}\n");
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "# HELP {name}{total} {said}\n# TYPE {name}{total} {kind}");
             }
             (Some("#"), ..) => {}
             _ => {

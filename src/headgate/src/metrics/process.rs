@@ -2,18 +2,22 @@
 
 use std::{fmt, time::SystemTime};
 
+use procfs::process::{LimitValue, Process as Read};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
-use procfs::process::{LimitValue, Process as Read};
 
 use super::page::{Declared, Page};
 
 /// Its name without `_total`, what it is, and what it says.
 const METRICS: [(&str, MetricType, &str); 6] = [
-    ("process_cpu_seconds", MetricType::Counter, "Processor time of this process, in user and kernel mode, in seconds"),
+    (
+        "process_cpu_seconds",
+        MetricType::Counter,
+        "Processor time of this process, in user and kernel mode, in seconds",
+    ),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
     ("process_virtual_memory_bytes", MetricType::Gauge, "Virtual memory of this process"),
     ("process_open_fds", MetricType::Gauge, "File descriptors that this process has open"),
@@ -47,7 +51,8 @@ impl Process {
         let limit = process.as_ref().and_then(|process| process.limits().ok());
         #[allow(clippy::cast_precision_loss)] // far from 2^52
         let number = |value: u64| value as f64;
-        let cpu = stat.as_ref().map(|stat| number(stat.utime + stat.stime) / number(procfs::ticks_per_second()));
+        let cpu =
+            stat.as_ref().map(|stat| number(stat.utime + stat.stime) / number(procfs::ticks_per_second()));
         let fds = process.as_ref().and_then(|process| process.fd_count().ok());
         [
             cpu,

@@ -3,7 +3,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use headgate_core::{
     Moment, Origin, Reason, Span,
     model::{
-        BindingKey, Fate, Problem, ZoneName, health::HealthState, hold::HoldWanted, object::{ObjectKey, Uid}, target::Target,
+        BindingKey, Fate, Problem, ZoneName,
+        health::HealthState,
+        hold::HoldWanted,
+        object::{ObjectKey, Uid},
+        target::Target,
         target_group::TargetGroupArn,
     },
     view::{BindingView, GateView, GroupView, OriginView, TargetView, ZoneView},
@@ -52,6 +56,7 @@ fn views(origin: Origin) -> Views {
     let target = |at: u8, state, gate| TargetView {
         target: Target::new([10, 0, 0, at].into(), 80),
         pod: ObjectKey::new("shop", format!("web-{at}")),
+        why: "",
         registered: at < 3,
         state,
         gate,
@@ -65,7 +70,8 @@ fn views(origin: Origin) -> Views {
     let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
     views.bindings.insert(key.clone(), view.into());
     let problem = Problem::of_all(Reason::NoSuchPort, String::new());
-    let view = OriginView { origin: key.origin.clone(), uid: Uid::new("1"), exists: true, problems: vec![problem] };
+    let view =
+        OriginView { origin: key.origin.clone(), uid: Uid::new("1"), exists: true, problems: vec![problem] };
     views.origins.insert(key.origin, view.into());
     views
 }
@@ -201,8 +207,13 @@ fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
 #[test]
 fn in_the_older_format_each_sample_is_under_its_own_help_and_type() {
     let page = filled().page(Format::Prometheus).unwrap();
-    assert!(page.contains("# TYPE headgate_clock_steps_total counter\nheadgate_clock_steps_total{"), "{page}");
-    assert!(page.contains("# HELP headgate_leader 1 while this replica leads.\n# TYPE headgate_leader gauge\n"));
+    assert!(
+        page.contains("# TYPE headgate_clock_steps_total counter\nheadgate_clock_steps_total{"),
+        "{page}"
+    );
+    assert!(
+        page.contains("# HELP headgate_leader 1 while this replica leads.\n# TYPE headgate_leader gauge\n")
+    );
     assert!(!page.contains("# EOF") && !page.contains("# UNIT"), "{page}");
     let mut family = "";
     for line in page.lines() {
@@ -210,7 +221,8 @@ fn in_the_older_format_each_sample_is_under_its_own_help_and_type() {
             family = of.split(' ').next().unwrap();
         } else if !line.starts_with('#') {
             let name = line.split(['{', ' ']).next().unwrap();
-            let of_histogram = ["_bucket", "_sum", "_count"].iter().any(|part| name.strip_suffix(part) == Some(family));
+            let of_histogram =
+                ["_bucket", "_sum", "_count"].iter().any(|part| name.strip_suffix(part) == Some(family));
             assert!(name == family || of_histogram, "{line} is under {family}");
         }
     }
@@ -223,7 +235,9 @@ fn what_only_the_leader_knows_is_on_no_other_page() {
     metrics.leads(false);
     metrics.nodes_go(|_| 1);
     let page = metrics.page(Format::Prometheus).unwrap();
-    for of_the_leader in ["headgate_targets", "headgate_binding_targets{", "headgate_nodes_leaving{", "headgate_unresolved"] {
+    for of_the_leader in
+        ["headgate_targets", "headgate_binding_targets{", "headgate_nodes_leaving{", "headgate_unresolved"]
+    {
         assert!(!page.contains(of_the_leader), "{of_the_leader} is in\n{page}");
     }
     assert!(page.contains("headgate_pods 3") && page.contains("headgate_leader 0"), "{page}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use headgate_core::{
+    Moment,
     model::{
         BindingKey,
         object::{ObjectKey, Uid},
@@ -28,6 +29,17 @@ pub struct Views {
     pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings that nothing keeps any more. Whoever lets one go takes it out.
     pub released: DashMap<ObjectKey, Uid>,
+    /// By target group: pods that ended before the load balancer had stopped sending to them.
+    pub too_short: DashMap<TargetGroupArn, TooShort>,
+}
+
+/// Pods that ended too soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooShort {
+    /// How many, since this replica began.
+    pub pods: u64,
+    /// When that was seen of the last one.
+    pub last: Moment,
 }
 
 /// Whether a namespace is selected.

@@ -241,11 +241,18 @@ fn a_group_shows_its_targets_by_zone_as_aws_says_it_or_the_node_while_aws_has_no
     let mut world = World::new(vec![web()], pods.to_vec());
     let node = NodeFacts { name: "node-1".into(), zone: Some("here".into()), ..NodeFacts::default() };
     world.step(Input::Node { change: Change::Relisted(Scope::Cluster, vec![node]), seen: world.now });
-    let shown = [(1, Healthy, Some("zone-a")), (2, Initial, Some("zone-b")), (8, Healthy, Some("zone-b")), (9, Draining, None)];
-    let states = shown.map(|(last, state, zone)| (target(last, 80), Health::from(state).within(zone))).to_vec();
+    let shown = [
+        (1, Healthy, Some("zone-a")),
+        (2, Initial, Some("zone-b")),
+        (8, Healthy, Some("zone-b")),
+        (9, Draining, None),
+    ];
+    let states =
+        shown.map(|(last, state, zone)| (target(last, 80), Health::from(state).within(zone))).to_vec();
     world.wait(Duration::from_secs(2));
     while let Some((id, call)) = world.open.pop() {
-        let answer = if let Call::ReadHealth { .. } = call { Answer::Health(states.clone()) } else { Answer::Done };
+        let answer =
+            if let Call::ReadHealth { .. } = call { Answer::Health(states.clone()) } else { Answer::Done };
         world.step(Input::Answered { id, result: Ok(answer) });
     }
     let view = world.last_group();
@@ -278,4 +285,37 @@ fn a_group_shows_since_when_the_oldest_removal_waits_that_aws_has_not_taken() {
     world.wait(Duration::from_secs(2));
     world.answer_with(&[]);
     assert_eq!(world.last_group().oldest_removal, None);
+}
+
+#[test]
+fn a_zone_in_which_a_target_was_healthy_is_shown_for_an_hour_more() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    let reads = |world: &mut World, shown: &[(u8, &str)]| {
+        let states = shown
+            .iter()
+            .map(|(last, zone)| (target(*last, 80), Health::from(HealthState::Healthy).within(Some(zone))));
+        let states: Vec<_> = states.collect();
+        world.wait(Duration::from_secs(30));
+        for (id, call) in std::mem::take(&mut world.open) {
+            let answer = if let Call::ReadHealth { .. } = call {
+                Answer::Health(states.clone())
+            } else {
+                Answer::Done
+            };
+            world.step(Input::Answered { id, result: Ok(answer) });
+        }
+        let view = world.last_group();
+        view.zones.into_iter().map(|(zone, is)| (zone.unwrap().to_string(), is.wanted)).collect::<Vec<_>>()
+    };
+    let both = [("a".to_owned(), 1), ("b".to_owned(), 1)];
+    assert_eq!(reads(&mut world, &[(1, "a"), (2, "b")]), both);
+    world.delete(pod("b", "2").at(2));
+    let mut shown = 0;
+    let left = [("a".to_owned(), 1), ("b".to_owned(), 0)];
+    while reads(&mut world, &[(1, "a")]) == left {
+        shown += 30;
+        assert!(shown < 2 * 3600);
+    }
+    assert!((3_500..=3_700).contains(&shown), "{shown}");
+    assert_eq!(reads(&mut world, &[(1, "a")]), left[..1]);
 }

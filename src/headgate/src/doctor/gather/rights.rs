@@ -171,9 +171,16 @@ pub async fn missing(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kube::client::Which;
 
     fn said(serves: &str, webhook: bool) -> Vec<String> {
-        let way = Way { own_namespace: "own".into(), lease: "team".into(), port: 8081, address: None };
+        let way = Way {
+            own_namespace: "own".into(),
+            lease: "team".into(),
+            port: 8081,
+            address: None,
+            which: Which::default(),
+        };
         let names = Names { configuration: "hook".into(), secret: "tls".into() };
         needed(serves, &way, webhook.then_some(&names), webhook).iter().map(Right::said).collect()
     }

@@ -134,7 +134,13 @@ async fn a_dry_run_is_answered_like_any_other_and_counts_nothing() {
     dry["request"]["dryRun"] = true.into();
     let (_, dry_answer) = post(&webhook, dry.to_string()).await;
     assert_eq!(patched(&dry, &dry_answer), patched(&review(), &answer));
-    assert!(webhook.metrics.page(Format::Prometheus).unwrap().contains("headgate_injections_total{reason=\"HoldAdded\"} 1"));
+    assert!(
+        webhook
+            .metrics
+            .page(Format::Prometheus)
+            .unwrap()
+            .contains("headgate_injections_total{reason=\"HoldAdded\"} 1")
+    );
 }
 
 #[tokio::test]

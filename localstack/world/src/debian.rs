@@ -1,0 +1,124 @@
+//! Debian packages, unpacked and not installed: programs that a test or an image needs, in the versions that the machine's
+//! own package sources have. Kept in the cache.
+//!
+//! Fetches: so it must be called from outside of a world's network.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::process::Command;
+
+use crate::cache::{Cache, CacheError, FileLock};
+
+/// The folder into which a package and `more` beside it are unpacked; that is done if it never was. `report` is told, in a
+/// sentence, before something that takes long.
+///
+/// # Errors
+/// It cannot be fetched or unpacked.
+pub async fn unpacked(package: &str, more: &[&str], report: &dyn Fn(&str)) -> Result<PathBuf, DebianError> {
+    unpacked_in(&Cache::from_environment()?.images(), package, more, report).await
+}
+
+/// The same below this folder.
+pub(crate) async fn unpacked_in(
+    builds: &Path,
+    package: &str,
+    more: &[&str],
+    report: &dyn Fn(&str),
+) -> Result<PathBuf, DebianError> {
+    let folder = builds.join(format!("debian-{package}"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(builds).map_err(DebianError::at(builds))?;
+    let _lock = loop {
+        if let Some(lock) = FileLock::try_take(&builds.join("debian.lock"))? {
+            break lock;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    };
+    if !folder.is_dir() {
+        report(&format!("Fetching the Debian package {package}, once; it is not installed."));
+        let unfinished = builds.join(format!("unpacking-{package}"));
+        let _ = fs::remove_dir_all(&unfinished);
+        fs::create_dir_all(&unfinished).map_err(DebianError::at(&unfinished))?;
+        unpack(&unfinished, package, more).await?;
+        fs::rename(&unfinished, &folder).map_err(DebianError::at(&folder))?;
+    }
+    Ok(folder)
+}
+
+async fn unpack(folder: &Path, package: &str, more: &[&str]) -> Result<(), DebianError> {
+    let mut download = vec!["download", package];
+    download.extend(more);
+    if run(folder, "apt-get", &download).await.is_err() {
+        // A fresh machine has no lists yet.
+        run(folder, "apt-get", &["update", "-qq"]).await?;
+        run(folder, "apt-get", &download).await?;
+    }
+    let packages = fs::read_dir(folder).map_err(DebianError::at(folder))?;
+    let packages: Vec<PathBuf> = packages.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    for package in packages.iter().filter(|path| path.extension().is_some_and(|is| is == "deb")) {
+        run(folder, "dpkg-deb", &["-x", &package.to_string_lossy(), "."]).await?;
+        fs::remove_file(package).map_err(DebianError::at(package))?;
+    }
+    Ok(())
+}
+
+async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), DebianError> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null());
+    let output = command.output().await.map_err(DebianError::at(program))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(DebianError::Failed(format!("{program} {}", arguments.join(" ")), said))
+}
+
+/// Why there is no package.
+#[derive(Debug, thiserror::Error)]
+pub enum DebianError {
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A program failed.
+    #[error("`{0}` failed: {1}; expected a Debian whose package sources can be reached")]
+    Failed(String, String),
+    /// A file or a program cannot be used.
+    #[error("cannot use {path}: {source}; expected a Debian with apt-get and dpkg-deb", path = path.display())]
+    Io {
+        /// What could not be used.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DebianError {
+    fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::scratch_folder;
+
+    #[tokio::test]
+    async fn what_fails_is_named_with_what_it_said() {
+        let folder = scratch_folder();
+        let error = run(folder.path(), "dpkg-deb", &["-x", "absent.deb", "."]).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("`dpkg-deb -x absent.deb .` failed: ") && error.contains("absent.deb"),
+            "{error}"
+        );
+        let error = run(folder.path(), "no-such-program", &[]).await.unwrap_err().to_string();
+        assert!(error.contains("no-such-program") && error.contains("expected a Debian"), "{error}");
+    }
+}

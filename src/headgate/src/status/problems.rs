@@ -1,0 +1,298 @@
+//! What is wrong, the worst first: what has a cause further up in the list is said after that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use headgate_core::{
+    Moment, Reason,
+    model::{HealthState, ZoneName, target_group::TargetGroupArn},
+    view::GroupView,
+};
+
+use super::report::Problem;
+use crate::{
+    aws::reach::Trouble,
+    explain::report::Wall,
+    runtime::{authority::Unable, outage::Spelled, troubles::why, views::Views},
+};
+
+/// A removal that AWS has not taken for so long is said. It takes milliseconds, and a second where AWS is slow.
+const SLOW_REMOVAL: Duration = Duration::from_secs(30);
+/// For so long it is said that a pod was held too short.
+const SAID_FOR: Duration = Duration::from_secs(3600);
+
+/// What a status is drawn from.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// What the engine shows.
+    pub views: &'a Views,
+    /// Why AWS is out of reach, if it is.
+    pub aws: Option<Trouble>,
+    /// Why this replica cannot lead, if it cannot.
+    pub unable: Option<Unable>,
+}
+
+/// All that is wrong.
+pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec<Problem> {
+    let mut all = BTreeSet::new();
+    let mut add = |reason: Reason, about: &str, message: String| {
+        all.insert((rank(reason), reason.as_str(), about.to_owned(), message));
+    };
+    if let Some(Trouble { reason, sentence, since }) = &known.aws {
+        add(*reason, "AWS", format!("for {} now: {sentence}", Spelled(wall.now.since(*since))));
+    }
+    if let Some(Unable { reason, since, .. }) = &known.unable {
+        let said = format!("{reason} for {}: {}", Spelled(wall.now.since(*since)), why(*reason));
+        add(Reason::CannotLead, "this replica", said);
+    }
+    for origin in &known.views.origins {
+        for problem in &origin.problems {
+            add(problem.reason, &origin.origin.to_string(), problem.said.clone());
+        }
+    }
+    let mut unhealthy: BTreeMap<TargetGroupArn, BTreeMap<&str, usize>> = BTreeMap::new();
+    for binding in &known.views.bindings {
+        for (reason, said) in &binding.said {
+            add(*reason, &group(&binding.key.group), said.clone());
+        }
+        for target in binding.targets.iter().filter(|target| target.state == Some(HealthState::Unhealthy)) {
+            *unhealthy.entry(binding.key.group.clone()).or_default().entry(target.why).or_default() += 1;
+        }
+    }
+    for view in groups {
+        let about = group(&view.group);
+        if let Some(reasons) = unhealthy.get(&view.group) {
+            add(Reason::TargetUnhealthy, &about, unhealthy_said(reasons));
+        }
+        if view.never_healthy > 0 {
+            let said = format!(
+                "{} targets have been registered for long and were never healthy; look at the containers, at port, path and \
+                 codes of the health check, and at the security groups",
+                view.never_healthy
+            );
+            add(Reason::NeverHealthy, &about, said);
+        }
+        if let Some(since) = view.oldest_removal.filter(|since| wall.now.since(*since) >= SLOW_REMOVAL) {
+            let said = format!(
+                "AWS has not taken a removal for {}; the pod may end before the load balancer is told",
+                Spelled(wall.now.since(since))
+            );
+            add(Reason::RemovalsFail, &about, said);
+        }
+        for zone in without_healthy(view) {
+            let said = format!(
+                "no target in zone {zone} is healthy, and those of other zones are; expected pods there too, or none wanted: \
+                 with cross-zone load balancing off the zone's clients are not served"
+            );
+            add(Reason::ZoneWithoutHealthyTarget, &about, said);
+        }
+    }
+    for short in known.views.too_short.iter().filter(|short| recent(short.last, wall.now)) {
+        let said = format!(
+            "{} pods have ended before the load balancer had stopped sending to them, the last {} ago; requests may have been \
+             lost; expected a hold that is long enough",
+            short.pods,
+            Spelled(wall.now.since(short.last))
+        );
+        add(Reason::HoldTooShort, &group(short.key()), said);
+    }
+    let problem = |(_, reason, about, message): (u8, &str, String, String)| Problem {
+        reason: reason.to_owned(),
+        about,
+        message,
+    };
+    all.into_iter().map(problem).collect()
+}
+
+fn recent(last: Moment, now: Moment) -> bool {
+    now.since(last) < SAID_FOR
+}
+
+fn group(arn: &TargetGroupArn) -> String {
+    format!("target group {}", arn.name())
+}
+
+fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
+    let each = reasons.iter().map(|(why, count)| {
+        let why = if why.is_empty() { "no reason given" } else { why };
+        format!("{count} ({why})")
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    format!(
+        "AWS calls targets unhealthy: {each}; look at port, path and codes of the health check, and at the security groups"
+    )
+}
+
+/// The zones in which no target is healthy, while some of others are. AWS does not look at those that it does not serve.
+fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
+    if view.in_state(HealthState::Healthy) == 0 {
+        return Vec::new();
+    }
+    let zones = view.zones.iter().filter_map(|(zone, is)| Some((zone.as_ref()?, is)));
+    let none = zones.filter(|(_, is)| {
+        let of = |state| is.states.get(&state).copied().unwrap_or_default();
+        of(HealthState::Healthy) == 0 && of(HealthState::ZoneNotServed) == 0
+    });
+    none.map(|(zone, _)| *zone).collect()
+}
+
+/// How far up something is said: what keeps Headgate from working, what loses requests now, what waits for somebody, and then
+/// what follows from such things.
+const fn rank(reason: Reason) -> u8 {
+    match reason {
+        Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,
+        Reason::CannotLead => 1,
+        Reason::AccessDenied | Reason::LedgerUnreadable | Reason::LedgerRefused => 2,
+        Reason::HoldTooShort => 3,
+        Reason::Throttled => 4,
+        Reason::Paused | Reason::ReadOnly => 5,
+        Reason::RemovalsPaused | Reason::RemovalsFail => 6,
+        Reason::ZoneNotServed => 7,
+        Reason::NeverHealthy => 8,
+        Reason::TargetUnhealthy => 9,
+        Reason::ZoneWithoutHealthyTarget => 10,
+        _ => 20,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::{
+        Origin,
+        model::{BindingKey, HoldWanted, ObjectKey, Problem as OfOrigin, Target, Uid},
+        view::{BindingView, GateView, OriginView, TargetView, ZoneView},
+    };
+
+    use super::*;
+    use crate::runtime::views::TooShort;
+
+    const NOW: Duration = Duration::from_secs(10_000);
+
+    fn arn(name: &str) -> TargetGroupArn {
+        let arn = format!(
+            "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{name}/0123456789abcdef"
+        );
+        TargetGroupArn::parse(&arn).unwrap()
+    }
+
+    fn ago(seconds: u64) -> Moment {
+        Moment::after_start(NOW.saturating_sub(Duration::from_secs(seconds)))
+    }
+
+    fn quiet(name: &str) -> GroupView {
+        let zone = |healthy| ZoneView {
+            wanted: healthy,
+            serving: healthy,
+            states: [(HealthState::Healthy, healthy)].into(),
+        };
+        GroupView {
+            group: arn(name),
+            zones: [(ZoneName::parse("a"), zone(2)), (ZoneName::parse("b"), zone(1))].into(),
+            foreign: 0,
+            suspects: 0,
+            contested: 0,
+            never_healthy: 0,
+            paused: None,
+            unplaced: 0,
+            held: 0,
+            held_until: None,
+            last_read: Some(ago(3)),
+            oldest_removal: Some(ago(2)),
+        }
+    }
+
+    fn binding(views: &Views, name: &str, said: &[Reason], unhealthy: &[&'static str]) {
+        let origin = Origin::Service(ObjectKey::new("shop", "web"));
+        let key = BindingKey { origin, port: "http".into(), group: arn(name) };
+        let target = |(at, why): (usize, &&'static str)| TargetView {
+            target: Target::new([10, 0, 0, u8::try_from(at).unwrap()].into(), 80),
+            pod: ObjectKey::new("shop", "web-0"),
+            registered: true,
+            state: Some(HealthState::Unhealthy),
+            why,
+            gate: GateView::None,
+        };
+        let view = BindingView {
+            key: key.clone(),
+            targets: unhealthy.iter().enumerate().map(target).collect(),
+            ending: Vec::new(),
+            hold: HoldWanted { seconds: 0, bound: 0 },
+            said: said.iter().map(|reason| (*reason, "so it is".to_owned())).collect(),
+        };
+        views.bindings.insert(key, Arc::new(view));
+    }
+
+    fn said(known: &Known<'_>, groups: &[GroupView]) -> Vec<String> {
+        let groups: Vec<_> = groups.iter().cloned().map(Arc::new).collect();
+        let all = problems(known, &groups, Wall::at(Moment::after_start(NOW)));
+        all.into_iter()
+            .map(|problem| format!("{} {}: {}", problem.reason, problem.about, problem.message))
+            .collect()
+    }
+
+    #[test]
+    fn where_nothing_is_wrong_nothing_is_said() {
+        let views = Views::default();
+        binding(&views, "blue", &[], &[]);
+        views.too_short.insert(arn("blue"), TooShort { pods: 3, last: ago(3_600) });
+        let mut scaled_to_nothing = quiet("red");
+        scaled_to_nothing.zones.values_mut().for_each(|zone| *zone = ZoneView::default());
+        let known = Known { views: &views, aws: None, unable: None };
+        assert_eq!(said(&known, &[quiet("blue"), scaled_to_nothing]), [""; 0]);
+    }
+
+    #[test]
+    fn what_keeps_headgate_from_working_is_said_before_what_follows_from_it() {
+        let views = Views::default();
+        binding(
+            &views,
+            "blue",
+            &[Reason::UnknownWriter, Reason::Throttled],
+            &["Target.Timeout", "Target.Timeout", ""],
+        );
+        let origin = Origin::Service(ObjectKey::new("shop", "other"));
+        let problems = vec![OfOrigin::of_all(Reason::NoSelector, "it has none".to_owned())];
+        let view = OriginView { origin: origin.clone(), uid: Uid::new("1"), exists: true, problems };
+        views.origins.insert(origin, Arc::new(view));
+        views.too_short.insert(arn("blue"), TooShort { pods: 3, last: ago(90) });
+        let mut blue = quiet("blue");
+        blue.never_healthy = 1;
+        blue.oldest_removal = Some(ago(45));
+        blue.zones.insert(ZoneName::parse("c"), ZoneView::default());
+        let not_served = ZoneView { states: [(HealthState::ZoneNotServed, 1)].into(), ..ZoneView::default() };
+        blue.zones.insert(ZoneName::parse("d"), not_served);
+        let aws =
+            Trouble { reason: Reason::AwsUnreachable, sentence: "nobody answers".to_owned(), since: ago(20) };
+        let unable = Unable { reason: Reason::WatchesFail, since: ago(30), until: None };
+        let known = Known { views: &views, aws: Some(aws), unable: Some(unable) };
+        let said = said(&known, &[blue]);
+        let words: Vec<&str> = said.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(
+            words,
+            [
+                "AwsUnreachable",
+                "CannotLead",
+                "HoldTooShort",
+                "Throttled",
+                "RemovalsFail",
+                "NeverHealthy",
+                "TargetUnhealthy",
+                "ZoneWithoutHealthyTarget",
+                "NoSelector",
+                "UnknownWriter",
+            ]
+        );
+        assert_eq!(said[0], "AwsUnreachable AWS: for 20 s now: nobody answers");
+        assert!(
+            said[2].contains("3 pods have ended") && said[2].contains("the last 90 s ago"),
+            "{}",
+            said[2]
+        );
+        assert!(said[6].contains("1 (no reason given), 2 (Target.Timeout)"), "{}", said[6]);
+        assert!(said[7].contains("no target in zone c is healthy"), "{}", said[7]);
+        assert_eq!(said[8], "NoSelector Service shop/other: it has none");
+    }
+}

@@ -1,0 +1,85 @@
+//! A status as it is sent. The names of the fields are stable.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde::{Deserialize, Serialize};
+
+/// How everything stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// When it was so.
+    pub at: MicroTime,
+    /// The replica that says so.
+    pub answered_by: Option<String>,
+    /// What is wrong, the worst first.
+    pub problems: Vec<Problem>,
+    /// The target groups, by name.
+    pub target_groups: Vec<TargetGroup>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The word.
+    pub reason: String,
+    /// What it is about: a target group, a Service, a TargetBinding, or Headgate itself.
+    pub about: String,
+    /// The sentence.
+    pub message: String,
+}
+
+/// A target group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetGroup {
+    /// Its name.
+    pub name: String,
+    /// Its ARN.
+    pub arn: String,
+    /// What binds pods to it: `Service shop/web port http`.
+    pub bound_by: Vec<String>,
+    /// Its zones, by name; that of targets in no known zone is empty.
+    pub zones: Vec<Zone>,
+    /// Targets that were not registered from here and do not drain.
+    pub foreign: usize,
+    /// Removals that are held.
+    pub held: usize,
+    /// If nothing may be written: how many registrations and removals wait.
+    pub paused: Option<Paused>,
+    /// When the last read that AWS has answered was sent.
+    pub last_read: Option<MicroTime>,
+    /// Of the removals that should be made and that AWS has not taken: when the first was caused.
+    pub oldest_removal: Option<MicroTime>,
+}
+
+/// What waits for the end of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// Registrations.
+    pub registrations: usize,
+    /// Removals.
+    pub removals: usize,
+}
+
+/// A zone of a target group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zone {
+    /// Its name.
+    pub zone: String,
+    /// Targets that should be there.
+    pub wanted: usize,
+    /// Of these, those that are healthy.
+    pub serving: usize,
+    /// Targets that AWS shows, by state, whoever has put them there.
+    pub states: BTreeMap<String, usize>,
+}
+
+impl Status {
+    /// How many targets should be there, and how many of them are healthy.
+    pub fn wanted(&self) -> (usize, usize) {
+        let zones = self.target_groups.iter().flat_map(|group| &group.zones);
+        zones.fold((0, 0), |(wanted, serving), zone| (wanted + zone.wanted, serving + zone.serving))
+    }
+}

@@ -1,0 +1,214 @@
+//! `headgate status`: what it counts is what AWS says, and its first line names what is wrong.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::Path,
+};
+
+use headgate_harness::{
+    headgate::{Headgate, command, command_as},
+    kubectl::Kubectl,
+    recorder::{Micros, Record, Recorder, Traced},
+    scenario::Scenario,
+    shared_world::beside_others,
+    wait,
+};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// What `headgate status` prints, asked of this replica.
+async fn ask(s: &Scenario, headgate: &Headgate, more: &[&str]) -> String {
+    let address = format!("--address={}", headgate.debug());
+    let (code, said) = command(s.facts(), &[&["status", &address], more].concat()).await;
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+/// The zone of a target, by its address.
+fn zone_of(s: &Scenario, target: &SocketAddr) -> String {
+    let zone = s.facts().zones.iter().find(|zone| match target {
+        SocketAddr::V4(target) => zone.cidr.contains(target.ip()),
+        SocketAddr::V6(_) => false,
+    });
+    zone.unwrap().name.clone()
+}
+
+/// How many targets are in which zone and state.
+type Counted = BTreeMap<(String, String), u64>;
+
+/// What a status says of its only target group.
+fn counted(status: &Value) -> Counted {
+    let mut all = Counted::new();
+    for zone in status["targetGroups"][0]["zones"].as_array().unwrap() {
+        for (state, count) in zone["states"].as_object().unwrap() {
+            all.insert((zone["zone"].as_str().unwrap().to_owned(), state.clone()), count.as_u64().unwrap());
+        }
+    }
+    all
+}
+
+/// What AWS would have said at each moment of a time, by the stand-in's trace.
+fn said_by_aws(s: &Scenario, record: &Record, group: &str, from: Micros, until: Micros) -> Vec<Counted> {
+    let mut targets: BTreeMap<SocketAddr, String> = BTreeMap::new();
+    let mut said = Vec::new();
+    let count = |targets: &BTreeMap<SocketAddr, String>| {
+        let mut all = Counted::new();
+        for (target, state) in targets {
+            *all.entry((zone_of(s, target), state.clone())).or_default() += 1;
+        }
+        all
+    };
+    for entry in &record.trace {
+        let Traced::Target { target_group, target, to, at } = entry else { continue };
+        if target_group != group {
+            continue;
+        }
+        if *at > from && *at <= until {
+            said.push(count(&targets));
+        }
+        if *at > until {
+            break;
+        }
+        if to == "unused" {
+            targets.remove(target);
+        } else {
+            targets.insert(*target, to.clone());
+        }
+    }
+    said.push(count(&targets));
+    said
+}
+
+fn micros(time: &Value) -> Micros {
+    let time: Timestamp = time.as_str().unwrap().parse().unwrap();
+    u64::try_from(time.as_microsecond()).unwrap()
+}
+
+#[test]
+fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_is_quiet() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "status").await;
+        let recorder = Recorder::start(&s.aws, &s.cluster, "web");
+        let group = s.web(4).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 4, 8080).await;
+        let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);
+        kubectl.run(&["rollout", "restart", "deployment/web"]).await;
+        let old: BTreeSet<String> = s.cluster.running("web").await.into_keys().collect();
+        let mut answers: Vec<Value> = Vec::new();
+        let is_over = async || {
+            let running = s.cluster.running("web").await;
+            let states = s.aws.targets(&group.arn).await;
+            let is_new = running.len() == 4 && running.keys().all(|pod| !old.contains(pod));
+            is_new && states.len() == 4 && states.values().all(|state| state == "healthy")
+        };
+        let asked = async {
+            while !is_over().await {
+                answers.push(serde_json::from_str(&ask(&s, &headgate, &["-o=json"]).await).unwrap());
+            }
+        };
+        tokio::time::timeout(wait::DEADLINE * 2, asked)
+            .await
+            .expect("the roll is over, and the old targets are gone");
+        // A group in which nothing is under way is read rarely.
+        let last = wait::until("the status is quiet too", || async {
+            let status: Value = serde_json::from_str(&ask(&s, &headgate, &["-o=json"]).await).unwrap();
+            let all = counted(&status);
+            let is_quiet = all.values().sum::<u64>() == 4 && all.keys().all(|(_, state)| state == "healthy");
+            if is_quiet { Ok(status) } else { Err(status) }
+        })
+        .await;
+        answers.push(last);
+        let said = ask(&s, &headgate, &[]).await;
+        assert!(said.starts_with("OK  1 target group, 4 of 4 wanted targets healthy\n"), "{said}");
+        let record = recorder.stop().await;
+        assert_eq!(record.dropped, 0);
+        let mut seen = BTreeSet::new();
+        for status in &answers {
+            let (read, at) = (&status["targetGroups"][0]["lastRead"], micros(&status["at"]));
+            if read.is_null() {
+                continue;
+            }
+            let (says, may_be) = (counted(status), said_by_aws(&s, &record, &group.name, micros(read), at));
+            // A zone that was served a moment ago and is empty now has no states.
+            assert!(may_be.contains(&says), "{says:?} is none of {may_be:?}, in {status:#}");
+            seen.extend(says.into_keys().map(|(_, state)| state));
+        }
+        assert!(seen.contains("initial") && seen.contains("draining"), "the roll was seen: {seen:?}");
+        assert_eq!(
+            answers.last().unwrap()["targetGroups"][0]["boundBy"][0].as_str().unwrap(),
+            format!("Service {}/web port http", s.cluster.namespace)
+        );
+    });
+}
+
+#[test]
+fn the_first_line_names_the_cause_of_what_is_wrong() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "incident").await;
+        // The load balancer looks at a port where nobody listens.
+        let group = s.group("web").await;
+        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        let other = json!([{"name": "http", "port": 80, "targetPort": 8099}]);
+        s.cluster.service("web", "web", other, Some(&format!("http={}", group.name))).await;
+        let headgate = s.headgate().await;
+        let first = async |begins: &str| {
+            wait::until(&format!("the first line begins with {begins}"), || async {
+                let said = ask(&s, &headgate, &[]).await;
+                if said.starts_with(begins) { Ok(said) } else { Err(said) }
+            })
+            .await
+        };
+        let unhealthy = format!(
+            "TargetUnhealthy  target group {}: AWS calls targets unhealthy: 2 (Target.FailedHealthChecks)",
+            group.name
+        );
+        first(&unhealthy).await;
+        // Paused, and forgotten: what follows from that is said after it.
+        s.cluster.set_annotation("web", "headgate.dev/paused", Some("true")).await;
+        let said = first(&format!("Paused  target group {}: ", group.name)).await;
+        assert!(said.contains("\nTargetUnhealthy  "), "{said}");
+        s.cluster.set_annotation("web", "headgate.dev/paused", None).await;
+        first("TargetUnhealthy").await;
+    });
+}
+
+#[test]
+fn a_replica_that_does_not_lead_says_who_does() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "status-standby").await;
+        let headgate = s.headgate().await;
+        headgate.wait_leads().await;
+        let standby = s.headgate().await;
+        wait::until("the standby knows who leads", || async {
+            let (code, said) =
+                command(s.facts(), &["status", &format!("--address={}", standby.debug())]).await;
+            assert_eq!(code, Some(1), "{said}");
+            let page = standby.probe("/metrics").await.unwrap();
+            assert!(!page.contains("headgate_targets{"), "{page}");
+            if said.contains("this replica does not lead, ") && said.contains(" leads") {
+                Ok(())
+            } else {
+                Err(said)
+            }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_command_is_told_its_cluster_as_kubectl_is() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "which").await;
+        let (namespace, kubeconfig) = (&s.cluster.namespace, s.facts().kubeconfig.to_str().unwrap());
+        let drain = ["drain", "nobody", "-n", namespace, "--kubeconfig", kubeconfig];
+        let nowhere = Path::new("/nonexistent");
+        let (code, said) = command_as(s.facts(), nowhere, &drain).await;
+        assert_eq!(code, Some(1));
+        assert!(said.contains(&format!("there is no pod {namespace}/nobody")), "{said}");
+        let (code, said) = command_as(s.facts(), nowhere, &[&drain[..], &["--context=other"]].concat()).await;
+        assert_eq!(code, Some(1));
+        assert!(said.contains("the name of one of its contexts in --context"), "{said}");
+    });
+}
