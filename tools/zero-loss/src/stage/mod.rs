@@ -288,7 +288,7 @@ impl Stage {
         self.aws.control("DELETE", "/faults", None).await;
     }
 
-    /// Waits until `count` pods run and no other is left, all of them are healthy targets, and every node of the
+    /// Waits until `count` pods are ready and no other is left, all of them are healthy targets, and every node of the
     /// load balancer sends to them all and to nothing else. Whoever is to have gate and hold has them.
     pub async fn wait_quiet(&self, count: u32) {
         let count = usize::try_from(count).expect("a few");
@@ -297,6 +297,11 @@ impl Stage {
             let (running, all) = (self.pods().await, self.list().await);
             if running.len() != count || all.len() != count {
                 return Err(format!("{} of {} pods run", running.len(), all.len()));
+            }
+            // A DaemonSet's controller ends an old pod at once that is not ready yet, whatever the new one is.
+            let unready = all.iter().filter(|pod| !is_true(pod, "Ready")).count();
+            if unready > 0 {
+                return Err(format!("{unready} pods are not ready"));
             }
             let wanted: BTreeMap<_, _> =
                 running.values().map(|ip| (format!("{ip}:{PORT}"), "healthy".to_owned())).collect();
