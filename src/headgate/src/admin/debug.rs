@@ -97,8 +97,7 @@ async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Respo
 
 async fn bindings(State(shown): State<Shown>) -> Json<Value> {
     let views = &shown.views;
-    let mut bindings: Vec<_> = views.bindings.iter().map(|entry| entry.value().clone()).collect();
-    bindings.sort_by(|a, b| a.key.cmp(&b.key));
+    let bindings = views.all_bindings();
     let bindings = bindings.iter().map(|view| {
         let targets = view.targets.iter().map(|target| {
             json!({
@@ -134,8 +133,7 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
             "troubles": words(&view.said),
         })
     });
-    let mut origins: Vec<_> = views.origins.iter().map(|entry| entry.value().clone()).collect();
-    origins.sort_by(|a, b| a.origin.cmp(&b.origin));
+    let origins = views.all_origins();
     let origins = origins.iter().map(|view| {
         let problems = view.problems.iter().map(|problem| (problem.reason, problem.said.clone()));
         json!({

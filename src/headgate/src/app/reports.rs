@@ -288,8 +288,7 @@ impl Reports {
             return;
         }
         // Whoever waits for a target looks at what binds it.
-        let mut waiting: Vec<_> = self.views.origins.iter().map(|entry| entry.value().clone()).collect();
-        waiting.sort_by(|a, b| a.origin.cmp(&b.origin));
+        let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
             let about = match &view.origin {
                 Origin::Service(key) => About::Service(key.clone(), view.uid.clone()),

@@ -7,7 +7,7 @@ use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{Api, Client};
 
 use super::{reach::Way, report::Report, text};
-use crate::kube::{client, words::plain};
+use crate::kube::words::plain;
 
 /// What `headgate explain` is told.
 #[derive(Clone, Debug)]
@@ -27,12 +27,7 @@ pub struct Options {
 /// # Errors
 /// If nobody answers, or there is no such pod.
 pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
-    // Who asks a Headgate straight may have no cluster at hand.
-    let client = match client::connect_to(&options.way.which).await {
-        Ok(client) => Some(client),
-        Err(_) if options.way.address.is_some() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let client = options.way.cluster().await?;
     let namespace = options.namespace.as_deref();
     let namespace = namespace.or_else(|| client.as_ref().map(Client::default_namespace)).unwrap_or("default");
     let path = format!("{PATH}?namespace={namespace}&pod={}", options.pod);

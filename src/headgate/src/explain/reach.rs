@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::kube::{
-    client::Which,
+    client::{self, ClientError, Which},
     installation::{SERVED_BEFORE, SERVES, named},
     words::plain,
 };
@@ -125,6 +125,18 @@ impl Way {
             }
         }
         bail!("the replica that holds the Lease says: {}", last.unwrap_or_default().trim())
+    }
+
+    /// The cluster that Headgate is in; none is needed by who asks it straight, and may not be at hand.
+    ///
+    /// # Errors
+    /// If one is needed, and there is none.
+    pub async fn cluster(&self) -> Result<Option<Client>, ClientError> {
+        match client::connect_to(&self.which).await {
+            Ok(client) => Ok(Some(client)),
+            Err(_) if self.address.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Who leads.

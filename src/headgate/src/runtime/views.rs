@@ -33,6 +33,22 @@ pub struct Views {
     pub too_short: DashMap<TargetGroupArn, TooShort>,
 }
 
+impl Views {
+    /// The bindings, in their order. Whoever looks long at them holds nothing that the owner of the engine waits for.
+    pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
+        let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();
+        all.sort_by(|one, other| one.key.cmp(&other.key));
+        all
+    }
+
+    /// The objects that bind, in the same way.
+    pub fn all_origins(&self) -> Vec<Arc<OriginView>> {
+        let mut all: Vec<_> = self.origins.iter().map(|entry| entry.value().clone()).collect();
+        all.sort_by(|one, other| one.origin.cmp(&other.origin));
+        all
+    }
+}
+
 /// Pods that ended too soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{report::Status, text};
-use crate::{explain::reach::Way, kube::client};
+use crate::explain::reach::Way;
 
 /// Where it is asked.
 pub const PATH: &str = "/debug/status";
@@ -33,12 +33,7 @@ pub struct Options {
 /// # Errors
 /// If nobody answers. With `watch` only the first time: then it is said, and asked again.
 pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
-    // Who asks a Headgate straight may have no cluster at hand.
-    let client = match client::connect_to(&options.way.which).await {
-        Ok(client) => Some(client),
-        Err(_) if options.way.address.is_some() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let client = options.way.cluster().await?;
     let mut is_first = true;
     loop {
         let answer = options.way.ask(client.as_ref(), PATH).await;

@@ -19,7 +19,7 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
     let wall = Wall::at(now);
     let views = known.views;
     let mut bound_by: BTreeMap<TargetGroupArn, BTreeSet<String>> = BTreeMap::new();
-    for binding in &views.bindings {
+    for binding in views.all_bindings() {
         let key = &binding.key;
         let words = format!("{} port {}", key.origin, key.port);
         bound_by.entry(key.group.clone()).or_default().insert(words);

@@ -48,13 +48,13 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec
         let said = format!("{reason} for {}: {}", Spelled(wall.now.since(*since)), why(*reason));
         add(Reason::CannotLead, "this replica", said);
     }
-    for origin in &known.views.origins {
+    for origin in known.views.all_origins() {
         for problem in &origin.problems {
             add(problem.reason, &origin.origin.to_string(), problem.said.clone());
         }
     }
     let mut unhealthy: BTreeMap<TargetGroupArn, BTreeMap<&str, usize>> = BTreeMap::new();
-    for binding in &known.views.bindings {
+    for binding in known.views.all_bindings() {
         for (reason, said) in &binding.said {
             add(*reason, &group(&binding.key.group), said.clone());
         }
@@ -77,7 +77,8 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec
         }
         if let Some(since) = view.oldest_removal.filter(|since| wall.now.since(*since) >= SLOW_REMOVAL) {
             let said = format!(
-                "AWS has not taken a removal for {}; the pod may end before the load balancer is told",
+                "AWS has not taken a removal for {}; the pod may end before the load balancer is told; expected an answer within a \
+                 second: the log says what AWS answers",
                 Spelled(wall.now.since(since))
             );
             add(Reason::RemovalsFail, &about, said);
