@@ -151,7 +151,8 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
          written on the Service: the load balancer's bound at the time scale, rounded up, and a margin of {MARGIN} s. \
          Headgate is told that bound (`--alb-propagation-bound`, `--nlb-propagation-bound`). \
          The Lease is shorter than the margin, as Headgate's default Lease (15 s) is shorter than its default margin \
-         (25 s): {duration}, renewed within {deadline}, tried every {retry}.\n\n\
+         (25 s): {duration}, renewed within {deadline}, tried every {retry}; in \
+         `departures`, where no leader is killed, the default one.\n\n\
          | load balancer | real seconds per AWS second | hold |\n|---|---:|---:|\n",
         TIMEOUT.as_secs(),
     );

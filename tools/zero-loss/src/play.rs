@@ -119,6 +119,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         annotation,
         may_be_bare,
         takes_longer: cell.scenario.takes_longer(),
+        lease: cell.scenario.lease(),
         is_probed_for_life: cell.scenario == Scenario::WedgedContainer,
         kind: cell.scenario.kind(),
         ingress: cell.ingress,

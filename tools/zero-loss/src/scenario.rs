@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use crate::{
     profile::Profile,
-    stage::{Place, workload::Kind},
+    stage::{
+        Place,
+        replicas::{LEASE, Lease},
+        workload::Kind,
+    },
 };
 
 /// A scenario. How it is played: [`crate::acts`].
@@ -345,6 +349,12 @@ impl Scenario {
     /// How much longer than in others things take in it: there are sixty pods, and not six.
     pub fn takes_longer(self) -> Duration {
         if self == Self::Departures { Duration::from_secs(300) } else { Duration::ZERO }
+    }
+
+    /// The Lease of the replicas, if not Headgate's default. Through an hour of rolls on a busy machine the default one is kept:
+    /// nobody kills the leader there.
+    pub fn lease(self) -> Option<Lease> {
+        (self != Self::Departures).then_some(LEASE)
     }
 
     /// Whether it is played behind a load balancer like this: once is enough where it takes long.

@@ -227,7 +227,11 @@ impl Worker {
             };
             pod.spec.gates().map(status_of).collect()
         };
-        if !self.behaviour.gate_delay.is_zero() && gates(&self.pod) != gates(newer) {
+        if gates(&self.pod) == gates(newer) {
+            return;
+        }
+        self.stale = true;
+        if !self.behaviour.gate_delay.is_zero() {
             let until = Instant::now() + self.behaviour.notices_gate_after(self.gate_changes);
             self.gate_changes += 1;
             self.pause_until = self.pause_until.max(Some(until));

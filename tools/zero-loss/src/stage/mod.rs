@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use self::{
     nodes::Drained,
-    replicas::Replica,
+    replicas::{Lease, Replica},
     workload::{Kind, PORT, balancer, is_true},
 };
 use crate::profile::Profile;
@@ -145,6 +145,8 @@ pub struct Side<'a> {
     pub may_be_bare: bool,
     /// Whether containers that do not answer are started again.
     pub is_probed_for_life: bool,
+    /// The Lease of the replicas, if not Headgate's default.
+    pub lease: Option<Lease>,
     /// For how much longer than usual it is waited for that something happens.
     pub takes_longer: Duration,
     /// What makes them.
@@ -194,7 +196,7 @@ impl Stage {
             stage.kubectl.run(&["label", "namespace", name, &format!("{INJECT}=true")]).await;
         }
         let kind = if profile.is_application() { "alb" } else { "nlb" };
-        stage.start_headgate(format!("--{kind}-propagation-bound={bound}s")).await;
+        stage.start_headgate(format!("--{kind}-propagation-bound={bound}s"), side.lease).await;
         // The first pods are not what is measured: they need not wait for a slow load balancer.
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;

@@ -14,8 +14,11 @@ use serde_json::json;
 
 use super::{Care, Stage};
 
-/// The Lease of both replicas: duration, renew deadline, retry period.
-pub const LEASE: [&str; 3] = ["3s", "2s", "500ms"];
+/// A Lease: duration, renew deadline, retry period.
+pub type Lease = [&'static str; 3];
+
+/// The Lease of both replicas, where the margin is scaled with the load balancer.
+pub const LEASE: Lease = ["3s", "2s", "500ms"];
 
 /// A replica, and what it was started with.
 pub struct Replica {
@@ -45,14 +48,15 @@ impl Replica {
 
 impl Stage {
     /// Two replicas; where pods are cared for, their webhooks, waited for until they answer.
-    pub(crate) async fn start_headgate(&mut self, bound: String) {
+    pub(crate) async fn start_headgate(&mut self, bound: String, lease: Option<Lease>) {
         let (own, namespace) = (&self.name, &self.cluster.namespace);
         let webhook = format!("{own}-webhook");
         // Not --namespaces: that needs Roles only, and sees no nodes.
         let only = format!("--namespace-selector=kubernetes.io/metadata.name={namespace}");
         let mut arguments = vec![format!("--own-namespace={own}"), only, bound];
-        let lease = ["duration", "renew-deadline", "retry-period"];
-        arguments.extend(lease.iter().zip(LEASE).map(|(of, is)| format!("--lease-{of}={is}")));
+        let times = ["duration", "renew-deadline", "retry-period"];
+        let lease = lease.into_iter().flatten();
+        arguments.extend(times.iter().zip(lease).map(|(of, is)| format!("--lease-{of}={is}")));
         if self.care.has_gate() {
             arguments.extend(["--webhook-address=127.0.0.1:0".into(), "--webhook-names=127.0.0.1".into()]);
             arguments.push(format!("--webhook-configuration={webhook}"));

@@ -297,6 +297,28 @@ async fn the_cni_writes_its_annotation_before_the_status_shows_the_address_and_e
 }
 
 #[tokio::test]
+async fn a_gate_that_comes_with_the_answer_to_a_write_is_not_overlooked() {
+    let mut gated = pod(&json!({}));
+    gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
+    let api = Fake::default();
+    let first = api.create(gated);
+    let (commands, _obeyed) = mpsc::channel(4);
+    let entry = Arc::new(Entry::new(&first, commands));
+    let switch = Switch::default();
+    let pool = Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO)));
+    let place = Place { node: Ipv4Addr::new(127, 9, 9, 9), state: switch.follow(), pool, kept: None };
+    let (mut worker, _) = Worker::new(first, place, entry, Writer::new(api.client()));
+    worker.stale = false;
+    let ours = api.change("web", |pod| pod["status"]["phase"] = json!("Running"));
+    worker.adopt(Box::new((*ours).clone()));
+    assert!(!worker.stale, "what it has written itself is no news");
+    let gate = json!([{"type": "example.com/gate", "status": "True"}]);
+    let theirs = api.change("web", |pod| pod["status"]["conditions"] = gate);
+    worker.adopt(Box::new((*theirs).clone()));
+    assert!(worker.stale, "the gate is open: Ready is to be written");
+}
+
+#[tokio::test]
 async fn a_new_sandbox_has_another_address_and_the_gate_is_never_touched() {
     let mut gated = pod(&json!({}));
     gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);

@@ -72,6 +72,8 @@ impl Worker {
     pub(super) fn adopt(&mut self, mut pod: Box<Pod>) {
         if pod.version() > self.pod.version() {
             pod.metadata.managed_fields = None;
+            // Somebody may have written a gate meanwhile: the watch will tell of nothing newer than this.
+            self.notice_gates(&pod);
             self.pod = Arc::from(pod);
             self.heed_deletion();
         }
