@@ -31,6 +31,7 @@ mod groups;
 mod hold;
 mod index;
 pub mod inject;
+pub mod journal;
 pub mod leadership;
 pub mod lifespan;
 pub mod model;
@@ -50,6 +51,7 @@ mod properties;
 mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Span};
+pub use journal::Journal;
 pub use model::{
     explanation, ledger,
     origin::Origin,

@@ -220,6 +220,9 @@ const NOT_HERE: &[Reason] = &[
     Reason::AwsUnreachable,
     Reason::NoAwsCredentials,
     Reason::AwsReachable,
+    Reason::TargetRegistered,
+    Reason::TargetHealthy,
+    Reason::TargetDeregistered,
     // Of replicas at the Lease; see lease.rs.
     Reason::CannotLead,
     Reason::RemovalsFail,

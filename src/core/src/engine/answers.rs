@@ -9,7 +9,7 @@ use crate::{
     gate::Touched,
     model::{
         Call, CallItem, Failure, Health, Moment, Notice, Owner, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn, notice::About,
+        TargetGroupArn, Transition, notice::About, transition::TargetStep,
     },
     rate_limit::Ticket,
     registration::Tombstone,
@@ -73,6 +73,12 @@ impl Engine {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
                 group.registered(id, &items, failure.as_ref(), now);
+                self.answered_for(
+                    &arn,
+                    &items,
+                    failure.as_ref(),
+                    (TargetStep::Registered, TargetStep::NotRegistered),
+                );
                 self.gates.touch(Touched::Group(&arn), now);
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
@@ -86,15 +92,38 @@ impl Engine {
                     Some(pod.leaving.as_deref()?.deregistered?.0)
                 };
                 let after = items.iter().filter_map(noted).max();
-                if group.deregistered(id, &items, failure.as_ref(), after, now) {
+                let is_out = group.deregistered(id, &items, failure.as_ref(), after, now);
+                if is_out {
                     self.holds.accepted(&arn, &items, now);
                 }
+                let failed = failure.as_ref().filter(|_| !is_out);
+                self.answered_for(
+                    &arn,
+                    &items,
+                    failed,
+                    (TargetStep::Deregistered, TargetStep::NotDeregistered),
+                );
                 self.evictions.touch(eviction::Touched::Group(&arn), now);
                 // The group may have come to be shared meanwhile.
                 self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
             }
+        }
+    }
+
+    /// AWS has taken what was sent of these targets, or has not. One that fails again and again is recorded ever more rarely.
+    fn answered_for(
+        &mut self,
+        arn: &TargetGroupArn,
+        items: &[CallItem],
+        failure: Option<&Failure>,
+        (taken, refused): (TargetStep, fn(Reason) -> TargetStep),
+    ) {
+        let step = failure.map_or(taken, |failure| refused(failure.class.reason()));
+        for item in items.iter().filter(|item| failure.is_none() || item.attempt.is_power_of_two()) {
+            let owner = Owner { pod: item.pod.clone(), uid: item.uid.clone() };
+            self.out.put(Effect::Happened(Transition::Target(arn.clone(), item.target, owner, step)));
         }
     }
 
@@ -113,7 +142,7 @@ impl Engine {
                 || owner_there(index, target, tombstone).is_some_and(lingers)
         };
         let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
-        let (grown, others) = group.observed(states, rarely, now, keeps);
+        let (grown, others, steps) = group.observed(states, rarely, now, keeps);
         let was_healthy = |owner: &Owner| {
             let pod = index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
             pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)
@@ -125,6 +154,9 @@ impl Engine {
         }
         if others {
             self.say_about(arn);
+        }
+        for (target, owner, step) in steps {
+            self.out.put(Effect::Happened(Transition::Target(arn.clone(), target, owner, step)));
         }
         self.out.extend(grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)));
         self.gates.touch(Touched::Group(arn), now);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     leadership::Watch,
-    model::{Call, Notice, ObjectKey, RequestId, Scope, TargetGroupArn, Uid, view::Picture},
+    model::{Call, Notice, ObjectKey, RequestId, Scope, TargetGroupArn, Transition, Uid, view::Picture},
     requests::Request,
 };
 
@@ -42,6 +42,8 @@ pub enum Effect {
     Relist(Watch, Scope),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
+    /// This has become otherwise: for the journal.
+    Happened(Transition),
     /// Something took so long.
     Took(Span, Duration),
     /// Show this.

@@ -8,10 +8,11 @@ use crate::{
     index::{Index, Order},
     leadership::Watch,
     model::{
-        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, Settings,
-        Signal, WallTime,
+        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, Owner, PodFacts, Reason, RequestId,
+        Settings, Signal, Transition, WallTime,
         eviction::{Request, Rules, Ruling},
         notice::About,
+        transition::PodStep,
     },
     nodes::Nodes,
     reports::sayings,
@@ -72,6 +73,7 @@ impl Engine {
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
         if let Some(nodes) = self.nodes.apply(change, seen, wall) {
+            self.record_nodes(&nodes);
             // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
             self.evictions.touch(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
@@ -84,6 +86,7 @@ impl Engine {
         let wall = self.wall(now);
         let gone = self.nodes.pass(now, wall);
         if !gone.is_empty() {
+            self.record_nodes(&gone);
             self.evictions.touch(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&gone), now, now);
         }
@@ -158,6 +161,8 @@ impl Engine {
                 if passes {
                     self.out.put(Effect::Took(Span::Departure, after));
                 }
+                let owner = Owner { pod: pod.clone(), uid: uid.clone() };
+                self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Eviction(reason, passes))));
                 if let Some(note) = sayings::eviction(reason, &why, after) {
                     self.out.tell(Notice { about: About::Pod(pod, uid), reason, note });
                 }

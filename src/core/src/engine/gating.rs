@@ -124,7 +124,9 @@ impl Engine {
                 for (binding, _) in self.index.pods().bound(&pod.key) {
                     self.reports.touch_binding(binding.key.clone());
                 }
+                self.record_gate(pod);
             }
+            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             if before.is_some_and(|before| !before.readiness.containers && pod.readiness.containers) {
                 self.may_become_healthy(&pod.key, now);
             }

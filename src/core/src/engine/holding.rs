@@ -109,6 +109,7 @@ impl Engine {
             }
         }
         for (arn, target, reason) in due {
+            self.record_held(&arn, &target, reason);
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations_mut().pod_went(&target, reason, seen);
                 self.accounts.removal_caused(&arn, seen);

@@ -11,12 +11,13 @@ use std::{
 
 use super::Engine;
 use crate::{
-    engine::Leadership,
+    engine::{Effect, Leadership},
     index::Order,
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        Transition,
     },
     registration::{Holder, Orphan, Registrations},
     requests::{Answer, Asker, Request},
@@ -26,9 +27,11 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
+                self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
             }
             Leadership::Standby if self.term.leads(false) => {
+                self.out.put(Effect::Happened(Transition::Leads(false)));
                 for (call, ticket) in self.out.stand_by() {
                     self.accounts.answered(&call, ticket, &Ok(Answer::Done), &self.groups, now);
                 }

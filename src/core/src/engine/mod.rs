@@ -18,6 +18,7 @@ mod keeping;
 mod leading;
 mod looking;
 mod outbox;
+mod recording;
 mod sending;
 mod telling;
 #[cfg(test)]
@@ -269,6 +270,8 @@ impl Engine {
         for gone in &changes.gone {
             self.gates.touch(Touched::Gone(&gone.pod, &gone.uid), now);
         }
+        let (gone, ended) =
+            (changes.gone.clone(), changes.ended.iter().map(|ended| ended.pod.clone()).collect());
         let mut held = BTreeSet::new();
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.through.last.group.clone(), ownership.seen);
@@ -278,6 +281,7 @@ impl Engine {
                 self.gates.touch(Touched::Pod(&owner.pod), now);
             }
             self.make_group(&arn, now);
+            self.record_ownership(&ownership);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             self.holds.stays(&arn, &target, ownership.owner.as_ref());
             group.registrations_mut().want(ownership, !changes.written);
@@ -299,6 +303,7 @@ impl Engine {
         for ended in changes.ended {
             self.pod_ended(ended);
         }
+        self.record_ends(ended, gone);
         self.out.extend(changes.relist.map(|scope| Effect::Relist(Watch::Pods, scope)));
         self.tell_troubles(changes.troubles);
         for binding in changes.bindings {

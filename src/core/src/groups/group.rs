@@ -8,7 +8,7 @@ use crate::{
     model::{
         BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
         RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
-        target_group::GroupSettings, time::Window, troubles::Troubles,
+        target_group::GroupSettings, time::Window, transition::TargetStep, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{Registrations, STALE, Sight, Tombstone},
@@ -324,17 +324,20 @@ impl Group {
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
     /// [`Registrations::observed`]. Gives how long it took those targets to become healthy that it is the first to show
-    /// so, and whether other things are wrong than before.
+    /// so, whether other things are wrong than before, and what has become of targets that have, or had, a pod.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
         keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
-    ) -> (Vec<Duration>, bool) {
+    ) -> (Vec<Duration>, bool, Vec<(Target, Owner, TargetStep)>) {
+        let is_first = self.observation.last_read().is_none();
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);
         let shown = self.observation.read(states.into_iter().collect());
+        // What the first one shows may have been so for long.
+        let steps = if is_first { Vec::new() } else { self.steps_since(&shown) };
         let healthy =
             self.observation.states().values().filter(|health| health.state == HealthState::Healthy);
         self.served.extend(healthy.filter_map(|health| Some((health.zone?, now))));
@@ -353,7 +356,20 @@ impl Group {
         let read = self.observation.last_read();
         self.inherited.take_if(|since| read.is_some_and(|began| began.since(*since) >= STALE));
         self.read_again(&shown, rarely, now);
-        (grown, wrong(self) != before)
+        (grown, wrong(self) != before, steps)
+    }
+
+    /// What the last read shows otherwise than the one before, which has shown this, of targets that have or had a pod.
+    fn steps_since(&self, shown: &BTreeMap<Target, Health>) -> Vec<(Target, Owner, TargetStep)> {
+        let states = self.observation.states();
+        let there = states.iter().map(|(target, health)| (target, Some(*health)));
+        let gone = shown.keys().filter(|target| !states.contains_key(target)).map(|target| (target, None));
+        let step = |(target, now): (&Target, Option<Health>)| {
+            let before = shown.get(target).map(|health| health.state);
+            let owner = self.registrations.whose(target).filter(|_| before != now.map(|now| now.state))?;
+            Some((*target, owner.clone(), TargetStep::Shown(before, now)))
+        };
+        there.chain(gone).filter_map(step).collect()
     }
 
     /// When it is read next, now that a read has ended; `shown` is what the one before has shown.

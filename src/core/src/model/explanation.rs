@@ -1,11 +1,11 @@
-//! The answer to "why is this pod a target, or why not?": everything that is known of one pod, with the same reason
-//! words as its Events, log lines and metrics.
+//! The answers to "why is this pod a target, or why not?", of a pod or of all of a node, and to "what is otherwise than it
+//! should be?": with the same reason words as in Events, log lines and metrics.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use super::{
-    BindingKey, Health, HoldWanted, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid, view::GateView,
-    words::words,
+    BindingKey, Health, HoldWanted, Moment, NodeFacts, ObjectKey, Reason, Target, TargetGroupArn, Uid,
+    WallTime, view::GateView, words::words,
 };
 
 /// A reason word and a sentence for the user.
@@ -126,6 +126,65 @@ pub struct Gate {
     pub shown: GateView,
     /// What is to be written into it, and since when that is so; `None`: it is as it should be, or there is none.
     pub verdict: Option<(Word, Moment)>,
+}
+
+/// All that there is to say of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeExplanation {
+    /// Its name.
+    pub node: Arc<str>,
+    /// The node as last seen; `None`: none of this name is known, or nodes are not watched.
+    pub seen: Option<NodeFacts>,
+    /// That it is about to go, and since when; `None`: it stays.
+    pub goes: Option<(Word, WallTime)>,
+    /// Its pods that are, should be or were targets.
+    pub pods: Vec<Explanation>,
+}
+
+words! {
+    /// How a target group is otherwise than it should be, in one target.
+    Side {
+        /// It should be there, and AWS does not show it.
+        Missing = "missing",
+        /// AWS shows it, it was registered from here, and it should not be there.
+        LeftOver = "left-over",
+        /// AWS shows it, and somebody else has registered it.
+        Foreign = "foreign",
+    }
+}
+
+/// A target that is otherwise than it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The target.
+    pub target: Target,
+    /// How.
+    pub side: Side,
+    /// Its pod; that of a foreign one is nobody's business here.
+    pub pod: Option<ObjectKey>,
+    /// What the load balancer says of it.
+    pub health: Option<Health>,
+    /// Why.
+    pub word: Word,
+    /// Since when; `None` if that is not remembered.
+    pub since: Option<Moment>,
+    /// What is done next.
+    pub next: Option<Next>,
+}
+
+/// What should be in a target group, beside what AWS showed in the last read. Targets that drain count as out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// How many targets should be there.
+    pub wanted: usize,
+    /// How many AWS shows.
+    pub there: usize,
+    /// When that read began; `None`: there was none, and nothing is compared.
+    pub read: Option<Moment>,
+    /// The targets that are otherwise.
+    pub differences: Vec<Difference>,
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub mod target;
 pub mod target_binding;
 pub mod target_group;
 pub mod time;
+pub mod transition;
 pub mod troubles;
 pub mod view;
 pub mod watch;
@@ -68,6 +69,7 @@ pub use self::{
     target_binding::BindingFacts,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     time::{Moment, WallTime, Written},
+    transition::{Entry, Transition},
     watch::{Change, Scope},
     zone::ZoneName,
 };

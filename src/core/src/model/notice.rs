@@ -25,7 +25,7 @@ pub enum About {
     ConfigMap(ObjectKey, Uid),
 }
 
-/// A Warning Event.
+/// An Event: a Warning, or a Normal one if its reason is good news.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The object.

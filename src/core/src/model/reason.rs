@@ -81,7 +81,7 @@ reasons! {
     /// Removed, or not a target: the namespace is not selected (any more).
     NamespaceNotSelected,
 
-    /// Removed: somebody else has registered it, and the target group is Headgate's alone.
+    /// Somebody else has registered it: it stays, or is removed if the target group is Headgate's alone.
     ForeignTarget,
     /// Removed again: AWS had it once more, because of a call that landed late.
     TargetReappeared,
@@ -178,6 +178,13 @@ reasons! {
     Paused,
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
+
+    /// AWS has taken the registration of a pod's target.
+    TargetRegistered,
+    /// The load balancer shows a pod's target healthy, and it was being registered before.
+    TargetHealthy,
+    /// AWS has taken the removal of a pod's target.
+    TargetDeregistered,
 
     /// A target has been registered for long and was never healthy.
     NeverHealthy,
@@ -294,6 +301,14 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether nothing is wrong where this is said: the Event is a Normal one.
+    pub const fn is_good_news(self) -> bool {
+        matches!(
+            self,
+            Self::AwsReachable | Self::TargetRegistered | Self::TargetHealthy | Self::TargetDeregistered
+        )
+    }
+
     /// Whether a target that goes for this leaves a pod that lives on at its address: for what is written, and not for what
     /// became of the pod.
     pub const fn spares_the_pod(self) -> bool {

@@ -171,6 +171,11 @@ impl Nodes {
 }
 
 impl<'a> LastSeen<'a> {
+    /// All that is known of the node of this name.
+    pub fn named(self, node: &str) -> Option<&'a NodeFacts> {
+        self.0.all.get(node)
+    }
+
     fn get(self, node: Option<&Arc<str>>) -> Option<&'a NodeFacts> {
         self.0.all.get(node?)
     }

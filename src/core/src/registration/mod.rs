@@ -411,11 +411,16 @@ impl Registrations {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.owner()?)))
     }
 
+    /// Whose `target` is, or was last.
+    pub fn whose(&self, target: &Target) -> Option<&Owner> {
+        self.entries.get(target).map(|entry| entry.owner().unwrap_or(&entry.last))
+    }
+
     /// What is known of `target`.
     pub fn account(&self, target: &Target) -> Option<Account<'_>> {
         let entry = self.entries.get(target)?;
         Some(Account {
-            uid: &entry.owner().unwrap_or(&entry.last).uid,
+            uid: &self.whose(target)?.uid,
             binding: entry.binding(),
             paused: entry.paused,
             paused_by: self.paused_by(target),

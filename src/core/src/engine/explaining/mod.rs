@@ -1,7 +1,10 @@
-//! Everything that is known of one pod: for `headgate explain`. Decides nothing and changes nothing; each answer comes
+//! Everything that is known of one pod, or of the pods of a node: for `headgate explain`; and what is otherwise than it should
+//! be: for `headgate diff`. Decides nothing and changes nothing; each answer comes
 //! from the machine that decides.
 
+mod comparing;
 mod due;
+mod node;
 mod words;
 
 use self::due::{Due, Stands, left};

@@ -4,7 +4,7 @@ use crate::{
     binding::annotation::TARGET_GROUPS,
     explanation::Step,
     model::{
-        Failure, ObjectKey, Reason, TargetGroupArn,
+        Failure, Fate, ObjectKey, Reason, Signal, TargetGroupArn,
         account::{Account, Under},
     },
 };
@@ -12,6 +12,29 @@ use crate::{
 /// Why a target is not registered again at once.
 pub const AFTER_GATE: &str = "to be registered again when the pod's readiness gate is closed, which is waited for 5 s at \
                               most: Headgate had taken it out, and the pod has to be healthy anew";
+
+/// A target that somebody else has registered.
+pub const FOREIGN_STAYS: &str =
+    "somebody else has registered it: it stays, for the target group may be shared";
+pub const FOREIGN_GOES: &str =
+    "somebody else has registered it: it is to be deregistered, for the target group is Headgate's alone";
+
+/// What becomes of a node.
+pub fn node_goes(signal: &Signal) -> String {
+    let sign = &signal.sign;
+    match signal.fate {
+        Fate::Cordoned => {
+            format!("it takes no new pods ({sign}): pods that whoever drains it passes over leave early")
+        }
+        Fate::Disrupted => {
+            format!("it is to be drained ({sign}): pods that nothing would keep alive leave early")
+        }
+        Fate::Dying => {
+            format!("it is about to die ({sign}): the targets of its pods are deregistered at once")
+        }
+        Fate::Deleted => format!("it is gone ({sign}): the targets of its pods are deregistered at once"),
+    }
+}
 
 /// How a target stands.
 pub fn standing(account: &Account<'_>) -> String {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     explanation::{Explanation, Life, Next, Place, Progress, Step},
     model::{
-        Hold, HoldWanted,
+        Hold, HoldWanted, NodeFacts,
         gate::Shown,
         policy::{HOLD, PAUSED},
     },
@@ -351,4 +351,58 @@ fn the_longest_hold_of_its_bindings_is_what_a_pod_needs() {
     let own = PodFacts { hold: Hold::parse("off"), ..pod("c", "3").at(3).build() };
     world.pod(Change::Applied(own));
     assert_eq!(ask(&mut world, "c").hold, Some(HoldWanted { seconds: 0, bound: 0 }), "its own counts first");
+}
+
+#[test]
+fn a_node_is_explained_with_what_says_that_it_goes_and_its_pods_that_have_to_do_with_target_groups() {
+    let here = [pod("a", "u-a").at(1).on("n"), pod("other", "u-o").labelled("other").at(3).on("n")];
+    let there = pod("b", "u-b").at(2).on("elsewhere");
+    let mut world = World::new(vec![web()], here.into_iter().chain([there]).collect());
+    let unknown = world.engine.explain_node("n", world.now);
+    assert_eq!((unknown.seen, unknown.goes), (None, None), "nodes may not be watched");
+    let node =
+        NodeFacts { name: "n".into(), zone: Some("here".into()), shuts_down: true, ..NodeFacts::default() };
+    world.step(Input::Node { change: Change::Applied(node.clone()), seen: world.now });
+    let known = world.engine.explain_node("n", world.now);
+    assert_eq!(known.seen, Some(node));
+    let ((reason, said), _) = known.goes.unwrap();
+    assert_eq!(reason, Reason::NodeDying);
+    assert!(said.contains("about to die"), "{said}");
+    let pods: Vec<_> = known.pods.iter().map(|pod| &*pod.pod.name).collect();
+    assert_eq!(pods, ["a"]);
+    assert_eq!(world.engine.explain_node("nowhere", world.now).pods, []);
+}
+
+#[test]
+fn what_is_otherwise_than_it_should_be_is_said_target_by_target() {
+    let mut world = World::new(vec![web()], vec![pod("a", "u-a").at(1), pod("b", "u-b").at(2)]);
+    let sides = |world: &mut World| {
+        let mut all = world.engine.compare_groups(world.now);
+        let one = all.remove(0);
+        assert!(all.is_empty());
+        let shown = one.differences.iter().map(|it| {
+            let pod = it.pod.as_ref().map_or("-", |pod| &pod.name);
+            format!("{} {} {pod} {:?}", it.side.as_str(), it.target, it.word.0)
+        });
+        (one.wanted, one.there, shown.collect::<Vec<_>>())
+    };
+    world.reads(&[(1, HealthState::Healthy), (2, HealthState::Unhealthy)]);
+    assert_eq!(sides(&mut world), (2, 2, vec![]), "one that is unhealthy is there");
+    world.apply(pod("c", "u-c").at(3));
+    let missing = "missing 10.0.0.3:80 c PodHasIp".to_owned();
+    assert_eq!(sides(&mut world), (3, 2, vec![missing]));
+    let next = world.engine.compare_groups(world.now)[0].differences[0].next.clone().unwrap();
+    assert_eq!(next.step, Step::Register);
+    world.reads(&[
+        (1, HealthState::Healthy),
+        (2, HealthState::Healthy),
+        (3, HealthState::Initial),
+        (9, HealthState::Healthy),
+    ]);
+    assert_eq!(sides(&mut world), (3, 4, vec!["foreign 10.0.0.9:80 - ForeignTarget".to_owned()]));
+    world.apply(pod("a", "u-a").at(1).terminating());
+    assert_eq!(sides(&mut world).2[0], "left-over 10.0.0.1:80 a PodTerminating");
+    world.reads(&[(1, HealthState::Draining), (2, HealthState::Healthy), (3, HealthState::Healthy)]);
+    assert_eq!(sides(&mut world), (2, 2, vec![]), "what drains counts as out");
+    assert!(world.engine.compare_groups(world.now)[0].read.is_some());
 }

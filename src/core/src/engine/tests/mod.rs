@@ -22,6 +22,7 @@ mod owning;
 mod passed_over;
 mod policies;
 mod putting_back;
+mod recording;
 mod replacing;
 mod sending;
 mod showing;

@@ -1,0 +1,67 @@
+//! What has become otherwise, as it is known here: it comes out as [`Effect::Happened`](crate::Effect::Happened). What AWS answers
+//! and shows is recorded where the answers are taken in.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{Effect, Engine},
+    model::{
+        Owner, PodFacts, Reason, Target, TargetGroupArn, Transition,
+        changes::Ownership,
+        transition::{PodStep, TargetStep},
+    },
+    view::GateView,
+};
+
+impl Engine {
+    /// The owner of a target is about to become another one: nobody's, somebody's, or somebody else's.
+    pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
+        let Ownership { through, target, owner, reason, .. } = ownership;
+        let arn = &through.last.group;
+        let Some(group) = self.groups.get(arn) else { return };
+        let registrations = group.registrations();
+        let before = registrations.whose(target).filter(|_| registrations.wants(target));
+        if before == owner.as_ref() {
+            return;
+        }
+        let step = |of: &Owner, step| Transition::Target(arn.clone(), *target, of.clone(), step);
+        let why_gone = if owner.is_some() { Reason::IpChanged } else { *reason };
+        let gone = before.map(|before| step(before, TargetStep::Unwanted(why_gone)));
+        let new = owner.as_ref().map(|owner| step(owner, TargetStep::Wanted(*reason)));
+        for step in gone.into_iter().chain(new) {
+            self.out.put(Effect::Happened(step));
+        }
+    }
+
+    /// A removal that was held is due.
+    pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, reason: Reason) {
+        let owner = self.groups.get(arn).and_then(|group| group.registrations().whose(target));
+        let step = TargetStep::Unwanted(reason);
+        if let Some(owner) = owner {
+            self.out.put(Effect::Happened(Transition::Target(arn.clone(), *target, owner.clone(), step)));
+        }
+    }
+
+    /// Pods have ended, and others are gone.
+    pub(super) fn record_ends(&mut self, ended: Vec<Owner>, gone: Vec<Owner>) {
+        let ended = ended.into_iter().map(|pod| Transition::Pod(pod, PodStep::Ended));
+        let gone = gone.into_iter().map(|pod| Transition::Pod(pod, PodStep::Gone));
+        for step in ended.chain(gone) {
+            self.out.put(Effect::Happened(step));
+        }
+    }
+
+    /// The gate of a pod shows something else than before.
+    pub(super) fn record_gate(&mut self, pod: &PodFacts) {
+        let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
+        self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Gate(GateView::of(pod)))));
+    }
+
+    /// What is said of these nodes may have changed.
+    pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
+        for node in nodes {
+            let goes = self.nodes.signal(node).map(|(signal, _)| signal.fate.reason());
+            self.out.put(Effect::Happened(Transition::Node(node.clone(), goes)));
+        }
+    }
+}

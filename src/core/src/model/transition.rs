@@ -1,0 +1,63 @@
+//! What has become otherwise: the journal is made of it.
+
+use std::sync::Arc;
+
+use super::{Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView};
+
+/// Something has become otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// A target of a pod, in a target group.
+    Target(TargetGroupArn, Target, Owner, TargetStep),
+    /// A pod.
+    Pod(Owner, PodStep),
+    /// A node goes, for this reason; or none does.
+    Node(Arc<str>, Option<Reason>),
+    /// This replica leads from now on, or no longer.
+    Leads(bool),
+    /// A user was told something.
+    Said(Notice),
+}
+
+/// What has become of a target. What AWS has answered and shown, only the leader knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetStep {
+    /// It should be there.
+    Wanted(Reason),
+    /// AWS has taken its registration.
+    Registered,
+    /// AWS has not.
+    NotRegistered(Reason),
+    /// The load balancer says this of it (`None`: it is not there), and said something else before.
+    Shown(Option<HealthState>, Option<Health>),
+    /// It should go.
+    Unwanted(Reason),
+    /// AWS has taken its removal.
+    Deregistered,
+    /// AWS has not.
+    NotDeregistered(Reason),
+}
+
+/// What has become of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodStep {
+    /// Its readiness gate is so now.
+    Gate(GateView),
+    /// Its eviction waits, or is let through, for this reason.
+    Eviction(Reason, bool),
+    /// Nothing in it answers any more.
+    Ended,
+    /// It is not there any more.
+    Gone,
+}
+
+/// An entry of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which one it is, counted from 1 since this replica began.
+    pub number: u64,
+    /// When it came to be known here.
+    pub at: Moment,
+    /// What has become otherwise.
+    pub what: Transition,
+}
