@@ -24,6 +24,16 @@ async fn ask(s: &Scenario, headgate: &Headgate, pod: &str, more: &[&str]) -> (Op
     command(s.facts(), &arguments).await
 }
 
+/// The same of what is named with its kind; `said` must come to be so.
+async fn wait_said(s: &Scenario, headgate: &Headgate, object: &str, is: impl Fn(&str) -> bool) -> String {
+    wait::until(&format!("{object} is explained so"), || async {
+        let (code, said) = ask(s, headgate, object, &[]).await;
+        assert_eq!(code, Some(0), "{said}");
+        if is(&said) { Ok(said) } else { Err(said) }
+    })
+    .await
+}
+
 /// Waits until the explanation of a pod is so.
 async fn wait_explained(s: &Scenario, headgate: &Headgate, pod: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait::until(&format!("{pod} is explained so"), || async {
@@ -186,6 +196,99 @@ fn what_a_call_waits_for_has_the_word_of_event_log_and_metric() {
                 && said["gate"]["word"]["reason"] == "RegistrationPaused"
         })
         .await;
+    });
+}
+
+#[test]
+fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "explain-past").await;
+        let group = bound(&s, "web").await;
+        let leader = s.headgate().await;
+        leader.wait_leads().await;
+        let next = s.headgate().await;
+        wait::until("the next one has listed", || next.probe("/readyz")).await;
+        gated_pod(&s, "web", "web").await;
+        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetHealthy", "is healthy in")] {
+            s.cluster.wait_event("Normal", "web", reason, part).await;
+        }
+        s.cluster.delete_pod("web", 1).await;
+        let is_told = |said: &str| said.contains("its object is gone") && said.contains("→ not there");
+        let said = wait_said(&s, &leader, "web", is_told).await;
+        let name = &group.name;
+        let steps = [
+            "should be there (PodHasIp)",
+            "AWS has taken its registration",
+            "→ healthy",
+            "readiness gate open",
+            "should go (PodTerminating)",
+            "AWS has taken its removal",
+            "→ not there",
+        ];
+        let mut rest = &said[..];
+        for step in steps {
+            let at = rest.find(step).unwrap_or_else(|| panic!("{step} is not in its place in {said}"));
+            rest = &rest[at..];
+        }
+        assert!(said.contains(&format!("{name} ")) && said.contains("Pod  "), "{said}");
+        assert!(!said.contains("another one knew"), "{said}");
+        s.cluster.wait_event("Normal", "web", "TargetDeregistered", name).await;
+
+        // The journal of a standby is asked at its own address, and has nothing of what AWS said.
+        let journal = format!("/debug/journal?namespace={}", s.cluster.namespace);
+        let own: Value = serde_json::from_str(&next.probe(&journal).await.unwrap()).unwrap();
+        let words = |past: &Value| -> Vec<String> {
+            let entries = past["entries"].as_array().unwrap().iter();
+            entries.map(|entry| entry["what"].as_str().unwrap().to_owned()).collect()
+        };
+        let seen = words(&own);
+        assert!(own["leadsSince"].is_null() && seen.contains(&"gone".to_owned()), "{own:#}");
+        assert!(!seen.contains(&"registered".to_owned()), "{own:#}");
+
+        leader.kill().await;
+        next.wait_leads().await;
+        let said = wait_said(&s, &next, "web", |said| said.contains("another one knew")).await;
+        for part in ["should be there (PodHasIp)", "should go (PodTerminating)", "its object is gone"] {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+        assert!(!said.contains("AWS has taken its registration"), "{said}");
+        let after = own["entries"].as_array().unwrap().last().unwrap()["number"].as_u64().unwrap();
+        let more = next.probe(&format!("/debug/journal?after={after}")).await.unwrap();
+        let more: Value = serde_json::from_str(&more).unwrap();
+        assert!(words(&more).contains(&"leads".to_owned()) && !more["leadsSince"].is_null(), "{more:#}");
+    });
+}
+
+#[test]
+fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "explain-all").await;
+        let group = bound(&s, "web").await;
+        let other = s.group("other").await;
+        s.cluster.service("plain", "plain", http_port(), None).await;
+        let headgate = s.headgate().await;
+        s.cluster.write_binding("written", &other).await;
+        gated_pod(&s, "web", "web").await;
+        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        let is_healthy = |said: &str| said.contains("registered; AWS says healthy, readiness gate open");
+        let said = wait_said(&s, &headgate, "svc/web", is_healthy).await;
+        assert!(said.contains(&format!("Target group  {}, port http", group.name)), "{said}");
+        let said = wait_said(&s, &headgate, "targetbinding/written", |said| said.contains(&other.name)).await;
+        assert!(said.starts_with("TargetBinding  "), "{said}");
+        wait_said(&s, &headgate, "service/plain", |said| said.contains("expected the annotation")).await;
+
+        let pod = s.cluster.api::<k8s_openapi::api::core::v1::Pod>().get("web").await.unwrap();
+        let node = format!("node/{}", pod.spec.unwrap().node_name.unwrap());
+        let part = format!("Pod  {}/web", s.cluster.namespace);
+        let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
+        assert!(said.contains(": PodHasIp: AWS has taken its registration; AWS says healthy"), "{said}");
+        for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {
+            let (code, said) = ask(&s, &headgate, nobody, &[]).await;
+            assert!(code == Some(1) && said.contains("expected one that exists"), "{said}");
+        }
+        let refused = headgate.probe("/debug/explain?namespace=a").await.unwrap_err();
+        assert!(refused.contains("expected namespace and one of"), "{refused}");
     });
 }
 

@@ -29,6 +29,7 @@ mod links;
 mod operating;
 mod outages;
 mod own_hooks;
+mod page;
 mod passed_over;
 mod policies;
 mod registering;

@@ -48,24 +48,37 @@ fn counted(status: &Value) -> Counted {
     all
 }
 
+/// Each target that AWS shows, and its state.
+type Shown = BTreeMap<SocketAddr, String>;
+
+fn count(s: &Scenario, shown: &Shown) -> Counted {
+    let mut all = Counted::new();
+    for (target, state) in shown {
+        *all.entry((zone_of(s, target), state.clone())).or_default() += 1;
+    }
+    all
+}
+
+/// What `headgate diff` says, asked of this replica, and its exit code.
+async fn compare(s: &Scenario, headgate: &Headgate) -> (Option<i32>, Value) {
+    let address = format!("--address={}", headgate.debug());
+    let (code, said) = command(s.facts(), &["diff", "-o=json", &address]).await;
+    assert!(code == Some(0) || code == Some(1), "{said}");
+    let all: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (code, all)
+}
+
 /// What AWS would have said at each moment of a time, by the stand-in's trace.
-fn said_by_aws(s: &Scenario, record: &Record, group: &str, from: Micros, until: Micros) -> Vec<Counted> {
-    let mut targets: BTreeMap<SocketAddr, String> = BTreeMap::new();
+fn said_by_aws(record: &Record, group: &str, from: Micros, until: Micros) -> Vec<Shown> {
+    let mut targets = Shown::new();
     let mut said = Vec::new();
-    let count = |targets: &BTreeMap<SocketAddr, String>| {
-        let mut all = Counted::new();
-        for (target, state) in targets {
-            *all.entry((zone_of(s, target), state.clone())).or_default() += 1;
-        }
-        all
-    };
     for entry in &record.trace {
         let Traced::Target { target_group, target, to, at } = entry else { continue };
         if target_group != group {
             continue;
         }
         if *at > from && *at <= until {
-            said.push(count(&targets));
+            said.push(targets.clone());
         }
         if *at > until {
             break;
@@ -76,7 +89,7 @@ fn said_by_aws(s: &Scenario, record: &Record, group: &str, from: Micros, until: 
             targets.insert(*target, to.clone());
         }
     }
-    said.push(count(&targets));
+    said.push(targets.clone());
     said
 }
 
@@ -103,9 +116,11 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
             let is_new = running.len() == 4 && running.keys().all(|pod| !old.contains(pod));
             is_new && states.len() == 4 && states.values().all(|state| state == "healthy")
         };
+        let mut compared: Vec<Value> = Vec::new();
         let asked = async {
             while !is_over().await {
                 answers.push(serde_json::from_str(&ask(&s, &headgate, &["-o=json"]).await).unwrap());
+                compared.push(compare(&s, &headgate).await.1);
             }
         };
         tokio::time::timeout(wait::DEADLINE * 2, asked)
@@ -120,6 +135,9 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
         })
         .await;
         answers.push(last);
+        let (code, same) = compare(&s, &headgate).await;
+        assert_eq!((code, &same["targetGroups"][0]["differences"]), (Some(0), &json!([])), "{same:#}");
+        compared.push(same);
         let said = ask(&s, &headgate, &[]).await;
         assert!(said.starts_with("OK  1 target group, 4 of 4 wanted targets healthy\n"), "{said}");
         let record = recorder.stop().await;
@@ -130,12 +148,36 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
             if read.is_null() {
                 continue;
             }
-            let (says, may_be) = (counted(status), said_by_aws(&s, &record, &group.name, micros(read), at));
+            let shown = said_by_aws(&record, &group.name, micros(read), at);
+            let may_be: Vec<Counted> = shown.iter().map(|shown| count(&s, shown)).collect();
+            let says = counted(status);
             // A zone that was served a moment ago and is empty now has no states.
             assert!(may_be.contains(&says), "{says:?} is none of {may_be:?}, in {status:#}");
             seen.extend(says.into_keys().map(|(_, state)| state));
         }
         assert!(seen.contains("initial") && seen.contains("draining"), "the roll was seen: {seen:?}");
+        let mut sides = BTreeSet::new();
+        for all in &compared {
+            let (group_is, at) = (&all["targetGroups"][0], micros(&all["at"]));
+            let read = &group_is["lastRead"];
+            if read.is_null() {
+                continue;
+            }
+            let shown = said_by_aws(&record, &group.name, micros(read), at);
+            let differences = group_is["differences"].as_array().unwrap();
+            let is_so = |shown: &Shown| {
+                let there = shown.values().filter(|state| *state != "draining").count();
+                let side_is_right = |it: &Value| {
+                    let target: SocketAddr = it["target"].as_str().unwrap().parse().unwrap();
+                    let is_there = shown.get(&target).is_some_and(|state| state != "draining");
+                    is_there == (it["side"] != "missing")
+                };
+                group_is["there"] == there && differences.iter().all(side_is_right)
+            };
+            assert!(shown.iter().any(is_so), "{all:#} is none of {shown:?}");
+            sides.extend(differences.iter().map(|it| it["side"].as_str().unwrap().to_owned()));
+        }
+        assert!(sides.contains("missing"), "the roll was seen: {sides:?}");
         assert_eq!(
             answers.last().unwrap()["targetGroups"][0]["boundBy"][0].as_str().unwrap(),
             format!("Service {}/web port http", s.cluster.namespace)

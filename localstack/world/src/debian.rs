@@ -22,6 +22,49 @@ pub async fn unpacked(package: &str, more: &[&str], report: &dyn Fn(&str)) -> Re
     unpacked_in(&Cache::from_environment()?.images(), package, more, report).await
 }
 
+/// The same with the packages that this machine lacks to run them; none if they are installed.
+///
+/// # Errors
+/// It is not known what they need, or it cannot be fetched or unpacked.
+pub async fn unpacked_with_needs(
+    packages: &[&str],
+    report: &dyn Fn(&str),
+) -> Result<Option<PathBuf>, DebianError> {
+    let Some(first) = packages.first() else { return Ok(None) };
+    let folder = Cache::from_environment()?.images().join(format!("debian-{first}"));
+    if folder.is_dir() {
+        return Ok(Some(folder));
+    }
+    let mut simulate =
+        vec!["install", "--simulate", "--no-install-recommends", "--option=Debug::NoLocking=1"];
+    simulate.extend(packages);
+    let here = Path::new(".");
+    let said = if let Ok(said) = run(here, "apt-get", &simulate).await {
+        said
+    } else {
+        // A fresh machine has no lists yet.
+        run(here, "apt-get", &["update", "-qq"]).await?;
+        run(here, "apt-get", &simulate).await?
+    };
+    let missing: Vec<&str> = to_be_installed(&said).filter(|name| name != first).collect();
+    if !to_be_installed(&said).any(|name| name == *first) {
+        return Ok(None);
+    }
+    unpacked(first, &missing, report).await.map(Some)
+}
+
+/// What `apt-get install --simulate` would install.
+fn to_be_installed(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next())
+}
+
+/// The folders of the libraries in an unpacked package, for `LD_LIBRARY_PATH`.
+pub fn libraries(folder: &Path) -> String {
+    let own = |of: &str| folder.join(of).join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    let all = [own("usr/lib"), own("usr/lib").join("pulseaudio"), own("lib")];
+    all.map(|folder| folder.display().to_string()).join(":")
+}
+
 /// The same below this folder.
 pub(crate) async fn unpacked_in(
     builds: &Path,
@@ -68,12 +111,12 @@ async fn unpack(folder: &Path, package: &str, more: &[&str]) -> Result<(), Debia
     Ok(())
 }
 
-async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), DebianError> {
+async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, DebianError> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null());
     let output = command.output().await.map_err(DebianError::at(program))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(DebianError::Failed(format!("{program} {}", arguments.join(" ")), said))
@@ -109,6 +152,12 @@ impl DebianError {
 mod tests {
     use super::*;
     use crate::testing::scratch_folder;
+
+    #[test]
+    fn what_a_package_lacks_is_what_apt_would_install() {
+        let said = "Reading package lists...\nInst libopus0 (1.3.1 Debian [amd64])\nInst chromium (156 Debian)\nConf chromium (156)\n";
+        assert_eq!(to_be_installed(said).collect::<Vec<_>>(), ["libopus0", "chromium"]);
+    }
 
     #[tokio::test]
     async fn what_fails_is_named_with_what_it_said() {

@@ -8,7 +8,8 @@
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
 //!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/bindings
-//!                     ├── explain                      why a pod is a target, or why not
+//!                     ├─► journal                      what became of targets, pods and nodes
+//!                     ├── explain, diff                why a pod is a target, or why not; what AWS has otherwise
 //!                     └── webhook                      what a new pod is given
 //! ```
 
@@ -17,10 +18,12 @@ pub mod api;
 pub mod app;
 pub mod aws;
 pub mod cli;
+pub mod diff;
 pub mod doctor;
 pub mod explain;
 #[cfg(test)]
 mod fixtures;
+pub mod journal;
 pub mod kube;
 pub mod metrics;
 #[cfg(test)]
@@ -29,4 +32,5 @@ pub mod redact;
 pub mod runtime;
 pub mod serving;
 pub mod status;
+pub mod ui;
 pub mod webhook;

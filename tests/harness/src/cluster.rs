@@ -335,9 +335,15 @@ impl Cluster {
 
     /// The Warning Events about an object: reason and note.
     pub async fn warnings(&self, about: &str) -> BTreeSet<(String, String)> {
+        self.events("Warning", about).await
+    }
+
+    /// The Events of a type about an object: reason and note.
+    pub async fn events(&self, kind: &str, about: &str) -> BTreeSet<(String, String)> {
         let events: Vec<Event> = self.listed(&ListParams::default()).await;
         let ours = events.into_iter().filter(|event| {
             event.reporting_controller.as_deref() == Some("headgate.dev/headgate")
+                && event.type_.as_deref() == Some(kind)
                 && event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some(about)
         });
         ours.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
@@ -345,10 +351,15 @@ impl Cluster {
 
     /// Waits for a Warning Event with this reason, whose note has this in it.
     pub async fn wait_warning(&self, about: &str, reason: &str, part: &str) {
-        wait::until(&format!("a Warning {reason} with \"{part}\" on {about}"), || async {
-            let warnings = self.warnings(about).await;
-            let found = warnings.iter().any(|(is, note)| is == reason && note.contains(part));
-            if found { Ok(()) } else { Err(warnings) }
+        self.wait_event("Warning", about, reason, part).await;
+    }
+
+    /// The same of an Event of this type.
+    pub async fn wait_event(&self, kind: &str, about: &str, reason: &str, part: &str) {
+        wait::until(&format!("a {kind} Event {reason} with \"{part}\" on {about}"), || async {
+            let events = self.events(kind, about).await;
+            let found = events.iter().any(|(is, note)| is == reason && note.contains(part));
+            if found { Ok(()) } else { Err(events) }
         })
         .await;
     }

@@ -65,6 +65,21 @@ pub async fn accepting(address: &str, path: &str, accept: &str) -> (String, Stri
     (kind, String::from_utf8(body.to_vec()).unwrap())
 }
 
+/// Asks as a browser does that takes the server for `host`; gives the status and the headers, a line for each.
+pub async fn get_as(address: &str, path: &str, host: &str) -> (u16, String) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).unwrap();
+    let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+    let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
+        format!("{name}: {}\n", value.to_str().unwrap())
+    };
+    let headers = answer.headers().iter().map(header).collect();
+    driver.abort();
+    (answer.status().as_u16(), headers)
+}
+
 /// Sends a request that must succeed; gives the JSON of the answer.
 pub async fn json(method: &str, address: &str, path: &str, body: Option<&Value>) -> Value {
     let (status, text) = request(method, address, path, body).await.unwrap();

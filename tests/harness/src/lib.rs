@@ -10,6 +10,7 @@ pub mod accounts;
 pub mod admission;
 pub mod aws;
 pub mod bindings;
+pub mod browser;
 pub mod cluster;
 pub mod crowd;
 pub mod dns;

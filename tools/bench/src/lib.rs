@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory     the measures, one file each
+//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked   the measures, one file each
 //!  killed held                                                                        on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
@@ -25,6 +25,7 @@ pub mod drain;
 pub mod gate;
 pub mod held;
 pub mod killed;
+pub mod looked;
 pub mod memory;
 pub mod quiet;
 pub mod refused;
@@ -76,6 +77,8 @@ pub struct Size {
     pub replay: (usize, usize),
     /// Groups that they are bound to.
     pub groups: usize,
+    /// Target groups that people look at, and targets in each.
+    pub looked: (usize, usize),
     /// Pods of the replayer, and events of them.
     pub events: (usize, usize),
 }
@@ -99,6 +102,7 @@ impl Size {
             memory: [0, 5_000, 20_000],
             replay: (100_000, 1_000),
             groups: 10,
+            looked: (200, 25),
             events: (20_000, 60_000),
         }
     }
@@ -121,6 +125,7 @@ impl Size {
             memory: [0, 5, 10],
             replay: (1_200, 20),
             groups: 2,
+            looked: (3, 2),
             events: (100, 300),
         }
     }
@@ -129,7 +134,7 @@ impl Size {
 /// The measures that take real nodes, and so root.
 pub const ON_REAL_NODES: [&str; 2] = ["killed", "held"];
 /// The names of the others, in their order.
-pub const MEASURES: [&str; 12] = [
+pub const MEASURES: [&str; 13] = [
     "quiet",
     "busy",
     "refused",
@@ -142,6 +147,7 @@ pub const MEASURES: [&str; 12] = [
     "drain",
     "cpu",
     "memory",
+    "looked",
 ];
 
 /// Takes one measure in a world.
@@ -162,6 +168,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "drain" => Ok(drain::measure(facts, size).await),
         "cpu" => Ok(cpu::measure(facts, size).await),
         "memory" => Ok(memory::measure(facts, size).await),
+        "looked" => Ok(looked::measure(facts, size).await),
         _ => Err(format!("there is no measure {name}; expected some of {}", MEASURES.join(", "))),
     }
 }

@@ -7,11 +7,12 @@ use axum::{
     Json, Router,
     extract::{Query, State},
     http::StatusCode,
+    middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
 use headgate_core::{
-    Reason,
+    Origin, Reason,
     model::{
         grant::{GrantFacts, GroupPattern},
         health::HealthState,
@@ -19,26 +20,55 @@ use headgate_core::{
     },
     view::GateView,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{self, Shown};
+use super::{
+    live, page,
+    server::{self, Shown},
+};
 use crate::{
+    diff::{self, report::Differences},
     explain::{
         command,
-        report::{Report, Wall},
+        node::NodeReport,
+        origin::{OriginReport, bound_targets},
+        report::Report,
     },
+    journal::{keeper::IN_ONE_ANSWER, report::Past},
     kube::grants::keeper,
+    runtime::times::Times,
     status::{self, draw, problems::Known},
 };
 
-/// One pod.
-#[derive(Debug, Deserialize)]
-struct OnePod {
+/// What is to be explained: a pod, a Service or a TargetBinding of a namespace, or a node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Asked {
     namespace: String,
-    pod: String,
+    pod: Option<String>,
+    service: Option<String>,
+    targetbinding: Option<String>,
+    node: Option<String>,
+}
+
+/// A target group, by its ARN.
+#[derive(Debug, Deserialize)]
+struct OneGroup {
+    group: String,
+}
+
+/// Which entries of the journal.
+#[derive(Debug, Deserialize)]
+struct Entries {
+    /// Of this namespace; none: of all, and those that are of none.
+    namespace: Option<String>,
+    /// After that of this number; none: the last ones.
+    after: Option<u64>,
+    /// So many at most.
+    most: Option<usize>,
 }
 
 /// Serves until `stop`.
@@ -48,6 +78,13 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/debug/leader", get(leader))
         .route(command::PATH, get(explain))
         .route(status::command::PATH, get(status_of_all))
+        .route(diff::command::PATH, get(differences))
+        .route("/debug/journal", get(journal))
+        .route("/debug/targets", get(targets))
+        .route("/debug/replicas", get(replicas))
+        .route("/debug/live", get(live::live))
+        .merge(page::routes())
+        .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
     server::serve_router("debug", router, listener, &shown, stop).await;
 }
@@ -62,14 +99,9 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
     }))
 }
 
-/// Only the leader knows what AWS was told: what any other replica answers.
+/// What a replica answers that does not lead.
 fn misdirected(shown: &Shown) -> Option<Response> {
-    if shown.authority.term().is_some() {
-        return None;
-    }
-    let holder = shown.authority.holder();
-    let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
-    let text = format!("this replica does not lead, {leads}; expected the question there\n");
+    let text = shown.elsewhere()? + "\n";
     Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
 }
 
@@ -82,17 +114,79 @@ async fn status_of_all(State(shown): State<Shown>) -> Response {
     Json(draw::status(&known, shown.authority.holder().map(String::from), shown.clock.now())).into_response()
 }
 
-async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
+/// What is answered in time, or that the engine is too busy.
+fn in_time<T: Serialize>(answer: Option<T>) -> Response {
+    let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
+    answer.map_or_else(
+        || (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
+        |answer| Json(answer).into_response(),
+    )
+}
+
+async fn explain(State(shown): State<Shown>, Query(asked): Query<Asked>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;
     }
-    let holder = shown.authority.holder();
-    let Some(explanation) = shown.asking.explain(ObjectKey::new(one.namespace, one.pod)).await else {
-        let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
-    };
-    let wall = Wall::at(shown.clock.now());
-    Json(Report::new(explanation, holder.map(String::from), wall)).into_response()
+    let holder = shown.authority.holder().map(String::from);
+    let key = |name: String| ObjectKey::new(&*asked.namespace, name);
+    let origin =
+        |origin: Origin| Json(OriginReport::new(&origin, &shown.views, holder.clone())).into_response();
+    match (asked.pod, asked.service, asked.targetbinding, asked.node) {
+        (Some(pod), None, None, None) => {
+            let pod = key(pod);
+            let past = shown.journal.of_pod(&pod);
+            let explanation = shown.asking.pod(pod).await;
+            let times = Times::at(shown.clock.now());
+            in_time(explanation.map(|explanation| Report::new(explanation, holder, past, times)))
+        }
+        (None, Some(service), None, None) => origin(Origin::Service(key(service))),
+        (None, None, Some(binding), None) => origin(Origin::TargetBinding(key(binding))),
+        (None, None, None, Some(node)) => {
+            let past = shown.journal.of_node(&node);
+            let explanation = shown.asking.node(node).await;
+            let times = Times::at(shown.clock.now());
+            let past_of = |pod: &ObjectKey| shown.journal.of_pod(pod);
+            in_time(explanation.map(|node| NodeReport::new(node, holder, past, past_of, times)))
+        }
+        _ => {
+            let text = "expected namespace and one of pod, service and targetbinding, or node\n";
+            (StatusCode::BAD_REQUEST, text).into_response()
+        }
+    }
+}
+
+async fn differences(State(shown): State<Shown>) -> Response {
+    if let Some(elsewhere) = misdirected(&shown) {
+        return elsewhere;
+    }
+    let holder = shown.authority.holder().map(String::from);
+    let compared = shown.asking.compare().await;
+    let times = Times::at(shown.clock.now());
+    in_time(compared.map(|all| Differences::new(all, holder, times)))
+}
+
+/// The targets of one target group, whatever binds them.
+async fn targets(State(shown): State<Shown>, Query(OneGroup { group }): Query<OneGroup>) -> Response {
+    if let Some(elsewhere) = misdirected(&shown) {
+        return elsewhere;
+    }
+    let bindings = shown.views.all_bindings();
+    let its = bindings.iter().filter(|view| view.key.group.as_str() == group);
+    Json(its.flat_map(|view| bound_targets(view)).collect::<Vec<_>>()).into_response()
+}
+
+/// The leader, and those that are ready to follow it.
+async fn replicas(State(shown): State<Shown>) -> Response {
+    match shown.standbys.ready(shown.authority.holder().as_deref()).await {
+        Ok(all) => Json(all).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Of this replica, whether it leads or not: each has seen what it has seen.
+async fn journal(State(shown): State<Shown>, Query(asked): Query<Entries>) -> Json<Past> {
+    let Entries { namespace, after, most } = asked;
+    Json(shown.journal.entries(namespace.as_deref(), after, most.unwrap_or(IN_ONE_ANSWER)))
 }
 
 async fn bindings(State(shown): State<Shown>) -> Json<Value> {

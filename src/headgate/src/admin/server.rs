@@ -19,9 +19,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
+use super::standbys::Standbys;
 use crate::{
     aws::reach::Trouble,
     explain::ask::Asking,
+    journal::keeper::Kept,
     kube::grants,
     metrics::{Format, Metrics},
     runtime::{
@@ -59,8 +61,12 @@ pub struct Shown {
     pub grants: watch::Receiver<grants::keeper::Shown>,
     /// The certificate of the webhook, if it is served.
     pub certificate: Option<watch::Receiver<Served>>,
-    /// Answers about one pod.
+    /// Answers from the engine.
     pub asking: Asking,
+    /// What has become otherwise.
+    pub journal: Kept,
+    /// The other replicas.
+    pub standbys: Standbys,
     /// The time.
     pub clock: Clock,
 }
@@ -73,6 +79,18 @@ const LIMITS: Limits = Limits {
     request: Duration::from_secs(30),
     idle: Duration::from_secs(120),
 };
+
+impl Shown {
+    /// Only the leader knows what AWS was told: what any other replica says.
+    pub fn elsewhere(&self) -> Option<String> {
+        if self.authority.term().is_some() {
+            return None;
+        }
+        let holder = self.authority.holder();
+        let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
+        Some(format!("this replica does not lead, {leads}; expected the question there"))
+    }
+}
 
 /// Serves probes and metrics until `stop`.
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) {

@@ -19,6 +19,8 @@ pub struct Options {
     pub admin_address: SocketAddr,
     /// Where people's questions are answered.
     pub debug_address: SocketAddr,
+    /// How many entries the journal keeps.
+    pub journal_entries: usize,
     /// Which replica leads.
     pub leading: Leading,
     /// How the engine works; what it works on is filled in here.

@@ -6,7 +6,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use headgate_core::{Effect, Engine, Input, Leadership, Moment, Reason, Request, view::Picture};
+use headgate_core::{
+    Effect, Engine, Input, Leadership, Moment, Reason, Request, model::Transition, view::Picture,
+};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -17,6 +19,7 @@ use super::{
 };
 use crate::{
     explain,
+    journal::keeper::Recorder,
     kube::watch::Relists,
     metrics::Metrics,
     runtime::{
@@ -64,6 +67,8 @@ pub struct Owner {
     pub questions: mpsc::Receiver<Question>,
     /// From the admin server.
     pub explain: mpsc::Receiver<explain::ask::Question>,
+    /// Keeps what has become otherwise.
+    pub journal: Recorder,
 }
 
 impl Owner {
@@ -100,8 +105,8 @@ impl Owner {
                     self.answer(question);
                     continue;
                 }
-                Some(explain::ask::Question { pod, answer }) = self.explain.recv() => {
-                    let _ = answer.send(self.engine.explain(&pod, self.clock.now()));
+                Some(question) = self.explain.recv() => {
+                    self.explain(question);
                     continue;
                 }
                 () = self.authority.changed() => continue,
@@ -135,6 +140,20 @@ impl Owner {
             Question::MayEvict { pod, request, answer } => {
                 let _ = answer.send(self.engine.may_evict(&pod, &request, self.clock.now()));
             }
+        }
+    }
+
+    /// The same of what people ask.
+    fn explain(&mut self, question: explain::ask::Question) {
+        use explain::ask::Question;
+        let now = self.clock.now();
+        match question {
+            Question::Pod(_, answer) if answer.is_closed() => {}
+            Question::Node(_, answer) if answer.is_closed() => {}
+            Question::Compare(answer) if answer.is_closed() => {}
+            Question::Pod(pod, answer) => _ = answer.send(self.engine.explain(&pod, now)),
+            Question::Node(node, answer) => _ = answer.send(self.engine.explain_node(&node, now)),
+            Question::Compare(answer) => _ = answer.send(self.engine.compare_groups(now)),
         }
     }
 
@@ -194,7 +213,14 @@ impl Owner {
             }
             Effect::Planned(call) => planned(&call),
             Effect::Took(span, took) => self.metrics.took(span, took),
-            Effect::Notice(notice) => self.reports.notice(notice),
+            Effect::Notice(notice) => {
+                self.journal.record(Transition::Said(notice.clone()), self.clock.now());
+                self.reports.notice(notice);
+            }
+            Effect::Happened(what) => {
+                self.reports.happened(&what);
+                self.journal.record(what, self.clock.now());
+            }
             Effect::Relist(watch, scope) => {
                 warn!(
                     kind = watch.as_str(),

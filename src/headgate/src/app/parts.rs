@@ -21,12 +21,14 @@ use crate::{
     admin::{
         debug,
         server::{self, Shown},
+        standbys::Standbys,
     },
     aws::{
         TargetGroups,
         reach::{Reach, Trouble},
     },
     explain,
+    journal::keeper::Kept,
     kube::{
         bindings::Bindings,
         client, events,
@@ -166,6 +168,7 @@ pub(super) struct Shared {
     grants: watch::Sender<keeper::Shown>,
     grants_are_required: bool,
     troubles: Troubles,
+    standbys: Standbys,
 }
 
 impl Shared {
@@ -188,6 +191,14 @@ impl Shared {
         let troubles = Troubles::default();
         let beside = Beside { client: client.clone(), notices: notices.clone(), troubles: troubles.clone() };
         let authority = elect(options, &own_namespace, beside, clock, &metrics, retired, tasks).await?;
+        let standbys = if options.leading.elect {
+            let identity = options.lease(&own_namespace).identity;
+            let pod = pod_of(&identity);
+            let replicas = Replicas::new(client.clone(), &own_namespace, pod);
+            Standbys::beside(replicas, pod.unwrap_or(&identity))
+        } else {
+            Standbys::none()
+        };
         Ok(Self {
             client,
             clock,
@@ -202,6 +213,7 @@ impl Shared {
             grants: watch::Sender::default(),
             grants_are_required: options.settings.grants == Granting::Required,
             troubles,
+            standbys,
         })
     }
 
@@ -229,8 +241,11 @@ impl Shared {
         certificate: Option<watch::Receiver<tls::Served>>,
         aws: watch::Receiver<Option<Trouble>>,
         questions: mpsc::Sender<explain::ask::Question>,
+        journal: Kept,
     ) -> Shown {
         Shown {
+            journal,
+            standbys: self.standbys.clone(),
             certificate,
             aws,
             grants: self.grants.subscribe(),

@@ -6,11 +6,13 @@ use headgate_core::{
     Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
     ledger::LedgerRequest,
     model::{
+        HealthState, Transition,
         eviction::{Checked, MarkWrite},
         gate::GateWrite,
         leaving::{Asked, Mark},
         node::DetachedWrite,
         notice::{About, Notice},
+        transition::TargetStep,
     },
 };
 use tokio::sync::{mpsc, watch};
@@ -19,6 +21,7 @@ use tracing::{debug, error, info, warn};
 use super::carrier::{Ended, NOT_SENT};
 use crate::{
     aws::reach::{Reach, Said, Trouble, Verdict},
+    kube::events,
     metrics::Metrics,
     runtime::{
         authority::Authority,
@@ -66,6 +69,32 @@ impl Reports {
         };
         warn!(reason = %notice.reason, kind, %object, %uid, "{}", notice.note);
         self.write(notice);
+    }
+
+    /// Something has become otherwise: what a pod's owner looks for is told as a Normal Event.
+    pub fn happened(&self, what: &Transition) {
+        let Transition::Target(group, target, pod, step) = what else { return };
+        let name = group.name();
+        let (reason, note) = match step {
+            TargetStep::Registered => {
+                (Reason::TargetRegistered, format!("target {target} is registered in target group {name}"))
+            }
+            TargetStep::Shown(None | Some(HealthState::Initial), Some(health))
+                if health.state == HealthState::Healthy =>
+            {
+                (Reason::TargetHealthy, format!("target {target} is healthy in target group {name}"))
+            }
+            TargetStep::Deregistered => (
+                Reason::TargetDeregistered,
+                format!("target {target} is deregistered from target group {name}"),
+            ),
+            _ => return,
+        };
+        // They leave the queue to Warnings when there are many.
+        if self.notices.capacity() > events::QUEUE / 2 {
+            let about = About::Pod(pod.pod.clone(), pod.uid.clone());
+            self.write(Notice { about, reason, note });
+        }
     }
 
     fn write(&self, notice: Notice) {

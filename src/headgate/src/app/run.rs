@@ -17,6 +17,7 @@ use super::{
 use crate::{
     aws::TargetGroups,
     explain,
+    journal::keeper::journal,
     kube::{client, events, evictions::Evictions, watch::Relists},
     runtime::{
         clock::{self, Clock, Wall},
@@ -56,7 +57,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (out_of_reach, aws_trouble) = watch::channel(None);
     let (explain_in, explain) = mpsc::channel(explain::ask::QUEUE);
     let certified = options.webhook.is_some().then_some(certified);
-    listeners.serve(&shared.shown(certified, aws_trouble, explain_in), &stop, &mut tasks);
+    let (recorder, kept, keep) = journal(clock, options.journal_entries);
+    tasks.spawn("journal", async move {
+        keep.await;
+        Ok(())
+    });
+    listeners.serve(&shared.shown(certified, aws_trouble, explain_in, kept), &stop, &mut tasks);
     shared.write_events(notices_out, &mut tasks);
     let evictions = Evictions::new(shared.client.clone());
     let (questions_in, questions) = mpsc::channel(ask::QUEUE);
@@ -84,6 +90,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         relists,
         questions,
         explain,
+        journal: recorder,
     };
     tasks.spawn_draining("engine", async move {
         // However it ends: the Lease is given back after its last call, and not before.

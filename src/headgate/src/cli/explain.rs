@@ -4,18 +4,21 @@ use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
 
-use super::{lease_name, namespace, pod_name, which::Which};
+use super::{is_subdomain, lease_name, namespace, which::Which};
 use crate::{
-    explain::{command::Options, reach},
+    explain::{
+        command::{Object, Options},
+        reach,
+    },
     kube::installation::{LEASE, NAMESPACE},
 };
 
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The pod: NAME or pod/NAME.
-    #[arg(value_parser = pod_name)]
-    pod: String,
+    /// What: a pod as NAME or pod/NAME, also one that is gone; service/NAME, targetbinding/NAME or node/NAME.
+    #[arg(value_parser = object, value_name = "POD|KIND/NAME")]
+    object: Object,
     /// Its namespace. Default: that of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -69,12 +72,29 @@ impl Way {
     }
 }
 
+/// What kubectl would call an object; without a kind it is a pod.
+pub(super) fn object(text: &str) -> Result<Object, String> {
+    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
+    let of: fn(String) -> Object = match kind {
+        "pod" | "pods" | "po" => Object::Pod,
+        "service" | "services" | "svc" => Object::Service,
+        "targetbinding" | "targetbindings" | "tb" => Object::TargetBinding,
+        "node" | "nodes" | "no" => Object::Node,
+        _ => return Err("expected a pod, or service/NAME, targetbinding/NAME or node/NAME".to_owned()),
+    };
+    if is_subdomain(name) {
+        Ok(of(name.to_owned()))
+    } else {
+        Err("expected the name of an object: lower-case letters, digits, hyphens and dots".to_owned())
+    }
+}
+
 impl Explain {
     /// What was asked for.
     pub fn options(self) -> Options {
         Options {
             namespace: self.namespace,
-            pod: self.pod,
+            object: self.object,
             way: self.way.way(),
             json: self.output == Output::Json,
         }
@@ -100,13 +120,28 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_named_as_kubectl_names_it() {
-        for named in ["web-0", "pod/web-0", "pods/web-0"] {
-            assert_eq!(parse(&[named, "-n", "shop"]).unwrap().pod, "web-0");
+    fn an_object_is_named_as_kubectl_names_it() {
+        let name = || "web-0".to_owned();
+        for (named, object) in [
+            ("web-0", Object::Pod(name())),
+            ("pod/web-0", Object::Pod(name())),
+            ("pods/web-0", Object::Pod(name())),
+            ("svc/web-0", Object::Service(name())),
+            ("service/web-0", Object::Service(name())),
+            ("targetbinding/web-0", Object::TargetBinding(name())),
+            ("node/web-0", Object::Node(name())),
+        ] {
+            assert_eq!(parse(&[named, "-n", "shop"]).unwrap().object, object);
         }
-        for bad in ["Web", "deployment/web", "web?x=y", ""] {
+        for (bad, expected) in [
+            ("Web", "the name of an object"),
+            ("deployment/web", "a pod, or service/NAME"),
+            ("web?x=y", "the name of an object"),
+            ("svc/", "the name of an object"),
+            ("", "the name of an object"),
+        ] {
             let said = parse(&[bad]).unwrap_err();
-            assert!(said.contains("expected the name of a pod"), "{said}");
+            assert!(said.contains(&format!("expected {expected}")), "{said}");
         }
     }
 

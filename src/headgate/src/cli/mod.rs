@@ -1,5 +1,6 @@
 //! The command line.
 
+mod diff;
 mod doctor;
 mod drain;
 mod explain;
@@ -11,6 +12,7 @@ mod pace;
 mod properties;
 mod signals;
 mod status;
+mod ui;
 mod webhook;
 mod which;
 
@@ -27,13 +29,14 @@ use clap_complete::Shell;
 use headgate_core::Settings;
 
 use self::{
-    doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log, pace::Pace,
-    signals::Signals, status::Status, webhook::Webhook, which::Which,
+    diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log,
+    pace::Pace, signals::Signals, status::Status, ui::Ui, webhook::Webhook, which::Which,
 };
 use crate::{
     api,
     app::{self, run, uninstall},
     explain::command,
+    journal::keeper,
     kube::{
         installation::{LEASE, Serves},
         words::plain_chain,
@@ -62,11 +65,18 @@ enum Command {
         shell: Shell,
     },
     /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
-    /// hold, what is done next and what that waits for.
+    /// hold, what is done next and what that waits for, and what became of it. The same of the pods of a Service, a
+    /// TargetBinding or a node. Exit code 1 if there is no such object, and nothing is remembered of it.
     Explain(Explain),
     /// Say what is wrong, the worst first, and how every target group stands, by zone: wanted, healthy, draining, when it was
     /// last read, and what waits.
     Status(Status),
+    /// Open the page in a browser: target groups by zone, the life of each target, what is wrong and why, and the journal, live.
+    /// It is reached as `headgate status` is, and stays until Ctrl-C.
+    Ui(Ui),
+    /// Say target by target what is otherwise in the target groups than it should be, and why. Exit code 0: nothing is; 1:
+    /// something is, or a target group was not read yet; 2: it cannot be said.
+    Diff(Diff),
     /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
     /// do. Changes nothing. Exit code 1 if anything is an error.
     Doctor(Doctor),
@@ -132,10 +142,13 @@ struct Run {
     /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Where /debug/bindings, /debug/explain, /debug/leader and /debug/status are served: on loopback, which `headgate
-    /// explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
+    /// Where /debug/bindings, /debug/diff, /debug/explain, /debug/journal, /debug/leader and /debug/status are served: on
+    /// loopback, which `headgate explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
     #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     debug_address: SocketAddr,
+    /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 200 bytes each. 0: none.
+    #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
+    journal_entries: usize,
     #[command(flatten)]
     leading: Leading,
     #[command(flatten)]
@@ -164,16 +177,6 @@ fn namespace(text: &str) -> Result<String, String> {
 /// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain).
 fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
-}
-
-/// That of a pod, perhaps as `pod/NAME`.
-fn pod_name(text: &str) -> Result<String, String> {
-    let name = text.strip_prefix("pod/").or_else(|| text.strip_prefix("pods/")).unwrap_or(text);
-    if is_subdomain(name) {
-        Ok(name.to_owned())
-    } else {
-        Err("expected the name of a pod: lower-case letters, digits, hyphens and dots".to_owned())
-    }
 }
 
 /// That of a Lease, with room for what the names of ledgers begin with.
@@ -214,7 +217,16 @@ pub fn main() -> ExitCode {
         }
         Command::Explain(arguments) => explain(arguments),
         Command::Status(arguments) => status(arguments),
+        Command::Ui(arguments) => ui(arguments),
         Command::Uninstall(arguments) => uninstall(arguments),
+        Command::Diff(arguments) => match diff(arguments) {
+            Ok(true) => return ExitCode::FAILURE,
+            Ok(false) => Ok(()),
+            Err(error) => {
+                eprintln!("headgate: {}", plain_chain(&error));
+                return ExitCode::from(2);
+            }
+        },
         Command::Doctor(arguments) => match doctor(arguments) {
             Ok(true) => return ExitCode::FAILURE,
             done => done.map(|_| ()),
@@ -251,6 +263,18 @@ fn status(arguments: Status) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(crate::status::command::status(arguments.options(), &mut stdout()))
+}
+
+fn ui(arguments: Ui) -> anyhow::Result<()> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(crate::ui::ui(arguments.options(), &mut stdout()))
+}
+
+fn diff(arguments: Diff) -> anyhow::Result<bool> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(crate::diff::command::diff(arguments.options(), &mut stdout()))
 }
 
 fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
@@ -299,6 +323,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         admin_address: arguments.admin_address,
         debug_address: arguments.debug_address,
+        journal_entries: arguments.journal_entries,
         leading: arguments.leading.options()?,
         settings: Settings {
             signals: arguments.signals.signs(),

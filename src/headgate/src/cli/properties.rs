@@ -5,7 +5,8 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 use clap::{CommandFactory, Parser};
 use proptest::prelude::*;
 
-use super::{Cli, lease_name, namespace, pace::duration, pod_name};
+use super::{Cli, explain::object, lease_name, namespace, pace::duration};
+use crate::explain::command::Object;
 use crate::properties::{any_text, holds, text};
 
 /// All flags of all commands.
@@ -56,7 +57,11 @@ fn a_name_is_taken_as_it_is_and_never_one_that_kubernetes_would_refuse() {
         if let Ok(taken) = lease_name(&name) {
             prop_assert!(taken == name && name.len() <= 190);
         }
-        if let Ok(taken) = pod_name(&name) {
+        if let Ok(taken) = object(&name) {
+            let (Object::Pod(taken)
+            | Object::Service(taken)
+            | Object::TargetBinding(taken)
+            | Object::Node(taken)) = taken;
             prop_assert!(name.ends_with(&taken) && taken.len() <= 253 && !taken.contains('/'));
         }
         Ok(())

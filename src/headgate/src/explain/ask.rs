@@ -1,8 +1,11 @@
-//! The question about a pod, to the one that knows.
+//! The questions of people, to the one that knows.
 
 use std::time::Duration;
 
-use headgate_core::{explanation::Explanation, model::object::ObjectKey};
+use headgate_core::{
+    explanation::{Comparison, Explanation, NodeExplanation},
+    model::object::ObjectKey,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -14,13 +17,15 @@ pub const QUEUE: usize = 16;
 /// The owner answers between two steps, each of which takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A question to the engine's owner.
+/// A question to the engine's owner, and where the answer goes.
 #[derive(Debug)]
-pub struct Question {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// Where the answer goes.
-    pub answer: oneshot::Sender<Explanation>,
+pub enum Question {
+    /// What is known of a pod?
+    Pod(ObjectKey, oneshot::Sender<Explanation>),
+    /// What is known of a node, and of its pods?
+    Node(String, oneshot::Sender<NodeExplanation>),
+    /// What is otherwise in the target groups than it should be?
+    Compare(oneshot::Sender<Vec<Comparison>>),
 }
 
 /// The asking side.
@@ -32,9 +37,23 @@ pub struct Asking {
 
 impl Asking {
     /// What is known of the pod; `None` if that is not said in time.
-    pub async fn explain(&self, pod: ObjectKey) -> Option<Explanation> {
+    pub async fn pod(&self, pod: ObjectKey) -> Option<Explanation> {
+        self.ask(|answer| Question::Pod(pod, answer)).await
+    }
+
+    /// What is known of the node, in the same way.
+    pub async fn node(&self, node: String) -> Option<NodeExplanation> {
+        self.ask(|answer| Question::Node(node, answer)).await
+    }
+
+    /// What is otherwise in the target groups than it should be, in the same way.
+    pub async fn compare(&self) -> Option<Vec<Comparison>> {
+        self.ask(Question::Compare).await
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        self.questions.try_send(Question { pod, answer }).ok()?;
+        self.questions.try_send(question(answer)).ok()?;
         timeout(DEADLINE, answered).await.ok()?.ok()
     }
 }
@@ -48,9 +67,9 @@ mod tests {
         let (questions, receiver) = mpsc::channel(1);
         let asking = Asking { questions };
         let pod = || ObjectKey::new("shop", "web-0");
-        assert_eq!(asking.explain(pod()).await, None, "silent");
-        assert_eq!(asking.explain(pod()).await, None, "the first question still fills the queue");
+        assert_eq!(asking.pod(pod()).await, None, "silent");
+        assert_eq!(asking.pod(pod()).await, None, "the first question still fills the queue");
         drop(receiver);
-        assert_eq!(asking.explain(pod()).await, None, "gone");
+        assert_eq!(asking.pod(pod()).await, None, "gone");
     }
 }

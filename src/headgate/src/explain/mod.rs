@@ -1,4 +1,5 @@
-//! `headgate explain POD`: why a pod is a target, or why not, with the words of its Events, log lines and metrics.
+//! `headgate explain POD|SERVICE|TARGETBINDING|NODE`: why a pod is a target, or why not, with the words of its Events, log lines
+//! and metrics; what became of one that is gone; and the same of all pods of a Service or a node.
 //!
 //! ```text
 //!  headgate explain ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/explain
@@ -8,10 +9,12 @@
 //! ```
 //!
 //! Only the leader answers: it alone knows what AWS was told. Whoever asks needs no right of Headgate's, but those to read
-//! the pod and Headgate's Lease, and to get and create `pods/portforward` in its namespace.
+//! the object and Headgate's Lease, and to get and create `pods/portforward` in its namespace.
 
 pub mod ask;
 pub mod command;
+pub mod node;
+pub mod origin;
 pub mod pod;
 pub mod reach;
 pub mod report;

@@ -160,6 +160,29 @@ impl Way {
         })
     }
 
+    /// A connection to the leader's debug server, which the API server forwards.
+    ///
+    /// # Errors
+    /// If nobody leads, or it cannot be reached.
+    pub async fn connect(
+        &self,
+        client: &Client,
+    ) -> anyhow::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+        let holder = self.holder(client).await?;
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &self.own_namespace);
+        let forwarded = async {
+            let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
+            let stream =
+                forwarder.take_stream(self.port).context("the port was not forwarded; this is a bug")?;
+            // It ends with its stream.
+            tokio::spawn(forwarder.join());
+            Ok(stream)
+        };
+        let forwarded = timeout(PATIENCE, forwarded).await;
+        let late = || Err(Lost::Unanswered(anyhow::anyhow!("no answer within {PATIENCE:?}")));
+        forwarded.unwrap_or_else(|_| late()).map_err(|error| self.explained(&holder, &error))
+    }
+
     async fn through_api_server(
         &self,
         client: &Client,

@@ -1,18 +1,14 @@
 //! An explanation as it is sent: JSON with times instead of moments. The names of the fields are stable.
 
-use std::time::SystemTime;
-
 use headgate_core::{
-    Moment,
     explanation::{Explanation, Gate as CoreGate, Next as CoreNext, Place, Seen, Word as CoreWord},
     model::hold::HoldWanted,
     view::GateView,
 };
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::{SignedDuration, Timestamp},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::{Deserialize, Serialize};
+
+use crate::{journal::report::Past, runtime::times::Times};
 
 /// All that there is to say of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +30,9 @@ pub struct Report {
     pub gate: Option<Gate>,
     /// For how long it should be kept alive when it ends, and whether it is.
     pub hold: Option<Hold>,
+    /// What has become of it, as the replica that answers has seen it.
+    #[serde(default)]
+    pub past: Past,
 }
 
 /// What counts of a pod.
@@ -150,42 +149,20 @@ impl From<CoreWord> for Word {
     }
 }
 
-/// Turns moments of the process into times.
-#[derive(Clone, Copy, Debug)]
-pub struct Wall {
-    /// Now, on the clock of the process.
-    pub now: Moment,
-    /// The same in time.
-    pub time: Timestamp,
-}
-
-impl Wall {
-    /// It is `now`.
-    pub fn at(now: Moment) -> Self {
-        Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
-    }
-
-    /// The time of a moment.
-    pub fn time(self, moment: Moment) -> MicroTime {
-        let signed = |duration| SignedDuration::try_from(duration).unwrap_or_default();
-        let ahead = signed(moment.since(self.now)) - signed(self.now.since(moment));
-        MicroTime(self.time.checked_add(ahead).unwrap_or(self.time))
-    }
-}
-
 impl Report {
     /// What is sent of an explanation.
-    pub fn new(explanation: Explanation, answered_by: Option<String>, wall: Wall) -> Self {
+    pub fn new(explanation: Explanation, answered_by: Option<String>, past: Past, times: Times) -> Self {
         let Explanation { pod, seen, places, nowhere, gate, hold } = explanation;
         Self {
             namespace: pod.namespace.to_string(),
             name: pod.name.to_string(),
             answered_by,
             pod: seen.map(Pod::from),
-            targets: places.into_iter().map(|place| target(place, wall)).collect(),
+            targets: places.into_iter().map(|place| target(place, times)).collect(),
             nowhere: nowhere.map(Word::from),
-            gate: gate.map(|gate| self::gate(gate, wall)),
+            gate: gate.map(|gate| self::gate(gate, times)),
             hold: hold.map(|HoldWanted { seconds, bound }| Hold { wanted: seconds, bound, word: None }),
+            past,
         }
     }
 }
@@ -202,7 +179,7 @@ impl From<Seen> for Pod {
     }
 }
 
-fn target(place: Place, wall: Wall) -> Target {
+fn target(place: Place, times: Times) -> Target {
     Target {
         target_group: place.group.to_string(),
         binding: place.binding.map(|key| Binding {
@@ -213,28 +190,28 @@ fn target(place: Place, wall: Wall) -> Target {
         target: place.target.map(|target| target.to_string()),
         state: place.progress.as_str().to_owned(),
         word: place.word.into(),
-        since: place.since.map(|since| wall.time(since)),
+        since: place.since.map(|since| times.time(since)),
         health: place.health.map(|health| Health {
             state: health.state.as_str().to_owned(),
             reason: health.reason.to_owned(),
             zonal_shift: health.shifted,
         }),
-        last_read: place.read.map(|read| wall.time(read)),
+        last_read: place.read.map(|read| times.time(read)),
         next: place.next.map(|CoreNext { step, at, waits }| Next {
             action: step.as_str().to_owned(),
-            at: at.map(|at| wall.time(at)),
+            at: at.map(|at| times.time(at)),
             waits: waits.map(Word::from),
         }),
         troubles: place.troubles.into_iter().map(Word::from).collect(),
     }
 }
 
-fn gate(gate: CoreGate, wall: Wall) -> Gate {
+fn gate(gate: CoreGate, times: Times) -> Gate {
     let state = match gate.shown {
         GateView::None => "none",
         GateView::Closed => "closed",
         GateView::Open | GateView::Unread => "open",
     };
-    let (word, since) = gate.verdict.map(|(word, since)| (Word::from(word), wall.time(since))).unzip();
+    let (word, since) = gate.verdict.map(|(word, since)| (Word::from(word), times.time(since))).unzip();
     Gate { state: state.to_owned(), word, since }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
 use super::report::{Report, Target, Word};
+use crate::journal::text::past;
 
 /// The report as text; `now` is the time that ages are counted from.
 pub fn render(report: &Report, now: Timestamp) -> String {
@@ -27,6 +28,13 @@ pub fn render(report: &Report, now: Timestamp) -> String {
             Some(word) => format!("Hold  {}", said(word)),
             None => format!("Hold  {} s wanted; the pod itself could not be read", hold.wanted),
         });
+    }
+    // Of a pod that is there the past is a few lines; of one that is gone it is all there is.
+    let told = past(&report.past);
+    if !report.past.entries.is_empty() || report.pod.is_none() {
+        lines.push("Past".to_owned());
+        let none = told.is_empty().then(|| "  nothing is remembered of a pod of this name".to_owned());
+        lines.extend(told.into_iter().chain(none));
     }
     lines.push(format!(
         "Answered by  {}",
@@ -84,12 +92,23 @@ fn place(target: &Target, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn said(word: &Word) -> String {
+/// A target in one line.
+pub fn place_line(target: &Target, now: Timestamp) -> String {
+    let group = target.target_group.split('/').nth(1).unwrap_or(&target.target_group);
+    let at = target.target.as_ref().map(|at| format!(" {at}")).unwrap_or_default();
+    let since = target.since.as_ref().map(|since| format!(" since {}", when(since, now))).unwrap_or_default();
+    let health =
+        target.health.as_ref().map(|health| format!("; AWS says {}", health.state)).unwrap_or_default();
+    format!("{group}{at}  {}{since}: {}{health}", target.state, said(&target.word))
+}
+
+/// A reason word and its sentence.
+pub fn said(word: &Word) -> String {
     format!("{}: {}", word.reason, word.message)
 }
 
 /// A time as the time of day in UTC, and how far away it is.
-fn when(time: &MicroTime, now: Timestamp) -> String {
+pub fn when(time: &MicroTime, now: Timestamp) -> String {
     let away = time.0.duration_since(now);
     let distance = span(away.unsigned_abs().as_secs());
     let away = if away.is_positive() { format!("in {distance}") } else { format!("{distance} ago") };
@@ -124,12 +143,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::explain::report::Wall;
+    use crate::{journal::report::Past, runtime::times::Times};
 
     fn report(explanation: Explanation) -> Report {
         let now = Moment::after_start(Duration::from_secs(1000));
         let time = "2026-03-04T05:06:07Z".parse().unwrap();
-        Report::new(explanation, Some("headgate-a_1".into()), Wall { now, time })
+        Report::new(explanation, Some("headgate-a_1".into()), Past::default(), Times { now, time })
     }
 
     fn text(report: &Report) -> String {

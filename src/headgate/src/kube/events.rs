@@ -1,12 +1,12 @@
 //! Events on Services, pods, TargetBindings and grants, written by a task of its own so that nothing ever waits for them.
 //!
-//! Each is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
+//! Each Warning is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
 //! ends: the log line of the Event itself is there.
 
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Reason,
+    Moment,
     model::{
         notice::{About, Notice},
         object::ObjectKey,
@@ -40,7 +40,11 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     let (clock, mut outage) = (Clock::start(), Outage::default());
+    let mut allowance = Allowance::new(clock.now());
     while let Some(notice) = notices.recv().await {
+        if notice.reason.is_good_news() && !allowance.take(clock.now()) {
+            continue;
+        }
         // A recorder of its own: one that lives longer counts a second problem of the same reason as a repetition of
         // the first, and its note is lost. What is a repetition was left out before.
         let recorder = Recorder::new(client.clone(), reporter.clone());
@@ -71,6 +75,31 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
     }
 }
 
+/// How many Normal Events may be written: three for each pod that is replaced would keep the API server busy when a thousand
+/// are. What is left out is in the log and in the journal.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    left: f64,
+    at: Moment,
+}
+
+impl Allowance {
+    const MOST: f64 = 100.0;
+    const A_SECOND: f64 = 10.0;
+
+    const fn new(now: Moment) -> Self {
+        Self { left: Self::MOST, at: now }
+    }
+
+    fn take(&mut self, now: Moment) -> bool {
+        let gained = now.since(self.at).as_secs_f64() * Self::A_SECOND;
+        (self.left, self.at) = ((self.left + gained).min(Self::MOST), now);
+        let may = self.left >= 1.0;
+        self.left -= if may { 1.0 } else { 0.0 };
+        may
+    }
+}
+
 fn render(notice: &Notice) -> (ObjectReference, Event) {
     const OWN: &str = "headgate.dev/v1alpha1";
     let of = |key: &ObjectKey| (Some(key.namespace.to_string()), key.name.to_string());
@@ -91,7 +120,7 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
         ..ObjectReference::default()
     };
     let event = Event {
-        type_: if notice.reason == Reason::AwsReachable { EventType::Normal } else { EventType::Warning },
+        type_: if notice.reason.is_good_news() { EventType::Normal } else { EventType::Warning },
         reason: notice.reason.to_string(),
         note: Some(shorten(&notice.note)),
         action: "Bind".into(),
@@ -113,7 +142,7 @@ fn shorten(note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::model::object::Uid;
+    use headgate_core::{Reason, model::object::Uid};
 
     use super::*;
 
@@ -131,6 +160,21 @@ mod tests {
         let about = About::Grant("front".into(), Uid::new("g-1"));
         let (regarding, _) = render(&Notice { about, reason: Reason::InvalidGrant, note: String::new() });
         assert_eq!((regarding.kind.as_deref(), regarding.namespace), (Some("TargetGroupGrant"), None));
+    }
+
+    #[test]
+    fn good_news_is_a_normal_event_and_there_are_ten_a_second_after_a_hundred() {
+        let about = About::Pod(ObjectKey::new("shop", "web-0"), Uid::new("u-1"));
+        let of = |reason| render(&Notice { about: about.clone(), reason, note: String::new() }).1.type_;
+        assert!(matches!(of(Reason::TargetHealthy), EventType::Normal));
+        assert!(matches!(of(Reason::TargetUnhealthy), EventType::Warning));
+        let at = |millis| Moment::after_start(Duration::from_millis(millis));
+        let mut allowance = Allowance::new(at(0));
+        let taken = |allowance: &mut Allowance, now| (0..1000).filter(|_| allowance.take(now)).count();
+        assert_eq!(taken(&mut allowance, at(0)), 100);
+        assert_eq!(taken(&mut allowance, at(1000)), 10);
+        assert_eq!(taken(&mut allowance, at(1050)), 0);
+        assert_eq!(taken(&mut allowance, at(3_600_000)), 100);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod outage;
 pub mod pulse;
 pub mod supervise;
+pub mod times;
 pub mod troubles;
 pub mod views;
 pub mod within;

@@ -12,11 +12,11 @@ use super::{
     problems::{Known, problems},
     report::{Paused, Status, TargetGroup, Zone},
 };
-use crate::explain::report::Wall;
+use crate::runtime::times::Times;
 
 /// How everything stands, as the leader, which calls itself so, sees it now.
 pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> Status {
-    let wall = Wall::at(now);
+    let times = Times::at(now);
     let views = known.views;
     let mut bound_by: BTreeMap<TargetGroupArn, BTreeSet<String>> = BTreeMap::new();
     for binding in views.all_bindings() {
@@ -30,20 +30,20 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
         name(one).cmp(&name(other))
     });
     Status {
-        at: wall.time(wall.now),
+        at: times.time(times.now),
         answered_by,
-        problems: problems(known, &groups, wall),
+        problems: problems(known, &groups, times),
         target_groups: groups
             .iter()
             .map(|view| {
                 let by = bound_by.remove(&view.group).unwrap_or_default();
-                target_group(view, by.into_iter().collect(), wall)
+                target_group(view, by.into_iter().collect(), times)
             })
             .collect(),
     }
 }
 
-fn target_group(view: &GroupView, bound_by: Vec<String>, wall: Wall) -> TargetGroup {
+fn target_group(view: &GroupView, bound_by: Vec<String>, times: Times) -> TargetGroup {
     let zones = view.zones.iter().map(|(zone, is)| Zone {
         zone: zone.as_ref().map_or("", ZoneName::as_str).to_owned(),
         wanted: is.wanted,
@@ -62,7 +62,7 @@ fn target_group(view: &GroupView, bound_by: Vec<String>, wall: Wall) -> TargetGr
         foreign: view.foreign,
         held: view.held,
         paused: view.paused.map(|(registrations, removals)| Paused { registrations, removals }),
-        last_read: view.last_read.map(|read| wall.time(read)),
-        oldest_removal: view.oldest_removal.map(|since| wall.time(since)),
+        last_read: view.last_read.map(|read| times.time(read)),
+        oldest_removal: view.oldest_removal.map(|since| times.time(since)),
     }
 }

@@ -15,8 +15,7 @@ use headgate_core::{
 use super::report::Problem;
 use crate::{
     aws::reach::Trouble,
-    explain::report::Wall,
-    runtime::{authority::Unable, outage::Spelled, troubles::why, views::Views},
+    runtime::{authority::Unable, outage::Spelled, times::Times, troubles::why, views::Views},
 };
 
 /// A removal that AWS has not taken for so long is said. It takes milliseconds, and a second where AWS is slow.
@@ -36,16 +35,16 @@ pub struct Known<'a> {
 }
 
 /// All that is wrong.
-pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec<Problem> {
+pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> Vec<Problem> {
     let mut all = BTreeSet::new();
     let mut add = |reason: Reason, about: &str, message: String| {
         all.insert((rank(reason), reason.as_str(), about.to_owned(), message));
     };
     if let Some(Trouble { reason, sentence, since }) = &known.aws {
-        add(*reason, "AWS", format!("for {} now: {sentence}", Spelled(wall.now.since(*since))));
+        add(*reason, "AWS", format!("for {} now: {sentence}", Spelled(times.now.since(*since))));
     }
     if let Some(Unable { reason, since, .. }) = &known.unable {
-        let said = format!("{reason} for {}: {}", Spelled(wall.now.since(*since)), why(*reason));
+        let said = format!("{reason} for {}: {}", Spelled(times.now.since(*since)), why(*reason));
         add(Reason::CannotLead, "this replica", said);
     }
     for origin in known.views.all_origins() {
@@ -75,11 +74,11 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec
             );
             add(Reason::NeverHealthy, &about, said);
         }
-        if let Some(since) = view.oldest_removal.filter(|since| wall.now.since(*since) >= SLOW_REMOVAL) {
+        if let Some(since) = view.oldest_removal.filter(|since| times.now.since(*since) >= SLOW_REMOVAL) {
             let said = format!(
                 "AWS has not taken a removal for {}; the pod may end before the load balancer is told; expected an answer within a \
                  second: the log says what AWS answers",
-                Spelled(wall.now.since(since))
+                Spelled(times.now.since(since))
             );
             add(Reason::RemovalsFail, &about, said);
         }
@@ -91,12 +90,12 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], wall: Wall) -> Vec
             add(Reason::ZoneWithoutHealthyTarget, &about, said);
         }
     }
-    for short in known.views.too_short.iter().filter(|short| recent(short.last, wall.now)) {
+    for short in known.views.too_short.iter().filter(|short| recent(short.last, times.now)) {
         let said = format!(
             "{} pods have ended before the load balancer had stopped sending to them, the last {} ago; requests may have been \
              lost; expected a hold that is long enough",
             short.pods,
-            Spelled(wall.now.since(short.last))
+            Spelled(times.now.since(short.last))
         );
         add(Reason::HoldTooShort, &group(short.key()), said);
     }
@@ -228,7 +227,7 @@ mod tests {
 
     fn said(known: &Known<'_>, groups: &[GroupView]) -> Vec<String> {
         let groups: Vec<_> = groups.iter().cloned().map(Arc::new).collect();
-        let all = problems(known, &groups, Wall::at(Moment::after_start(NOW)));
+        let all = problems(known, &groups, Times::at(Moment::after_start(NOW)));
         all.into_iter()
             .map(|problem| format!("{} {}: {}", problem.reason, problem.about, problem.message))
             .collect()

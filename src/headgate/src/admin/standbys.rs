@@ -1,0 +1,83 @@
+//! Which replicas there are, for the page. Asked of the API server seldom, however many pages ask.
+
+use std::{sync::Arc, time::Duration};
+
+use headgate_core::leadership::lease::pod_of;
+use serde::Serialize;
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::kube::replicas::Replicas;
+
+/// What was answered counts for so long.
+const FRESH: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replica {
+    /// Its pod.
+    pub pod: String,
+    /// Whether it holds the Lease.
+    pub leads: bool,
+}
+
+/// Who asks for them; `None`: there is no election, and so no others.
+#[derive(Clone)]
+pub struct Standbys(Option<Arc<Mutex<Asked>>>);
+
+struct Asked {
+    replicas: Replicas,
+    /// The pod of this replica.
+    own: String,
+    last: Option<(Instant, Result<Vec<String>, String>)>,
+}
+
+impl Standbys {
+    /// There are none.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Those beside the replica in this pod.
+    pub fn beside(replicas: Replicas, own: &str) -> Self {
+        Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
+    }
+
+    /// The leader, which calls itself so, and the others that are ready.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn ready(&self, holder: Option<&str>) -> Result<Vec<Replica>, String> {
+        let leader = holder.map(|holder| pod_of(holder).unwrap_or(holder).to_owned());
+        let mut all = Vec::new();
+        if let Some(asked) = &self.0 {
+            let mut asked = asked.lock().await;
+            if asked.last.as_ref().is_none_or(|(at, _)| at.elapsed() > FRESH) {
+                let others = asked.replicas.others(PATIENCE).await;
+                let others = others.map(|others| others.into_iter().map(String::from).collect());
+                asked.last = Some((Instant::now(), others));
+            }
+            if let Some((_, others)) = &asked.last {
+                all = others.clone()?;
+            }
+            all.push(asked.own.clone());
+        }
+        all.extend(leader.clone());
+        all.sort_unstable();
+        all.dedup();
+        let replica = |pod: String| Replica { leads: leader.as_ref() == Some(&pod), pod };
+        Ok(all.into_iter().map(replica).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_leads_alone_is_the_only_replica() {
+        let alone = Standbys::none().ready(Some("headgate-0_00ff")).await.unwrap();
+        assert_eq!(alone, [Replica { pod: "headgate-0".to_owned(), leads: true }]);
+        assert_eq!(Standbys::none().ready(None).await.unwrap(), []);
+    }
+}

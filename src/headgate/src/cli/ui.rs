@@ -1,0 +1,26 @@
+//! `headgate ui`.
+
+use clap::Args;
+
+use super::explain::Way;
+use crate::ui::Options;
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub struct Ui {
+    /// The local port where the page is. Default: one that is free.
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    port: u16,
+    /// Do not open a browser.
+    #[arg(long)]
+    no_browser: bool,
+    #[command(flatten)]
+    way: Way,
+}
+
+impl Ui {
+    /// What was asked for.
+    pub fn options(self) -> Options {
+        Options { way: self.way.way(), port: self.port, browser: !self.no_browser }
+    }
+}

@@ -1,0 +1,92 @@
+//! The differences as they are sent. The names of the fields are stable.
+
+use headgate_core::explanation::{Comparison, Difference as CoreDifference, Next as CoreNext};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    explain::report::{Next, Word},
+    runtime::times::Times,
+};
+
+/// All target groups.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Differences {
+    /// When it was so.
+    pub at: MicroTime,
+    /// The replica that says so.
+    pub answered_by: Option<String>,
+    /// The target groups, by name.
+    pub target_groups: Vec<TargetGroup>,
+}
+
+/// A target group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetGroup {
+    /// Its name.
+    pub name: String,
+    /// Its ARN.
+    pub arn: String,
+    /// How many targets should be there.
+    pub wanted: usize,
+    /// How many AWS showed. Targets that drain count as out.
+    pub there: usize,
+    /// When the last read that AWS has answered was sent; none: there was none, and nothing is compared.
+    pub last_read: Option<MicroTime>,
+    /// The targets that are otherwise.
+    pub differences: Vec<Difference>,
+}
+
+/// A target that is otherwise than it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// `IP:PORT`.
+    pub target: String,
+    /// `missing` (it should be there), `left-over` (it should not, and was registered from here) or `foreign`.
+    pub side: String,
+    /// Its pod: `NAMESPACE/NAME`.
+    pub pod: Option<String>,
+    /// `TargetHealth.State`.
+    pub health: Option<String>,
+    /// Why.
+    #[serde(flatten)]
+    pub word: Word,
+    /// Since when.
+    pub since: Option<MicroTime>,
+    /// What is done next.
+    pub next: Option<Next>,
+}
+
+impl Differences {
+    /// What is sent of what the engine compared.
+    pub fn new(all: Vec<Comparison>, answered_by: Option<String>, times: Times) -> Self {
+        let group = |one: Comparison| TargetGroup {
+            name: one.group.name().to_owned(),
+            arn: one.group.to_string(),
+            wanted: one.wanted,
+            there: one.there,
+            last_read: one.read.map(|read| times.time(read)),
+            differences: one.differences.into_iter().map(|it| difference(it, times)).collect(),
+        };
+        Self { at: times.time(times.now), answered_by, target_groups: all.into_iter().map(group).collect() }
+    }
+}
+
+fn difference(it: CoreDifference, times: Times) -> Difference {
+    Difference {
+        target: it.target.to_string(),
+        side: it.side.as_str().to_owned(),
+        pod: it.pod.map(|pod| pod.to_string()),
+        health: it.health.map(|health| health.state.as_str().to_owned()),
+        word: it.word.into(),
+        since: it.since.map(|since| times.time(since)),
+        next: it.next.map(|CoreNext { step, at, waits }| Next {
+            action: step.as_str().to_owned(),
+            at: at.map(|at| times.time(at)),
+            waits: waits.map(Word::from),
+        }),
+    }
+}

@@ -1,0 +1,127 @@
+//! Who keeps the journal, and who asks it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headgate_core::{
+    Journal, Moment,
+    model::{Entry, Transition, object::ObjectKey},
+};
+use k8s_openapi::jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use super::report::{self, Past};
+use crate::runtime::{clock::Clock, times::Times};
+
+/// So many entries are kept, unless it is said otherwise: the lives of some three thousand pods, in some six megabytes.
+pub const MOST: usize = 32_768;
+/// So many are said of one pod or node.
+const OF_ONE: usize = 200;
+/// So many are in one answer.
+pub const IN_ONE_ANSWER: usize = 1000;
+
+/// The side that writes. It never waits.
+#[derive(Clone, Debug)]
+pub struct Recorder(mpsc::UnboundedSender<(Transition, Moment)>);
+
+impl Recorder {
+    /// This has become otherwise.
+    pub fn record(&self, what: Transition, at: Moment) {
+        // Nobody keeps it any more: the program ends.
+        let _ = self.0.send((what, at));
+    }
+}
+
+/// The side that reads.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    journal: Arc<Mutex<Journal>>,
+    began: Moment,
+    id: String,
+    clock: Clock,
+}
+
+/// A journal of so many entries that begins now: who writes to it, who reads it, and the task that keeps it until nobody writes.
+pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output = ()>) {
+    let (sender, mut records) = mpsc::unbounded_channel();
+    let id = Timestamp::now().as_microsecond().to_string();
+    let kept = Kept { journal: Arc::new(Mutex::new(Journal::new(most))), began: clock.now(), id, clock };
+    let keeper = kept.clone();
+    let keep = async move {
+        while let Some((what, at)) = records.recv().await {
+            keeper.journal().record(what, at);
+        }
+    };
+    (Recorder(sender), kept, keep)
+}
+
+impl Kept {
+    /// Held for as long as an answer takes to be copied; the engine's owner never waits for it.
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since when it is kept, as a word that no other replica's journal has.
+    pub fn began(&self) -> String {
+        self.id.clone()
+    }
+
+    /// What has become of the pods of this name.
+    pub fn of_pod(&self, pod: &ObjectKey) -> Past {
+        self.past(|journal| journal.of_pod(pod, OF_ONE))
+    }
+
+    /// What has become of the node of this name.
+    pub fn of_node(&self, node: &str) -> Past {
+        self.past(|journal| journal.of_node(node, OF_ONE))
+    }
+
+    /// The last entries; after that of a number the first ones, for whoever goes on reading.
+    pub fn entries(&self, namespace: Option<&str>, after: Option<u64>, most: usize) -> Past {
+        let most = most.min(IN_ONE_ANSWER);
+        self.past(|journal| match after {
+            Some(number) => journal.after(number, namespace, most),
+            None => journal.latest(namespace, most),
+        })
+    }
+
+    fn past(&self, of: impl Fn(&Journal) -> Vec<&Entry>) -> Past {
+        let (entries, leads_since, forgotten) = {
+            let journal = self.journal();
+            let entries: Vec<Entry> = of(&journal).into_iter().cloned().collect();
+            (entries, journal.leads_since(), journal.forgotten())
+        };
+        let times = Times::at(self.clock.now());
+        Past {
+            since: Some(times.time(self.began)),
+            leads_since: leads_since.map(|since| times.time(since)),
+            forgotten,
+            entries: entries.into_iter().map(|entry| report::entry(entry, times)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::model::{Reason, changes::Owner, object::Uid, transition::PodStep};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_recorded_is_read_by_whoever_asks() {
+        let clock = Clock::start();
+        let (recorder, kept, keep) = journal(clock, MOST);
+        let pod = Owner { pod: ObjectKey::new("shop", "web-0"), uid: Uid::new("u-1") };
+        let step = Transition::Pod(pod.clone(), PodStep::Eviction(Reason::EvictionAllowed, true));
+        recorder.record(Transition::Leads(true), clock.now());
+        recorder.record(step, clock.now());
+        drop(recorder);
+        keep.await;
+        let past = kept.of_pod(&pod.pod);
+        assert_eq!(past.entries.len(), 1);
+        assert!(past.leads_since.is_some() && past.since.is_some());
+        assert_eq!(kept.entries(None, None, 10).entries.len(), 2);
+        assert_eq!(kept.entries(None, Some(1), 10).entries[0].number, 2);
+        assert_eq!(kept.entries(Some("shop"), None, 10).entries.len(), 1);
+        assert!(kept.of_node("n").entries.is_empty());
+    }
+}

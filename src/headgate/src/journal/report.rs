@@ -1,0 +1,196 @@
+//! The past as it is sent. The names of the fields and the words are stable.
+
+use headgate_core::{
+    Reason,
+    model::{
+        Entry as CoreEntry, HealthState, Owner, Transition, Uid,
+        notice::{About, Notice},
+        object::ObjectKey,
+        transition::{PodStep, TargetStep},
+    },
+    view::GateView,
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::times::Times;
+
+/// Entries of a replica's journal, and from when on it can know what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Past {
+    /// When the replica began: of what was before it knows nothing.
+    pub since: Option<MicroTime>,
+    /// Since when it leads: what AWS answered and showed before, another replica knew. None: it does not lead.
+    pub leads_since: Option<MicroTime>,
+    /// How many entries were dropped to make room for later ones.
+    pub forgotten: u64,
+    /// The entries, the oldest first.
+    pub entries: Vec<Entry>,
+}
+
+/// Something that has become otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Which one it is, counted from 1 since the replica began.
+    pub number: u64,
+    /// When it came to be known.
+    pub at: MicroTime,
+    /// What has become of it: a word of [`WORDS`].
+    pub what: String,
+    /// What it is about: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, `ConfigMap`, or `Headgate`.
+    pub kind: String,
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// `metadata.uid`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The ARN of the target group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_group: Option<String>,
+    /// `IP:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Of `health`: what the load balancer said before; none: the target was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Of `health` and `gate`: what it is now; none: the target is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// The reason word; of `health` that of AWS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `said`: the sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What can become of something.
+pub const WORDS: [&str; 17] = [
+    "wanted",
+    "registered",
+    "not-registered",
+    "health",
+    "unwanted",
+    "deregistered",
+    "not-deregistered",
+    "gate",
+    "eviction-waits",
+    "eviction-allowed",
+    "ended",
+    "gone",
+    "node-goes",
+    "node-stays",
+    "leads",
+    "stands-by",
+    "said",
+];
+
+/// An entry as it is sent.
+pub fn entry(entry: CoreEntry, times: Times) -> Entry {
+    let CoreEntry { number, at, what } = entry;
+    let told = match what {
+        Transition::Target(group, target, owner, step) => Entry {
+            target_group: Some(group.to_string()),
+            target: Some(target.to_string()),
+            ..target_step(step, &about_pod(&owner.pod, &owner.uid))
+        },
+        Transition::Pod(Owner { pod, uid }, step) => pod_step(step, &about_pod(&pod, &uid)),
+        Transition::Node(node, goes) => Entry {
+            what: if goes.is_some() { "node-goes" } else { "node-stays" }.to_owned(),
+            reason: goes.map(|reason| reason.to_string()),
+            ..about("Node", "", &node, "")
+        },
+        Transition::Leads(leads) => Entry {
+            what: if leads { "leads" } else { "stands-by" }.to_owned(),
+            ..about("Headgate", "", "", "")
+        },
+        Transition::Said(Notice { about: object, reason, note }) => Entry {
+            what: "said".to_owned(),
+            reason: Some(reason.to_string()),
+            message: Some(note),
+            ..about_object(&object)
+        },
+    };
+    Entry { number, at: times.time(at), ..told }
+}
+
+/// An entry about this, of which nothing else is said yet.
+fn about(kind: &str, namespace: &str, name: &str, uid: &str) -> Entry {
+    Entry {
+        number: 0,
+        at: MicroTime(Timestamp::UNIX_EPOCH),
+        what: String::new(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        target_group: None,
+        target: None,
+        before: None,
+        now: None,
+        reason: None,
+        message: None,
+    }
+}
+
+fn about_pod(pod: &ObjectKey, uid: &Uid) -> Entry {
+    about("Pod", &pod.namespace, &pod.name, uid.as_str())
+}
+
+fn about_object(object: &About) -> Entry {
+    match object {
+        About::Service(key, uid) => about("Service", &key.namespace, &key.name, uid.as_str()),
+        About::TargetBinding(key, uid) => about("TargetBinding", &key.namespace, &key.name, uid.as_str()),
+        About::Pod(key, uid) => about_pod(key, uid),
+        About::Grant(name, uid) => about("TargetGroupGrant", "", name, uid.as_str()),
+        About::ConfigMap(key, uid) => about("ConfigMap", &key.namespace, &key.name, uid.as_str()),
+    }
+}
+
+fn target_step(step: TargetStep, of: &Entry) -> Entry {
+    let word = |what: &str, reason: Option<Reason>| Entry {
+        what: what.to_owned(),
+        reason: reason.map(|reason| reason.to_string()),
+        ..of.clone()
+    };
+    match step {
+        TargetStep::Wanted(reason) => word("wanted", Some(reason)),
+        TargetStep::Registered => word("registered", None),
+        TargetStep::NotRegistered(reason) => word("not-registered", Some(reason)),
+        TargetStep::Shown(before, now) => {
+            let state = |state: HealthState| state.as_str().to_owned();
+            let reason = now.map(|now| now.reason.to_owned()).filter(|reason| !reason.is_empty());
+            let (before, now) = (before.map(state), now.map(|now| state(now.state)));
+            Entry { before, now, reason, ..word("health", None) }
+        }
+        TargetStep::Unwanted(reason) => word("unwanted", Some(reason)),
+        TargetStep::Deregistered => word("deregistered", None),
+        TargetStep::NotDeregistered(reason) => word("not-deregistered", Some(reason)),
+    }
+}
+
+fn pod_step(step: PodStep, of: &Entry) -> Entry {
+    let word = |what: &str| Entry { what: what.to_owned(), ..of.clone() };
+    match step {
+        PodStep::Gate(gate) => {
+            let now = match gate {
+                GateView::None => "none",
+                GateView::Closed => "closed",
+                GateView::Open | GateView::Unread => "open",
+            };
+            Entry { now: Some(now.to_owned()), ..word("gate") }
+        }
+        PodStep::Eviction(reason, passes) => {
+            let what = if passes { "eviction-allowed" } else { "eviction-waits" };
+            Entry { reason: Some(reason.to_string()), ..word(what) }
+        }
+        PodStep::Ended => word("ended"),
+        PodStep::Gone => word("gone"),
+    }
+}
