@@ -56,6 +56,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (out_of_reach, aws_trouble) = watch::channel(None);
     let (explain_in, explain) = mpsc::channel(explain::ask::QUEUE);
     let certified = options.webhook.is_some().then_some(certified);
+    shared.tell_metrics_what_is_wrong(aws_trouble.clone());
     listeners.serve(&shared.shown(certified, aws_trouble, explain_in), &stop, &mut tasks);
     shared.write_events(notices_out, &mut tasks);
     let evictions = Evictions::new(shared.client.clone());
