@@ -90,8 +90,9 @@ crds: ## Write config/crd from the Rust types
 	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
 
-docs: ## Write the list of metrics in docs/metrics.md from the code
+docs: ## Write the list of metrics in docs/metrics.md from the code, and the table in the chart's README from its values
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

@@ -1,38 +1,14 @@
 //! The Helm chart, rendered by the real helm.
 
 mod installed;
+mod readme;
+mod values;
 
 use headgate_harness::{
-    helm::{self, chart},
+    helm::{block, of_kind, pod_of, rendered},
     root,
 };
 use serde_json::{Value, json};
-
-/// The objects that the chart makes with these values.
-async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
-    let chart = chart();
-    let chart = chart.to_str().unwrap();
-    let mut arguments = vec![
-        "template",
-        "headgate",
-        chart,
-        "--namespace=own",
-        "--kube-version=1.36",
-        "--set=image.repository=x.io/headgate",
-    ];
-    arguments.extend(values);
-    let text = helm::run(None, &arguments).await?;
-    let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
-    Ok(documents.filter(|object| !object.is_null()).collect())
-}
-
-fn block<F: Future<Output = ()>>(test: F) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
-}
-
-fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    objects.iter().filter(|object| object["kind"] == kind).collect()
-}
 
 fn rules(file: &str) -> Value {
     let text = std::fs::read_to_string(root().join("config/rbac").join(file)).unwrap();
@@ -45,9 +21,10 @@ fn rights_are_split_by_need() {
         let no_webhook = "--set=webhook.enabled=false";
         let all = rendered(&[no_webhook]).await.unwrap();
         let cluster = of_kind(&all, "ClusterRole");
-        let (podmarks, cluster): (Vec<&Value>, Vec<&Value>) =
-            cluster.into_iter().partition(|role| role["metadata"]["name"] == "headgate-podmarks");
-        assert_eq!(podmarks[0]["rules"], rules("podmarks.yaml"));
+        let (of_people, cluster): (Vec<&Value>, Vec<&Value>) =
+            cluster.into_iter().partition(|role| role["metadata"]["name"] != "headgate");
+        let podmarks = of_people.iter().find(|role| role["metadata"]["name"] == "headgate-podmarks").unwrap();
+        assert_eq!(podmarks["rules"], rules("podmarks.yaml"));
         let bound = of_kind(&all, "ClusterRoleBinding").into_iter().chain(of_kind(&all, "RoleBinding"));
         assert!(bound.into_iter().all(|binding| binding["roleRef"]["name"] != "headgate-podmarks"));
         let wanted = rules("clusterrole.yaml");
@@ -205,12 +182,6 @@ fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_
         assert!(of_kind(&off, "ValidatingAdmissionPolicy").is_empty());
         assert!(of_kind(&off, "ValidatingAdmissionPolicyBinding").is_empty());
     });
-}
-
-/// The container of the Deployment, and the rest of its pod.
-fn pod_of(objects: &[Value]) -> (Value, Value) {
-    let pod = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
-    (pod["containers"][0].clone(), pod)
 }
 
 #[test]

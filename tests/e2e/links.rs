@@ -1,13 +1,16 @@
 //! The pages: every link leads somewhere, and README.md is one for five minutes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
 use headgate_core::model::reason::Reason;
-use headgate_harness::root;
+use headgate_harness::{
+    pages::{fragments, prose, slug},
+    root,
+};
 
 /// Folders whose pages are not ours.
 const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
@@ -32,22 +35,6 @@ fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "md")
 }
 
-/// The lines that are not in fenced code, each with its number.
-fn prose(text: &str) -> Vec<(usize, &str)> {
-    let mut fence = None;
-    let mut prose = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let mark = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(*mark));
-        match (fence, mark) {
-            (None, Some(_)) => fence = mark,
-            (None, None) => prose.push((number, line)),
-            (Some(_), Some(_)) if fence == mark => fence = None,
-            (Some(_), _) => {}
-        }
-    }
-    prose
-}
-
 /// A line without what is in backticks.
 fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
@@ -65,38 +52,6 @@ fn links(text: &str) -> Vec<(usize, String)> {
         }
     }
     links
-}
-
-/// A heading as it is shown: of a link only its text.
-fn shown(heading: &str) -> String {
-    let mut parts = heading.split("](");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |shown, part| shown + part.split_once(')').map_or(part, |(_, rest)| rest))
-}
-
-/// A heading as GitHub names it in links: lower case, hyphens for spaces, no punctuation.
-fn slug(heading: &str) -> String {
-    let stays = |c: &char| c.is_alphanumeric() || matches!(*c, ' ' | '-' | '_');
-    let heading = shown(heading).trim().to_lowercase();
-    heading.chars().filter(stays).map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
-/// What a link may name in a page: its headings, with a number where one comes again.
-fn fragments(text: &str) -> BTreeSet<String> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let mut fragments = BTreeSet::new();
-    for (_, line) in prose(text) {
-        let heading = line.trim_start_matches('#');
-        let level = line.len() - heading.len();
-        if !(1..=6).contains(&level) || !heading.starts_with(' ') {
-            continue;
-        }
-        let name = slug(heading);
-        let before = seen.entry(name.clone()).or_default();
-        fragments.insert(if *before == 0 { name } else { format!("{name}-{before}") });
-        *before += 1;
-    }
-    fragments
 }
 
 /// What is wrong with a link of a page, if anything is. Links to other places are not looked at.

@@ -26,6 +26,7 @@ mod ipv6;
 mod leading;
 mod leaving;
 mod links;
+mod monitoring;
 mod operating;
 mod outages;
 mod own_hooks;

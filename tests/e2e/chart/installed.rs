@@ -45,6 +45,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
 
         let after = release.goes_on_without_its_leader(&group, &before).await;
         release.explains(after.keys().next().unwrap()).await;
+        release.is_tested().await;
         release.answers_people_and_nobody_else().await;
         release.waits_until_its_webhook_is_called().await;
         release.gives_a_new_pod_gate_and_hold(&gated).await;
@@ -103,15 +104,24 @@ impl<'a> Release<'a> {
             ["install", &self.own, chart.to_str().unwrap(), "--namespace", &self.own, "--values", &file];
         // The kinds are there already: other tests of this world have made them.
         let more = ["--take-ownership", "--wait", "--timeout", "2m"];
-        self.helm(&[&install[..], &more[..]].concat()).await;
+        let notes = self.helm(&[&install[..], &more[..]].concat()).await;
+        let asks = format!("headgate status --own-namespace={0} --lease-name={0}", self.own);
+        assert!(notes.contains(&asks) && !notes.contains("<no value>"), "{notes}");
+    }
+
+    /// `helm test` has a pod ask the leader, and shows what it says.
+    async fn is_tested(&self) {
+        let said =
+            self.helm(&["test", &self.own, "--namespace", &self.own, "--logs", "--timeout", "2m"]).await;
+        assert!(said.contains("Succeeded") && said.contains("Answered by  "), "{said}");
     }
 
     async fn uninstall(&self) {
         self.helm(&["uninstall", &self.own, "--namespace", &self.own, "--wait", "--timeout", "2m"]).await;
     }
 
-    async fn helm(&self, arguments: &[&str]) {
-        helm::run(Some(&self.s.facts().kubeconfig), arguments).await.unwrap();
+    async fn helm(&self, arguments: &[&str]) -> String {
+        helm::run(Some(&self.s.facts().kubeconfig), arguments).await.unwrap()
     }
 
     /// What the webhook is served with; the release does not know of it.

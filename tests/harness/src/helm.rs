@@ -5,6 +5,7 @@ use std::{
     process::Stdio,
 };
 
+use serde_json::Value;
 use tokio::{process::Command, sync::OnceCell};
 
 use crate::root;
@@ -42,4 +43,41 @@ pub async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<String
     let output = command.output().await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// The objects that the chart makes with these values, for a release `headgate` in namespace `own`.
+///
+/// # Errors
+/// What helm said.
+pub async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
+    let chart = chart();
+    let chart = chart.to_str().unwrap();
+    let mut arguments = vec![
+        "template",
+        "headgate",
+        chart,
+        "--namespace=own",
+        "--kube-version=1.36",
+        "--set=image.repository=x.io/headgate",
+    ];
+    arguments.extend(values);
+    let text = run(None, &arguments).await?;
+    let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    Ok(documents.filter(|object| !object.is_null()).collect())
+}
+
+/// Those of a kind.
+pub fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// The container of the Deployment, and the rest of its pod.
+pub fn pod_of(objects: &[Value]) -> (Value, Value) {
+    let pod = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
+    (pod["containers"][0].clone(), pod)
+}
+
+/// Runs a test that needs no world.
+pub fn block<F: Future<Output = ()>>(test: F) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }

@@ -1,9 +1,13 @@
 {{- define "headgate.name" -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "headgate.called" -}}
+{{- .Values.nameOverride | default "headgate" | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "headgate.selector" -}}
-app.kubernetes.io/name: headgate
+app.kubernetes.io/name: {{ include "headgate.called" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -24,7 +28,50 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- define "headgate.image" -}}
 {{- $repository := required "image.repository: expected where the image of headgate is, e.g. 123456789012.dkr.ecr.eu-central-1.amazonaws.com/headgate; deploy/image/Dockerfile builds it" .Values.image.repository -}}
+{{- if .Values.image.digest -}}
+{{ printf "%s@%s" $repository .Values.image.digest }}
+{{- else -}}
 {{ printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+
+{{- /* A duration of one number and one unit, in milliseconds. */ -}}
+{{- define "headgate.milliseconds" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 -}}
+{{- if hasSuffix "ms" . }}{{ $number }}{{ else if hasSuffix "m" . }}{{ mul $number 60000 }}{{ else }}{{ mul $number 1000 }}{{ end -}}
+{{- end -}}
+
+{{- /* What `headgate run` would refuse at its start is refused here, before anything is changed. */ -}}
+{{- define "headgate.check" -}}
+{{- $lease := .Values.lease -}}
+{{- $duration := include "headgate.milliseconds" $lease.duration | int64 -}}
+{{- $deadline := include "headgate.milliseconds" $lease.renewDeadline | int64 -}}
+{{- $retry := include "headgate.milliseconds" $lease.retryPeriod | int64 -}}
+{{- if or (eq $duration 0) (ne (mod $duration 1000) 0) -}}
+{{- fail (printf "lease.duration is %s: expected whole seconds, at least 1s" $lease.duration) -}}
+{{- end -}}
+{{- if ge $deadline $duration -}}
+{{- fail (printf "lease.renewDeadline is %s: expected less than lease.duration, %s" $lease.renewDeadline $lease.duration) -}}
+{{- end -}}
+{{- if or (gt (mul 2 $retry) $deadline) (lt $retry 10) -}}
+{{- fail (printf "lease.retryPeriod is %s: expected 10ms at least, and at most half of lease.renewDeadline, %s" $lease.retryPeriod $lease.renewDeadline) -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled (ge $duration 25000) -}}
+{{- fail (printf "lease.duration is %s: expected less than 25s with the webhook, because a pod that ends while a killed leader is still missed would not be held long enough" $lease.duration) -}}
+{{- end -}}
+{{- if eq (int (.Values.adminPort | default 8080)) (int (.Values.webhook.port | default 9443)) -}}
+{{- fail "adminPort and webhook.port are the same: expected two ports" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where a pod of the host network finds the cluster's DNS. */ -}}
+{{- define "headgate.network" -}}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" (default false .Values.hostNetwork)) }}
+dnsPolicy: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{- /* A Headgate of its own Lease for each release, so that two in one namespace are told apart. */ -}}

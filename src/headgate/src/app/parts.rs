@@ -54,6 +54,7 @@ use crate::{
         views::Views,
     },
     serving::{listen::listen, tls},
+    status::problems,
     webhook::{self, ask, evict::Evicting},
 };
 
@@ -233,6 +234,15 @@ impl Shared {
             leads: self.leads(),
         };
         tasks.spawn("namespaces left", leaver.run());
+    }
+
+    /// Has the metrics say what `headgate status` says.
+    pub(super) fn tell_metrics_what_is_wrong(&self, aws: watch::Receiver<Option<Trouble>>) {
+        let (views, authority, clock) = (self.views.clone(), self.authority.clone(), self.clock);
+        self.metrics.asks_what_is_wrong(move || {
+            let (aws, unable) = (aws.borrow().clone(), authority.unable());
+            problems::words(&problems::Known { views: &views, aws, unable }, clock.now())
+        });
     }
 
     /// What the admin and the debug server show.

@@ -62,6 +62,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         keep.await;
         Ok(())
     });
+    shared.tell_metrics_what_is_wrong(aws_trouble.clone());
     listeners.serve(&shared.shown(certified, aws_trouble, explain_in, kept), &stop, &mut tasks);
     shared.write_events(notices_out, &mut tasks);
     let evictions = Evictions::new(shared.client.clone());

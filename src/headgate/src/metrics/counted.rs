@@ -2,7 +2,7 @@
 //! one that knows, and sums over the replicas are right.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc,
@@ -12,7 +12,7 @@ use std::{
 
 use headgate_core::{
     Moment, Origin,
-    model::{ZoneName, health::HealthState},
+    model::{Target, ZoneName, health::HealthState, target_group::TargetGroupArn},
     view::{BindingView, GateView, GroupView, ZoneView},
 };
 use prometheus_client::{
@@ -21,7 +21,7 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use super::page::Page;
+use super::{page::Page, said::Said};
 use crate::runtime::{clock::Clock, views::Views};
 
 /// One of them.
@@ -46,6 +46,10 @@ enum Of {
     Age(fn(&GroupView) -> Age),
     /// Objects that bind, by what is wrong with them.
     Problems,
+    /// What is wrong, as `headgate status` says it.
+    Said,
+    /// Targets that are unhealthy, by AWS's word for it.
+    Unhealthy,
     /// Several of each binding.
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
 }
@@ -60,7 +64,7 @@ enum Age {
     Unknown,
 }
 
-const COUNTS: [Count; 12] = [
+const COUNTS: [Count; 14] = [
     Count {
         name: "targets",
         labels: &["target_group", "zone", "state"],
@@ -91,6 +95,20 @@ const COUNTS: [Count; 12] = [
         labels: &["reason"],
         help: "Services and TargetBindings that bind nothing, or less than they say, by reason",
         of: Of::Problems,
+    },
+    Count {
+        name: "problems",
+        labels: &["reason", "about"],
+        help: "What headgate status says is wrong, by reason and by what it is about: a target group, a Service, a \
+               TargetBinding, AWS or this replica; absent when nothing is wrong",
+        of: Of::Said,
+    },
+    Count {
+        name: "unhealthy_targets",
+        labels: &["target_group", "aws_reason"],
+        help: "Targets of pods that AWS calls unhealthy, by AWS's reason code: Target.FailedHealthChecks, \
+               Target.ResponseCodeMismatch, Target.Timeout; absent when there are none",
+        of: Of::Unhealthy,
     },
     Count {
         name: "foreign_targets",
@@ -172,12 +190,29 @@ fn by_progress(binding: &BindingView) -> Vec<(&'static str, usize)> {
     ]
 }
 
+/// The targets that AWS calls unhealthy, by target group and AWS's reason code. One that two bind counts once.
+fn unhealthy(views: &Views) -> BTreeMap<(TargetGroupArn, &'static str), BTreeSet<Target>> {
+    let mut all: BTreeMap<_, BTreeSet<Target>> = BTreeMap::new();
+    for binding in views.all_bindings() {
+        for target in binding.targets.iter().filter(|target| target.state == Some(HealthState::Unhealthy)) {
+            all.entry((binding.key.group.clone(), target.why)).or_default().insert(target.target);
+        }
+    }
+    all
+}
+
 /// Declares them, and has the page count them in `views` while this replica leads.
-pub(super) fn register(mut page: Page, views: Arc<Views>, clock: Clock, leads: Arc<AtomicBool>) -> Page {
+pub(super) fn register(
+    mut page: Page,
+    views: Arc<Views>,
+    clock: Clock,
+    leads: Arc<AtomicBool>,
+    said: Said,
+) -> Page {
     for count in &COUNTS {
         page.declare(count.name, count.labels, MetricType::Gauge, count.help);
     }
-    page.collect(Counted { views, clock, leads });
+    page.collect(Counted { views, clock, leads, said });
     page
 }
 
@@ -186,6 +221,7 @@ struct Counted {
     views: Arc<Views>,
     clock: Clock,
     leads: Arc<AtomicBool>,
+    said: Said,
 }
 
 impl Collector for Counted {
@@ -194,7 +230,7 @@ impl Collector for Counted {
             return Ok(());
         }
         let now = self.clock.now();
-        COUNTS.iter().try_for_each(|count| count.encode(&self.views, now, &mut encoder))
+        COUNTS.iter().try_for_each(|count| count.encode(&self.views, &self.said, now, &mut encoder))
     }
 }
 
@@ -202,6 +238,7 @@ impl Count {
     fn encode(
         &self,
         views: &Views,
+        said: &Said,
         now: Moment,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), fmt::Error> {
@@ -259,6 +296,16 @@ impl Count {
                 }
                 for (reason, count) in all {
                     sample(&mut family, self.labels, &[reason], count)?;
+                }
+            }
+            Of::Said => {
+                for ((reason, about), count) in said.counted() {
+                    sample(&mut family, self.labels, &[&*reason, &*about], count)?;
+                }
+            }
+            Of::Unhealthy => {
+                for ((group, why), targets) in unhealthy(views) {
+                    sample(&mut family, self.labels, &[group.name(), why], targets.len())?;
                 }
             }
             Of::BindingParts(counts) => {

@@ -16,6 +16,7 @@ mod leaving;
 mod page;
 mod pods;
 mod process;
+mod said;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -33,6 +34,7 @@ use self::{
     leaving::Leaving,
     page::Page,
     pods::{Changes, Readiness},
+    said::Said,
     webhook::Webhook,
 };
 pub use self::{format::Format, page::Declared};
@@ -52,6 +54,7 @@ pub struct Metrics {
     connections: Connections,
     /// Whether this replica leads: what only the leader knows is on no other page.
     leads: Arc<AtomicBool>,
+    said: Said,
     page: Page,
 }
 
@@ -60,6 +63,7 @@ impl Metrics {
     pub fn new(views: Arc<Views>, clock: Clock) -> Self {
         let mut page = Page::default();
         let leads: Arc<AtomicBool> = Arc::default();
+        let said = Said::default();
         page.build_info();
         // They are served and listed in this order.
         Self {
@@ -72,8 +76,9 @@ impl Metrics {
             readiness: Readiness::register(&mut page),
             leaving: Leaving::register(&mut page),
             connections: Connections::register(&mut page),
-            page: process::register(counted::register(page, views, clock, leads.clone())),
+            page: process::register(counted::register(page, views, clock, leads.clone(), said.clone())),
             leads,
+            said,
         }
     }
 

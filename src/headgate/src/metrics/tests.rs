@@ -56,7 +56,7 @@ fn views(origin: Origin) -> Views {
     let target = |at: u8, state, gate| TargetView {
         target: Target::new([10, 0, 0, at].into(), 80),
         pod: ObjectKey::new("shop", format!("web-{at}")),
-        why: "",
+        why: if state == Some(HealthState::Unhealthy) { "Target.Timeout" } else { "" },
         registered: at < 3,
         state,
         gate,
@@ -64,7 +64,7 @@ fn views(origin: Origin) -> Views {
     let targets = vec![
         target(1, Some(HealthState::Healthy), GateView::Open),
         target(2, Some(HealthState::Initial), GateView::Closed),
-        target(3, None, GateView::None),
+        target(3, Some(HealthState::Unhealthy), GateView::None),
     ];
     let hold = HoldWanted { seconds: 0, bound: 0 };
     let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
@@ -114,6 +114,10 @@ fn filled() -> Metrics {
     metrics.nodes_go(|fate| usize::from(fate == Fate::Dying));
     metrics.connection_opened("admin");
     metrics.connection_closed("admin", "idle");
+    let paused = ("Paused".to_owned(), "target group blue".to_owned());
+    metrics.asks_what_is_wrong(move || {
+        vec![paused.clone(), ("AwsUnreachable".into(), "AWS".into()), paused.clone()]
+    });
     metrics
 }
 
@@ -156,6 +160,9 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_oldest_removal_age_seconds{target_group=\"blue\"} 0",
         "headgate_last_read_age_seconds{target_group=\"blue\"} ",
         "headgate_unresolved_bindings{reason=\"NoSuchPort\"} 1",
+        "headgate_problems{reason=\"AwsUnreachable\",about=\"AWS\"} 1",
+        "headgate_problems{reason=\"Paused\",about=\"target group blue\"} 2",
+        "headgate_unhealthy_targets{target_group=\"blue\",aws_reason=\"Target.Timeout\"} 1",
         concat!("headgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         "process_open_fds ",
         "process_cpu_seconds_total ",
@@ -235,9 +242,13 @@ fn what_only_the_leader_knows_is_on_no_other_page() {
     metrics.leads(false);
     metrics.nodes_go(|_| 1);
     let page = metrics.page(Format::Prometheus).unwrap();
-    for of_the_leader in
-        ["headgate_targets", "headgate_binding_targets{", "headgate_nodes_leaving{", "headgate_unresolved"]
-    {
+    for of_the_leader in [
+        "headgate_targets",
+        "headgate_binding_targets{",
+        "headgate_nodes_leaving{",
+        "headgate_unresolved",
+        "headgate_problems",
+    ] {
         assert!(!page.contains(of_the_leader), "{of_the_leader} is in\n{page}");
     }
     assert!(page.contains("headgate_pods 3") && page.contains("headgate_leader 0"), "{page}");

@@ -34,6 +34,13 @@ pub struct Known<'a> {
     pub unable: Option<Unable>,
 }
 
+/// The word of each problem and what it is about, without the sentence: what alerts go by.
+pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
+    let groups: Vec<_> = known.views.groups.iter().map(|group| group.value().clone()).collect();
+    let all = problems(known, &groups, Times::at(now)).into_iter();
+    all.map(|problem| (problem.reason, problem.about)).collect()
+}
+
 /// All that is wrong.
 pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> Vec<Problem> {
     let mut all = BTreeSet::new();

@@ -1,0 +1,43 @@
+//! Where the metrics hear what is wrong: from whoever draws `headgate status`, so that an alert and the command say the same
+//! word at the same time.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use super::Metrics;
+
+/// A reason word, and what it is about.
+pub type Problem = (String, String);
+
+type Source = Box<dyn Fn() -> Vec<Problem> + Send + Sync>;
+
+/// What is wrong, asked at each scrape. Nothing before somebody can say it. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Said(Arc<OnceLock<Source>>);
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Said").field(&self.0.get().is_some()).finish()
+    }
+}
+
+impl Said {
+    /// How often each is said.
+    pub(super) fn counted(&self) -> BTreeMap<Problem, usize> {
+        let mut all = BTreeMap::new();
+        for problem in self.0.get().map(|source| source()).unwrap_or_default() {
+            *all.entry(problem).or_default() += 1;
+        }
+        all
+    }
+}
+
+impl Metrics {
+    /// From now on this says what is wrong. Only the first that is given counts.
+    pub fn asks_what_is_wrong(&self, source: impl Fn() -> Vec<Problem> + Send + Sync + 'static) {
+        let _ = self.said.0.set(Box::new(source));
+    }
+}

@@ -1,0 +1,315 @@
+//! What the values of the chart make of it, and which it refuses.
+
+use std::process::Stdio;
+
+use headgate_harness::{
+    headgate::program,
+    helm::{block, chart, of_kind, pod_of, rendered},
+    monitoring, root,
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// The objects that the chart makes with these values.
+async fn with(name: &str, values: &Value) -> Vec<Value> {
+    let file = root().join(format!("target/helm/{name}.json"));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, values.to_string()).unwrap();
+    rendered(&[&format!("--values={}", file.display())]).await.unwrap()
+}
+
+#[test]
+fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unless_asked_for() {
+    block(async {
+        for kind in ["PodMonitor", "PrometheusRule", "ConfigMap"] {
+            assert!(of_kind(&rendered(&[]).await.unwrap(), kind).is_empty(), "{kind}");
+        }
+        let all = with(
+            "monitoring",
+            &json!({"monitoring": {
+                "podMonitor": {"enabled": true, "interval": "15s", "labels": {"release": "prometheus"}},
+                "rules": {"enabled": true, "labels": {"release": "prometheus"}, "runbooks": "https://wiki.example/headgate"},
+                "dashboard": {"enabled": true},
+            }}),
+        )
+        .await;
+        let monitor = of_kind(&all, "PodMonitor")[0];
+        let pods = &of_kind(&all, "Deployment")[0]["spec"];
+        assert_eq!(monitor["spec"]["selector"], pods["selector"]);
+        assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+        let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+        let ports = pods["template"]["spec"]["containers"][0]["ports"].as_array().unwrap();
+        assert!(ports.iter().any(|port| port["name"] == endpoint["port"]), "{endpoint}");
+        assert_eq!((&endpoint["interval"], &endpoint["honorLabels"]), (&json!("15s"), &json!(true)));
+        let rules = of_kind(&all, "PrometheusRule")[0];
+        assert_eq!(rules["metadata"]["labels"]["release"], "prometheus");
+        let mut wanted = monitoring::rules();
+        for rule in wanted["groups"][0]["rules"].as_array_mut().unwrap() {
+            let link = rule["annotations"]["runbook_url"].as_str().unwrap();
+            rule["annotations"]["runbook_url"] =
+                link.replace("https://headgate.dev/docs", "https://wiki.example/headgate").into();
+        }
+        assert_eq!(rules["spec"]["groups"], wanted["groups"]);
+        let dashboard = of_kind(&all, "ConfigMap")[0];
+        assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
+        let text = std::fs::read_to_string(monitoring::folder().join("dashboard.json")).unwrap();
+        assert_eq!(dashboard["data"]["headgate.json"], text);
+    });
+}
+
+#[test]
+fn pods_may_be_in_the_network_of_their_nodes_with_ports_of_their_own() {
+    block(async {
+        let (container, pod) = pod_of(&rendered(&[]).await.unwrap());
+        assert!(pod["hostNetwork"].is_null() && pod["dnsPolicy"].is_null());
+        assert_eq!(container["image"], "x.io/headgate:0.1.0");
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let all = with(
+            "network",
+            &json!({"hostNetwork": true, "adminPort": 18080, "webhook": {"port": 19443}, "image": {"digest": digest}}),
+        )
+        .await;
+        let job = &of_kind(&all, "Job")[0]["spec"]["template"]["spec"];
+        let (container, pod) = pod_of(&all);
+        for pod in [&pod, job] {
+            assert_eq!(
+                (&pod["hostNetwork"], &pod["dnsPolicy"]),
+                (&json!(true), &json!("ClusterFirstWithHostNet"))
+            );
+            assert_eq!(pod["containers"][0]["image"], format!("x.io/headgate@{digest}"));
+        }
+        let arguments = container["args"].as_array().unwrap();
+        for (name, flag, port) in
+            [("admin", "--admin-address", 18080), ("webhook", "--webhook-address", 19443)]
+        {
+            assert!(arguments.contains(&json!(format!("{flag}=[::]:{port}"))), "{arguments:?}");
+            let ports = container["ports"].as_array().unwrap();
+            assert!(ports.iter().any(|one| one["name"] == name && one["containerPort"] == port), "{ports:?}");
+        }
+        let (_, pod) = pod_of(&rendered(&["--set=dnsPolicy=Default"]).await.unwrap());
+        assert_eq!(pod["dnsPolicy"], "Default");
+    });
+}
+
+#[test]
+fn the_webhooks_are_asked_about_less_and_for_longer_if_the_values_say_so() {
+    block(async {
+        let namespaces = json!({"key": "team", "operator": "In", "values": ["web"]});
+        let pods = json!({"key": "edge", "operator": "Exists"});
+        let plain = rendered(&["--set=webhook.systemNamespaces={kube-system}"]).await.unwrap();
+        let all = with(
+            "selectors",
+            &json!({"webhook": {
+                "systemNamespaces": ["kube-system"], "timeoutSeconds": 5,
+                "namespaceSelector": {"matchExpressions": [namespaces]}, "objectSelector": {"matchExpressions": [pods]},
+            }}),
+        )
+        .await;
+        let added = |before: &Value, expression: &Value| {
+            let mut all = before.as_array().cloned().unwrap_or_default();
+            all.push(expression.clone());
+            json!(all)
+        };
+        for (kind, entries) in [("MutatingWebhookConfiguration", 3), ("ValidatingWebhookConfiguration", 1)] {
+            let [before, after] =
+                [&plain, &all].map(|all| of_kind(all, kind)[0]["webhooks"].as_array().unwrap());
+            assert_eq!((before.len(), after.len()), (entries, entries));
+            for (before, after) in before.iter().zip(after) {
+                let mut wanted = before.clone();
+                let selector = &mut wanted["namespaceSelector"];
+                selector["matchExpressions"] = added(&selector["matchExpressions"], &namespaces);
+                if kind.starts_with("Mutating") {
+                    let selector = &mut wanted["objectSelector"];
+                    selector["matchExpressions"] = added(&selector["matchExpressions"], &pods);
+                    wanted["timeoutSeconds"] = 5.into();
+                }
+                assert_eq!(*after, wanted);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_release_may_have_a_name_of_its_own() {
+    block(async {
+        let all = rendered(&["--set=fullnameOverride=gate,nameOverride=edge"]).await.unwrap();
+        let deployment = of_kind(&all, "Deployment")[0];
+        assert_eq!(deployment["metadata"]["name"], "gate");
+        let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+        assert_eq!(labels["app.kubernetes.io/name"], "edge");
+        assert_eq!(&deployment["spec"]["selector"]["matchLabels"], labels);
+        let (container, _) = pod_of(&all);
+        let lease =
+            container["env"].as_array().unwrap().iter().find(|one| one["name"] == "HEADGATE_LEASE_NAME");
+        assert_eq!(lease.unwrap()["value"], "gate");
+        let service = of_kind(&all, "Service")[0];
+        assert_eq!(service["metadata"]["name"], "gate-webhook");
+        assert_eq!(&service["spec"]["selector"], labels);
+        // Pods of hooks are none of its replicas.
+        for pod in [&of_kind(&all, "Job")[0]["spec"]["template"], of_kind(&all, "Pod")[0]] {
+            assert_ne!(pod["metadata"]["labels"]["app.kubernetes.io/name"], "edge");
+        }
+    });
+}
+
+#[test]
+fn people_with_kubernetes_own_roles_may_see_and_write_targetbindings_and_nothing_else() {
+    block(async {
+        let people = |all: &[Value]| -> Vec<Value> {
+            let is = |role: &&Value| {
+                let labels = role["metadata"]["labels"].as_object().unwrap();
+                labels.keys().any(|label| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
+            };
+            of_kind(all, "ClusterRole").into_iter().filter(is).cloned().collect()
+        };
+        let file = std::fs::read_to_string(root().join("config/rbac/people.yaml")).unwrap();
+        let wanted: Vec<Value> =
+            file.split("\n---\n").map(|role| serde_saphyr::from_str(role).unwrap()).collect();
+        let mut made = people(&rendered(&[]).await.unwrap());
+        made.sort_by_key(|role| role["metadata"]["name"] != "headgate-view");
+        assert_eq!(made.len(), wanted.len());
+        for (made, wanted) in made.iter().zip(&wanted) {
+            assert_eq!(
+                (&made["metadata"]["name"], &made["rules"]),
+                (&wanted["metadata"]["name"], &wanted["rules"])
+            );
+            for (label, value) in wanted["metadata"]["labels"].as_object().unwrap() {
+                assert_eq!(&made["metadata"]["labels"][label], value);
+            }
+            assert_eq!(made["rules"][0]["resources"], json!(["targetbindings"]));
+        }
+        for values in ["--set=rbac.aggregate=false", "--set=namespaces={a}"] {
+            assert!(people(&rendered(&[values]).await.unwrap()).is_empty(), "{values}");
+        }
+    });
+}
+
+#[test]
+fn the_test_of_a_release_asks_its_own_leader_with_no_more_rights_than_people_have() {
+    block(async {
+        let all = rendered(&["--set=fullnameOverride=gate"]).await.unwrap();
+        let is_test = |object: &&Value| object["metadata"]["annotations"]["helm.sh/hook"] == "test";
+        let of_test: Vec<&Value> = all.iter().filter(is_test).collect();
+        let kinds: Vec<&str> = of_test.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["ServiceAccount", "Role", "RoleBinding", "Pod"]);
+        let rights = std::fs::read_to_string(root().join("config/rbac/explain.yaml")).unwrap();
+        let (own, _) = rights.split_once("\n---\n").unwrap();
+        let own: Value = serde_saphyr::from_str(&own.replace("[headgate]", "[gate]")).unwrap();
+        assert_eq!(of_test[1]["rules"], own["rules"]);
+        let container = &of_test[3]["spec"]["containers"][0];
+        assert_eq!(container["args"], json!(["status", "--own-namespace=own", "--lease-name=gate"]));
+        assert_eq!(of_test[3]["spec"]["serviceAccountName"], of_test[0]["metadata"]["name"]);
+    });
+}
+
+/// What `headgate run` says when it refuses these arguments.
+async fn refusal(arguments: &[&str]) -> String {
+    let mut command = Command::new(program());
+    // It looks at its arguments before it looks for a cluster.
+    command
+        .arg("run")
+        .args(arguments)
+        .env("KUBECONFIG", "/nonexistent")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let done = tokio::time::timeout(std::time::Duration::from_secs(60), command.output())
+        .await
+        .expect("it ends")
+        .unwrap();
+    assert!(!done.status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+#[test]
+fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
+    block(async {
+        let webhook = "--webhook-address=127.0.0.1:0";
+        for (values, said, arguments, refused) in [
+            (
+                "lease.duration=30s",
+                "expected less than 25s",
+                &[webhook, "--lease-duration=30s"][..],
+                "expected less than 25s",
+            ),
+            (
+                "lease.duration=1500ms",
+                "/lease/duration",
+                &["--lease-duration=1500ms"],
+                "expected whole seconds",
+            ),
+            (
+                "lease.renewDeadline=15s",
+                "less than lease.duration, 15s",
+                &["--lease-renew-deadline=15s"],
+                "less than the lease duration",
+            ),
+            (
+                "lease.retryPeriod=6s",
+                "at most half of lease.renewDeadline, 10s",
+                &["--lease-retry-period=6s"],
+                "at most half",
+            ),
+            ("lease.retryPeriod=5ms", "10ms at least", &["--lease-retry-period=5ms"], "retry"),
+            ("gatePatience=30s", "/gatePatience", &["--gate-patience=30s"], "expected a duration from 1m"),
+            ("gatePatience=2h", "/gatePatience", &["--gate-patience=2h"], "expected a duration from 1m"),
+            (
+                "webhook.probeGrace=2h",
+                "/webhook/probeGrace",
+                &["--probe-grace=2h"],
+                "expected a duration from 1s to 1h",
+            ),
+            (
+                "webhook.holdImage=a b",
+                "/webhook/holdImage",
+                &["--hold-image=a b"],
+                "expected the name of an image",
+            ),
+            ("log=debugg", "/log", &["--log=debugg"], "is no level"),
+            ("grants=yes", "/grants", &["--grants=yes"], "invalid value"),
+            ("namespaces={A}", "/namespaces", &["--namespaces=A"], "expected the name of a namespace"),
+            (
+                "readOnly=true",
+                "expected webhook.enabled=false",
+                &[webhook, "--read-only"],
+                "expected one of the two",
+            ),
+        ] {
+            let error = rendered(&[&format!("--set={values}")]).await.unwrap_err();
+            assert!(error.contains(said), "{values}: {error}");
+            let error = refusal(arguments).await;
+            assert!(error.contains(refused), "{arguments:?}: {error}");
+        }
+        for values in [
+            "lease.duration=24s",
+            "gatePatience=60s",
+            "gatePatience=1h",
+            "log=warn\\,headgate=debug",
+            "log=headgate[pod]=trace",
+        ] {
+            rendered(&[&format!("--set={values}")]).await.unwrap();
+        }
+        rendered(&["--set=lease.duration=30s,webhook.enabled=false"]).await.unwrap();
+    });
+}
+
+#[test]
+fn values_of_a_release_before_these_were_there_make_the_same_as_the_defaults() {
+    block(async {
+        // As `helm upgrade --reuse-values` gives them.
+        let names = [
+            "monitoring",
+            "rbac",
+            "adminPort",
+            "hostNetwork",
+            "dnsPolicy",
+            "nameOverride",
+            "fullnameOverride",
+        ];
+        let webhook = ["port", "timeoutSeconds", "namespaceSelector", "objectSelector"]
+            .map(|name| format!("webhook.{name}"));
+        let gone = names.map(str::to_owned).into_iter().chain(webhook).map(|name| format!("{name}=null"));
+        let gone = format!("--set={},image.digest=null", gone.collect::<Vec<_>>().join(","));
+        assert_eq!(rendered(&[&gone]).await.unwrap(), rendered(&[]).await.unwrap());
+        assert!(chart().join("templates/NOTES.txt").is_file());
+    });
+}

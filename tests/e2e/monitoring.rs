@@ -1,0 +1,168 @@
+//! The alert rules and the dashboard in `deploy/monitoring`.
+
+mod incidents;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use headgate_core::model::reason::Reason;
+use headgate_harness::{
+    helm::block,
+    monitoring::{each, folder, names, queries, rules},
+    pages::fragments,
+    prometheus::promtool,
+    root,
+};
+use serde_json::json;
+
+/// Labels that whoever scrapes gives to every series, and those of alerts.
+const GIVEN: [&str; 3] = ["job", "namespace", "pod"];
+
+/// Metrics that no alert and no panel shows: details for whoever looks closer.
+const UNSEEN: [&str; 9] = [
+    "headgate_clock_steps_total",
+    "headgate_connections_closed_total",
+    "headgate_departure_seconds",
+    "headgate_leaving_notes_waiting",
+    "headgate_lease_conflict",
+    "headgate_ledger_request_duration_seconds",
+    "process_max_fds",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+];
+
+#[test]
+fn each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
+    block(async {
+        promtool(&folder(), &["check", "rules", "rules.yaml"]).await.unwrap();
+        promtool(&folder(), &["test", "rules", "rules.test.yaml"]).await.unwrap();
+        // A rule that never fires is noticed, and so is one that fires too early.
+        let changed = root().join("target/monitoring");
+        fs::create_dir_all(&changed).unwrap();
+        fs::copy(folder().join("rules.test.yaml"), changed.join("rules.test.yaml")).unwrap();
+        let rules = rules();
+        let alerts = each(&rules).len();
+        for at in 0..alerts {
+            let alert = each(&rules)[at]["alert"].clone();
+            for eager in [false, true] {
+                let mut other = rules.clone();
+                let rule = &mut other["groups"][0]["rules"][at];
+                match (eager, rule["for"].is_string()) {
+                    (false, _) => rule["expr"] = json!("vector(0) > 1"),
+                    (true, true) => rule["for"] = json!("0s"),
+                    (true, false) => {
+                        let expression = rule["expr"].as_str().unwrap();
+                        assert!(expression.ends_with("> 0"), "{alert}: {expression}");
+                        rule["expr"] = json!(expression.replace("> 0", ">= 0"));
+                    }
+                }
+                fs::write(changed.join("rules.yaml"), other.to_string()).unwrap();
+                let noticed = promtool(&changed, &["test", "rules", "rules.test.yaml"]).await;
+                assert!(
+                    noticed.is_err(),
+                    "no case of rules.test.yaml notices that {alert} fires {}",
+                    if eager { "at once" } else { "never" }
+                );
+            }
+        }
+    });
+}
+
+/// The metrics of docs/metrics.md, which another test compares with the program: their labels by their names.
+fn metrics() -> BTreeMap<String, BTreeSet<String>> {
+    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter(|(_, rest)| ["counter", "gauge", "histogram"].iter().any(|kind| rest.starts_with(kind)));
+    let metric = |(name, _): (&str, &str)| {
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
+        (name.to_owned(), labels.map(str::to_owned).collect::<BTreeSet<_>>())
+    };
+    rows.map(metric).collect()
+}
+
+/// The labels by which a metric is selected, from what follows its name.
+fn selected_by(after: &str) -> impl Iterator<Item = &str> {
+    let selector =
+        after.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inside, _)| inside);
+    // No value has a comma in it.
+    let labels = selector.split(',').filter(|label| !label.trim().is_empty());
+    labels.map(|label| label.split(['=', '!']).next().unwrap_or_default().trim())
+}
+
+#[test]
+fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
+    let metrics = metrics();
+    assert!(metrics.len() > 50, "{metrics:?}");
+    let rules = rules();
+    let of_rules = each(&rules).into_iter().map(|rule| {
+        let [alert, expression] = ["alert", "expr"].map(|field| rule[field].as_str().unwrap().to_owned());
+        (alert, expression)
+    });
+    let mut seen = BTreeSet::new();
+    for (whose, expression) in of_rules.chain(queries()) {
+        for (name, after) in names(&expression) {
+            let plain =
+                ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+            let known = metrics.get(plain);
+            let known = known.unwrap_or_else(|| panic!("{whose}: {name} is no metric of docs/metrics.md"));
+            for label in selected_by(after) {
+                assert!(
+                    known.contains(label) || GIVEN.contains(&label),
+                    "{whose}: {name} has no label {label}"
+                );
+            }
+            seen.insert(plain.to_owned());
+        }
+    }
+    let unseen: Vec<&String> =
+        metrics.keys().filter(|name| !seen.contains(*name) && !UNSEEN.contains(&&***name)).collect();
+    assert!(
+        unseen.is_empty(),
+        "neither an alert nor the dashboard shows {unseen:?}; expected it in one of them, or in the list of this test"
+    );
+}
+
+#[test]
+fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
+    let known: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let runbook = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let (sections, page) =
+        (fragments(&runbook), fs::read_to_string(root().join("docs/monitoring.md")).unwrap());
+    let rules = rules();
+    for rule in each(&rules) {
+        let alert = rule["alert"].as_str().unwrap();
+        let expression = rule["expr"].as_str().unwrap();
+        // Either the rule says one, or the series have them.
+        let own = rule["labels"]["reason"].as_str().map(|reason| vec![reason]);
+        let reasons = own.unwrap_or_else(|| {
+            let listed = expression.split_once("reason=~\"").map(|(_, rest)| rest.split('"').next().unwrap());
+            listed.map(|listed| listed.split('|').collect()).unwrap_or_default()
+        });
+        let of_series = expression.contains("headgate_unresolved_bindings");
+        assert!(!reasons.is_empty() || of_series, "{alert} says no reason");
+        for reason in reasons {
+            // That nobody leads is a word of `headgate doctor`.
+            assert!(
+                known.contains(reason) || reason == "NoLeader",
+                "{alert}: {reason} is no word of Headgate's"
+            );
+            assert!(
+                runbook.contains(&format!("| `{reason}`")),
+                "{alert}: docs/troubleshooting.md has no line for {reason}"
+            );
+        }
+        assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{alert}");
+        for annotation in ["summary", "description"] {
+            assert!(rule["annotations"][annotation].is_string(), "{alert} has no {annotation}");
+        }
+        let link = rule["annotations"]["runbook_url"].as_str().unwrap();
+        let section = link.strip_prefix("https://headgate.dev/docs/troubleshooting.md#").unwrap();
+        assert!(sections.contains(section), "{alert}: docs/troubleshooting.md has no section {section}");
+        assert!(page.contains(&format!("| `{alert}` |")), "docs/monitoring.md has no line for {alert}");
+    }
+}
