@@ -10,7 +10,7 @@ pub fn post(path: &str, body: &[u8]) -> Sent {
 /// The same with another method and more fields.
 pub fn request(method: &str, path: &str, fields: &str, body: &[u8]) -> Sent {
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: headgate\r\n{fields}Content-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {}\r\n\r\n",
         body.len()
     );
     Sent { bytes: [head.as_bytes(), body].concat(), ends: false, odd: false, head: method == "HEAD" }
@@ -25,7 +25,7 @@ fn odd(bytes: impl Into<Vec<u8>>) -> Sent {
 pub fn strange(path: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
     let length = body.len();
     let with = |head: String| odd([head.as_bytes(), body].concat());
-    let begin = format!("POST {path} HTTP/1.1\r\nHost: headgate\r\n");
+    let begin = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n");
     match rng.u8(0..24) {
         0 => {
             let method = *rng
@@ -74,7 +74,7 @@ pub fn strange(path: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
         15 => odd("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         16 => with(format!("{begin}X: a\r\n b\r\n\tc\r\nContent-Length: {length}\r\n\r\n")),
         17 => with(format!("{begin}X\u{0}Y: a\r\nContent-Length: {length}\r\n\r\n")),
-        18 => with(format!("POST {path} HTTP/1.1\nHost: headgate\nContent-Length: {length}\n\n")),
+        18 => with(format!("POST {path} HTTP/1.1\nHost: localhost\nContent-Length: {length}\n\n")),
         19 => odd((0..rng.usize(1..600)).map(|_| rng.u8(..)).collect::<Vec<u8>>()),
         20 => {
             let mut all = post(path, body).bytes;
@@ -113,6 +113,11 @@ pub fn page(rng: &mut fastrand::Rng) -> String {
         "/debug/bindings",
         "/debug/leader",
         "/debug/explain",
+        "/debug/status",
+        "/debug/diff",
+        "/debug/journal",
+        "/debug/targets",
+        "/page/app.js",
         "/debug/",
         "/",
         "/../livez",
@@ -128,7 +133,7 @@ pub fn page(rng: &mut fastrand::Rng) -> String {
     ];
     let path = *rng.choice(paths.iter()).unwrap();
     let question = match rng.u8(0..9) {
-        0 => "?namespace=shop&pod=web".into(),
+        0 => "?namespace=shop&pod=web&group=a&after=3&most=18446744073709551615".into(),
         1 => "?namespace=%ff%fe&pod=%00".into(),
         2 => "?pod=a&pod=b&namespace=c".into(),
         3 => format!("?namespace=a&pod={}", "x".repeat(rng.usize(1..9000))),
