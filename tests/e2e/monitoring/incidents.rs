@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aws_sdk_elasticloadbalancingv2::types::ProtocolEnum;
+use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
     aws::Group,
     cluster::{OWN_GATE, pod_spec},
@@ -38,6 +38,8 @@ const AGES: u32 = 15;
 const PERIOD: u32 = 30_000 / FACTOR;
 /// For how many seconds a pod is held: longer than the load balancer needs and an incident with removals takes.
 const HOLD: u32 = 15;
+/// Where the ALB listens.
+const ALB_PORT: u16 = 28_080;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const AWS: &str = "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2";
 
@@ -399,11 +401,17 @@ async fn targets_are_ill(stage: &Stage) {
             async || well(group).await,
         )
         .await;
-    // Connections there are taken, and nothing is ever answered.
+    // Connections there are taken, and nothing is ever answered. Only an ALB tells that from other failures.
+    let walled = behind_an_alb(stage).await;
+    stage.deploy("walled", "walled", 2, None).await;
+    stage.bind("walled", &walled).await;
+    stage.wait_serving("walled", &walled, 2, &BTreeSet::new()).await;
+    stage.wait_quiet().await;
     let silent = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
-    let blocked = async || stage.check(group, &port, ProtocolEnum::Http).await;
-    stage.incident("HeadgatePortBlocked", "TargetUnhealthy", blocked, async || well(group).await).await;
+    let blocked = async || stage.check(&walled, &port, ProtocolEnum::Http).await;
+    let opened = async || stage.check(&walled, "traffic-port", ProtocolEnum::Http).await;
+    stage.incident("HeadgatePortBlocked", "TargetUnhealthy", blocked, opened).await;
     drop(silent);
 
     let new = s.group("new").await;
@@ -432,6 +440,17 @@ async fn targets_are_ill(stage: &Stage) {
             async || s.cluster.scale("other", 1).await,
         )
         .await;
+}
+
+/// A target group behind an ALB of its own, as quick as the others.
+async fn behind_an_alb(stage: &Stage) -> Group {
+    let (aws, name) = (&stage.s.aws, stage.s.name("walled"));
+    let (balancer, dns_name) = aws.balancer(&name, LoadBalancerTypeEnum::Application).await;
+    let arn = aws.create_ip_group_as(&name, ProtocolEnum::Http, 8080).await;
+    aws.listen_as(&balancer, ProtocolEnum::Http, ALB_PORT, &arn).await;
+    let group = Group { name, arn, dns_name, listener_port: ALB_PORT };
+    stage.quicken(&group).await;
+    group
 }
 
 async fn pods_leave(stage: &Stage) {
