@@ -50,6 +50,7 @@ mod properties;
 mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Span};
+pub use index::verdict::verdict;
 pub use model::{
     explanation, ledger,
     origin::Origin,

@@ -23,6 +23,7 @@ pub mod explain;
 mod fixtures;
 pub mod kube;
 pub mod metrics;
+pub mod migrate;
 #[cfg(test)]
 mod properties;
 pub mod redact;
