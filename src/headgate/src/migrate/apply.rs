@@ -69,24 +69,35 @@ pub async fn apply(
             } else {
                 &facts
             };
-            carry_out(client, options, facts, step).await?;
+            match carry_out(client, options, facts, step).await {
+                // Somebody has written it meanwhile: it is looked at again.
+                Err(error) if is_conflict(&error) => {}
+                done => done?,
+            }
         }
         if waits_since.0 != action {
             waits_since = (action, Instant::now());
         }
+        if waits_since.1.elapsed() > options.timeout {
+            let why: Vec<&str> = now.iter().filter_map(|step| step.state.why()).collect();
+            bail!(
+                "{}: not within {:?}: {}; run this again when that is mended, it goes on from here",
+                now[0].says,
+                options.timeout,
+                why.join("; ")
+            );
+        }
         if due.is_empty() {
-            if waits_since.1.elapsed() > options.timeout {
-                let why: Vec<&str> = now.iter().filter_map(|step| step.state.why()).collect();
-                bail!(
-                    "{}: not within {:?}: {}; run this again when that is mended, it goes on from here",
-                    now[0].says,
-                    options.timeout,
-                    why.join("; ")
-                );
-            }
             sleep(PERIOD).await;
         }
     }
+}
+
+fn is_conflict(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let answer = cause.downcast_ref::<kube::Error>();
+        matches!(answer, Some(kube::Error::Api(status)) if status.code == 409)
+    })
 }
 
 const fn writes_services(action: Action) -> bool {

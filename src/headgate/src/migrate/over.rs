@@ -35,15 +35,15 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.extend(each(Action::Check, says_check, &|binding| check(binding, wishes, to)));
     steps.extend(each(Action::Write, says_write, &write));
     steps.extend(each(Action::Compare, says_compare, &|binding| compare(binding, facts)));
+    let halt = if all_gone { State::Done } else { stop(facts, wishes) };
+    let is_stopped = halt == State::Done;
     steps.push(once(
         Action::RelaxWebhooks,
-        if all_gone { State::Done } else { relax(facts) },
+        if all_gone { State::Done } else { relax(facts, &halt) },
         "Set LBC's webhooks to failurePolicy Ignore: while LBC is stopped, they would refuse that its finalizer is taken \
          off, and new pods and Services"
             .to_owned(),
     ));
-    let halt = if all_gone { State::Done } else { stop(facts, wishes) };
-    let is_stopped = halt == State::Done;
     steps.extend(each(Action::Quiet, says_quiet, &|binding| {
         if is_stopped || all_gone { State::Done } else { quiet(binding) }
     }));
@@ -55,7 +55,7 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.extend(each(Action::TakeFinalizer, says_finalizer, &|binding| {
         due_while(binding.tgb.as_ref().is_some_and(|tgb| tgb.is_kept))
     }));
-    steps.extend(each(Action::Delete, says_delete, &|binding| due_while(binding.tgb.is_some())));
+    steps.extend(each(Action::Delete, says_delete, &delete));
     steps.extend(each(Action::Unpause, says_unpause, &|binding| {
         due_while(matches!(binding.told, Told::Paused(_)))
     }));
@@ -297,8 +297,24 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     State::Done
 }
 
-fn relax(facts: &Facts) -> State {
-    due_while(facts.lbc.webhooks.iter().any(|webhooks| !webhooks.strict.is_empty()))
+fn delete(binding: &Binding) -> State {
+    match &binding.tgb {
+        None => State::Done,
+        Some(tgb) if tgb.leaves => State::Waits(format!(
+            "it is deleted, and kept by {}; expected that whoever has put that finalizer there takes it off",
+            tgb.finalizers.join(", ")
+        )),
+        Some(_) => State::Due,
+    }
+}
+
+/// While LBC is not to be stopped, its webhooks stay as they are.
+fn relax(facts: &Facts, halt: &State) -> State {
+    match halt {
+        _ if facts.lbc.webhooks.iter().all(|webhooks| webhooks.strict.is_empty()) => State::Done,
+        State::Refused(why) => State::Refused(why.clone()),
+        _ => State::Due,
+    }
 }
 
 /// Whether nothing is under way that only LBC would see through.

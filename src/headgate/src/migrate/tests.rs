@@ -243,6 +243,8 @@ fn each_look_finds_the_next_step_whatever_was_done_by_whom() {
 
 #[test]
 fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
+    let (action, word, _) = now_over(&written(), &[]);
+    assert_eq!((action, word), (Action::RelaxWebhooks, "refused"), "its webhooks are not touched either");
     let mut runs = written();
     runs.lbc.webhooks.clear();
     let (action, word, why) = now_over(&runs, &[]);
