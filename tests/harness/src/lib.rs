@@ -25,6 +25,7 @@ pub mod intruder;
 pub mod judge;
 pub mod kinds;
 pub mod kubectl;
+pub mod lbc;
 pub mod pods;
 pub mod proxy;
 pub mod recorder;
