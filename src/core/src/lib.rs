@@ -51,6 +51,7 @@ mod properties;
 mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Span};
+pub use index::verdict::verdict;
 pub use journal::Journal;
 pub use model::{
     explanation, ledger,

@@ -26,6 +26,7 @@ mod fixtures;
 pub mod journal;
 pub mod kube;
 pub mod metrics;
+pub mod migrate;
 #[cfg(test)]
 mod properties;
 pub mod redact;

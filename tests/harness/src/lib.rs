@@ -26,6 +26,7 @@ pub mod intruder;
 pub mod judge;
 pub mod kinds;
 pub mod kubectl;
+pub mod lbc;
 pub mod monitoring;
 pub mod pages;
 pub mod pods;

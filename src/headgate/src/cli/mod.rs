@@ -7,6 +7,7 @@ mod explain;
 mod grants;
 mod leading;
 mod log;
+mod migrate;
 mod pace;
 #[cfg(test)]
 mod properties;
@@ -30,7 +31,7 @@ use headgate_core::Settings;
 
 use self::{
     diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log,
-    pace::Pace, signals::Signals, status::Status, ui::Ui, webhook::Webhook, which::Which,
+    migrate::Migrate, pace::Pace, signals::Signals, status::Status, ui::Ui, webhook::Webhook, which::Which,
 };
 use crate::{
     api,
@@ -84,6 +85,9 @@ enum Command {
     /// certificate, and say what stays. Targets stay, unless --remove-targets says otherwise. Scale `headgate run` down
     /// to 0 first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
+    /// Move over from another controller without a gap, or back.
+    #[command(subcommand)]
+    Migrate(Migrate),
 }
 
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
@@ -227,6 +231,10 @@ pub fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
         },
+        Command::Migrate(Migrate::Lbc(arguments)) => match migrate(*arguments) {
+            Ok(true) => return ExitCode::FAILURE,
+            done => done.map(|_| ()),
+        },
         Command::Doctor(arguments) => match doctor(arguments) {
             Ok(true) => return ExitCode::FAILURE,
             done => done.map(|_| ()),
@@ -288,6 +296,12 @@ fn drain(arguments: Drain) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(app::drain::drain(arguments.options(), &mut stdout()))
+}
+
+fn migrate(arguments: migrate::Lbc) -> anyhow::Result<bool> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(Box::pin(crate::migrate::command::migrate(arguments.options(), &mut stdout())))
 }
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {

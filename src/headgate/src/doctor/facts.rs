@@ -231,8 +231,17 @@ pub struct Bound {
 /// A target.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Target {
+    /// `ip:port`.
+    #[serde(default)]
+    pub target: String,
     /// The name of its pod.
     pub pod: String,
+    /// Whether AWS has taken its registration, or has yet to take its removal.
+    #[serde(default)]
+    pub registered: bool,
+    /// What the load balancer says of it; none: it was not read.
+    #[serde(default)]
+    pub state: Option<String>,
     /// The reason why it goes, if it does.
     pub ending: Option<String>,
 }

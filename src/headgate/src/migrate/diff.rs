@@ -1,0 +1,212 @@
+//! Target by target: what the target group has, what Headgate wants, and what becomes of each. Pure.
+//!
+//! What Headgate wants is the core's one rule ([`verdict`]), so this says what the controller will do, before it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::{
+    Origin, Reason, Target,
+    model::{
+        Binding as CoreBinding, BindingKey, IpFamily, LoadBalancerType, Policy, Standing,
+        health::HealthState,
+        service::ServicePort,
+        target_group::{GroupRef, TargetGroupArn},
+    },
+    verdict,
+};
+use serde::Serialize;
+
+use super::facts::{Binding, Pod};
+use crate::doctor::facts::{Bound, Shown};
+
+/// What becomes of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Then {
+    /// It is there, and Headgate wants it: it is registered once more, which changes nothing at AWS, and noted.
+    Adopted,
+    /// It is not there, and Headgate wants it.
+    Registered,
+    /// It is there, and Headgate does not want it: it stays, and nobody removes it.
+    LeftAlone,
+    /// It is on its way out.
+    Drains,
+    /// It is not there, and stays away for now.
+    NotYet,
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// `ip:port`; none: the pod has none yet.
+    pub target: Option<String>,
+    /// The pod; none: no pod of the namespace has the address.
+    pub pod: Option<String>,
+    /// What AWS says; none: it does not have it.
+    pub aws: Option<String>,
+    /// What becomes of it.
+    pub then: Then,
+    /// Why.
+    pub reason: String,
+    /// The same in words.
+    pub says: String,
+}
+
+/// The port of the Service that a TargetGroupBinding names.
+pub fn port_of(binding: &Binding) -> Option<&ServicePort> {
+    let wanted = binding.spec.service_ref.port();
+    let ports = &binding.service.as_ref()?.facts.ports;
+    let by_name = ports.iter().find(|port| !port.name.is_empty() && *port.name == *wanted);
+    by_name.or_else(|| ports.iter().find(|port| port.port.to_string() == wanted))
+}
+
+/// The binding as Headgate will have it; none: it would have none.
+fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
+    let service = binding.service.as_ref()?;
+    let port = port_of(binding)?;
+    let arn = TargetGroupArn::parse(binding.arn()?).ok()?;
+    let family = match &binding.group {
+        Some(Ok(group)) => group.facts.ip_family,
+        _ if binding.spec.is_ipv6() => IpFamily::V6,
+        _ => IpFamily::V4,
+    };
+    let protocol = match &binding.group {
+        Some(Ok(group)) => &*group.facts.protocol,
+        _ => binding.spec.protocol.as_deref().unwrap_or_default(),
+    };
+    let origin = Origin::Service(service.facts.key.clone());
+    Some(CoreBinding {
+        key: BindingKey { origin, port: port.to_string().into(), group: arn.clone() },
+        reference: GroupRef::Arn(arn),
+        port: port.clone(),
+        selector: service.facts.selector.clone().into(),
+        family,
+        balancer: LoadBalancerType::of(protocol),
+        policy: Policy::read(&service.facts.policy, Policy::default()).0,
+        withheld: None,
+    })
+}
+
+/// What AWS has: by its own word, or by that of the leader, who tells of wanted ones alone; none: nobody has said.
+pub fn at_aws(binding: &Binding, shown: Option<&Shown>) -> Option<BTreeMap<Target, HealthState>> {
+    if let Some(Ok(group)) = &binding.group {
+        return Some(group.targets.clone());
+    }
+    let bound = bound_of(binding, shown?)?;
+    let told = bound.targets.iter().filter_map(|target| {
+        let (ip, port) = target.target.rsplit_once(':')?;
+        let ip = ip.trim_matches(['[', ']']).parse().ok()?;
+        Some((Target::new(ip, port.parse().ok()?), HealthState::parse(target.state.as_deref()?)))
+    });
+    Some(told.collect())
+}
+
+/// The binding as the leader shows it.
+pub fn bound_of<'a>(binding: &Binding, shown: &'a Shown) -> Option<&'a Bound> {
+    let port = port_of(binding)?.to_string();
+    let arn = binding.arn();
+    let is_named = |bound: &&Bound| {
+        let name = match &*bound.kind {
+            "Service" => &*binding.spec.service_ref.name,
+            _ => &*binding.key.name,
+        };
+        *bound.namespace == *binding.key.namespace && bound.name == name
+    };
+    let is_its = |bound: &&Bound| match arn {
+        Some(arn) => bound.target_group == arn,
+        None => bound.target_group.split('/').nth(1) == binding.spec.name.as_deref(),
+    };
+    shown.bindings.iter().find(|bound| is_named(bound) && is_its(bound) && bound.port == port)
+}
+
+/// What Headgate wants of each pod of the Service: a target, or a reason why it is none.
+pub fn wanted(binding: &Binding) -> Vec<(&Pod, Result<Target, Reason>)> {
+    let Some(core) = as_headgate_has_it(binding) else { return Vec::new() };
+    binding.selected().map(|pod| (pod, verdict(&pod.facts, Standing::NotYet, None, &core))).collect()
+}
+
+/// Target by target; none: nobody has said what AWS has.
+pub fn diff(binding: &Binding, shown: Option<&Shown>) -> Option<Vec<Row>> {
+    let there = at_aws(binding, shown)?;
+    let mut rows = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (pod, wants) in wanted(binding) {
+        match wants {
+            Ok(target) => {
+                seen.insert(target);
+                rows.push(wanted_row(pod, target, there.get(&target).copied()));
+            }
+            Err(reason) => {
+                let its = |target: &&Target| pod.facts.ips.contains(&target.ip);
+                let mut is_there = false;
+                for target in there.keys().filter(its) {
+                    is_there = true;
+                    seen.insert(*target);
+                    rows.push(unwanted_row(Some(pod), *target, there[target], reason));
+                }
+                if !is_there {
+                    rows.push(Row {
+                        target: None,
+                        pod: Some(pod.facts.key.name.to_string()),
+                        aws: None,
+                        then: Then::NotYet,
+                        reason: reason.as_str().to_owned(),
+                        says: format!("Headgate does not want it ({})", reason.as_str()),
+                    });
+                }
+            }
+        }
+    }
+    for (target, state) in there.iter().filter(|(target, _)| !seen.contains(target)) {
+        let pod = binding.pods.iter().find(|pod| pod.facts.ips.contains(&target.ip) && !pod.facts.finished);
+        rows.push(unwanted_row(pod, *target, *state, Reason::NotSelected));
+    }
+    rows.sort_by(|one, other| (&one.target, &one.pod).cmp(&(&other.target, &other.pod)));
+    Some(rows)
+}
+
+fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
+    let (then, says) = match state {
+        None | Some(HealthState::Draining) => {
+            (Then::Registered, "Headgate registers it when the pause ends".to_owned())
+        }
+        Some(_) => (
+            Then::Adopted,
+            "Headgate notes it as its own when the pause ends, and registers it once more, which changes nothing"
+                .to_owned(),
+        ),
+    };
+    Row {
+        target: Some(target.to_string()),
+        pod: Some(pod.facts.key.name.to_string()),
+        aws: state.map(|state| state.as_str().to_owned()),
+        then,
+        reason: Reason::PodHasIp.as_str().to_owned(),
+        says,
+    }
+}
+
+fn unwanted_row(pod: Option<&Pod>, target: Target, state: HealthState, reason: Reason) -> Row {
+    let name = pod.map(|pod| pod.facts.key.name.to_string());
+    let (then, reason, says) = match (&name, state) {
+        (_, HealthState::Draining) => (Then::Drains, "TargetDraining", "it is on its way out".to_owned()),
+        (Some(_), _) => (
+            Then::LeftAlone,
+            reason.as_str(),
+            "Headgate does not want it and has not registered it, so it stays; LBC would remove it"
+                .to_owned(),
+        ),
+        (None, _) => (
+            Then::LeftAlone,
+            "ForeignTarget",
+            "no pod of the namespace has this address, so it stays; LBC would remove it".to_owned(),
+        ),
+    };
+    Row {
+        target: Some(target.to_string()),
+        pod: name,
+        aws: Some(state.as_str().to_owned()),
+        then,
+        reason: reason.to_owned(),
+        says,
+    }
+}

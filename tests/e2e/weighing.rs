@@ -1,0 +1,217 @@
+//! From another controller to Headgate by the weights of a listener: the commands of docs/coming-from-hostport.md, typed as
+//! they are printed, under traffic. The other controller's part is played by hand: its targets are registered here.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
+use headgate_harness::{
+    aws::{Group, environment},
+    root,
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    wait,
+};
+use localstack_load::{Client, Plan, Run, Target};
+use tokio::process::Command;
+
+/// The commands of the page, in their order.
+fn commands() -> Vec<String> {
+    let page = std::fs::read_to_string(root().join("docs/coming-from-hostport.md")).unwrap();
+    let mut commands: Vec<String> = Vec::new();
+    let (mut inside, mut goes_on) = (false, false);
+    for line in page.lines().map(str::trim) {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            commands.push(command.to_owned());
+            goes_on = line.ends_with('\\');
+        } else if inside && goes_on {
+            let last = commands.last_mut().unwrap();
+            *last = format!("{}\n{line}", *last);
+            goes_on = line.ends_with('\\');
+        }
+    }
+    commands
+}
+
+/// A terminal in which these variables are set; what a command sets is there for the next.
+struct Terminal {
+    state: PathBuf,
+    path: String,
+    environment: Vec<(String, String)>,
+}
+
+impl Terminal {
+    fn open(s: &Scenario, name: &str, variables: &[(&str, &str)]) -> Self {
+        let mut path = std::env::var("PATH").unwrap();
+        if let Ok(clients) = std::env::var("HEADGATE_CLIENTS") {
+            path = format!("{clients}:{path}");
+        }
+        path = format!("{}:{path}", s.facts().kubectl.parent().unwrap().display());
+        let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
+        environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
+        environment.push(("AWS_CONFIG_FILE".into(), "/dev/null".into()));
+        environment.push(("AWS_PAGER".into(), String::new()));
+        environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let state = s.facts().folder.join(format!("{name}.sh"));
+        // Whose kubeconfig has the namespace in its context need not name it.
+        let own = format!("kubectl() {{ command kubectl --namespace {} \"$@\"; }}\n", s.cluster.namespace);
+        std::fs::write(&state, own).unwrap();
+        Self { state, path, environment }
+    }
+
+    async fn run(&self, command: &str) {
+        let state = self.state.display();
+        let script =
+            format!(". '{state}' && {command}\ncode=$?\ndeclare -p NEW >> '{state}' 2>/dev/null\nexit $code");
+        let done = Command::new("bash")
+            .args(["-c", &script])
+            .env("PATH", &self.path)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let done = tokio::time::timeout(wait::DEADLINE, done).await.expect("the command ends").unwrap();
+        let said =
+            [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+        assert!(done.status.success(), "{command}: {said}");
+    }
+}
+
+fn has_aws_cli() -> bool {
+    let program = std::env::var("HEADGATE_CLIENTS").map_or("aws".into(), |folder| format!("{folder}/aws"));
+    let there = std::process::Command::new(&program).arg("--version").output();
+    let there = there.is_ok_and(|done| done.status.success());
+    assert!(there || std::env::var("HEADGATE_CLIENTS").is_err(), "{program} does not run");
+    there
+}
+
+/// Waits until each node of the load balancer acts on what the API shows.
+async fn settled(s: &Scenario, name: &str) {
+    wait::until("the load balancer acts on it", || async {
+        if s.aws.is_settled(name).await { Ok(()) } else { Err(()) }
+    })
+    .await;
+}
+
+async fn wait_healthy(s: &Scenario, arn: &str, count: usize) {
+    wait::until("the targets are healthy", || async {
+        let targets = s.aws.targets(arn).await;
+        let healthy = targets.values().filter(|state| *state == "healthy").count();
+        if healthy == count && targets.len() == count { Ok(()) } else { Err(targets) }
+    })
+    .await;
+}
+
+/// Plays the page behind a load balancer of a kind.
+async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
+    let balancer = s.name("lb");
+    let (balancer_arn, dns_name) = s.aws.balancer(&balancer, kind).await;
+    let (old_name, new_name) = (s.name("old"), s.name("new"));
+    let old = s.aws.create_ip_group_as(&old_name, protocol.clone(), 8080).await;
+    s.aws.listen_as(&balancer_arn, protocol.clone(), port, &old).await;
+    let listeners =
+        s.aws.client().describe_listeners().load_balancer_arn(&balancer_arn).send().await.unwrap();
+    let listener = listeners.listeners()[0].listener_arn().unwrap().to_owned();
+    s.cluster.deploy("old", 2, &[("http", 8080)]).await;
+    let old_pods = s.cluster.wait_running("old", 2).await;
+    for ip in old_pods.values() {
+        s.aws.register_by_hand(&old, &format!("{ip}:8080")).await;
+    }
+    wait_healthy(s, &old, 2).await;
+    settled(s, &balancer).await;
+    s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+    s.cluster.service("web", "web", http_port(), None).await;
+    let headgate = s.headgate().await;
+
+    let target = Target::Name { name: dns_name.clone(), dns: s.facts().dns.parse().unwrap() };
+    let clients = vec![Client::default(), Client::keep_alive()];
+    let load =
+        Run::start(Plan { clients, timeout: Duration::from_secs(5), ..Plan::new(target, port, 100.0) })
+            .unwrap();
+    let variables = [
+        ("NAME", &*new_name),
+        ("VPC", &s.facts().vpc),
+        ("PROTOCOL", protocol.as_str()),
+        ("LISTENER", &listener),
+        ("OLD", &old),
+        ("SERVICE", "web"),
+    ];
+    let terminal = Terminal::open(s, &s.name("page"), &variables);
+    let commands = commands();
+    let [make, beside, annotate, half, all, alone] = &commands[..] else {
+        panic!("expected 6 commands: {commands:#?}")
+    };
+    terminal.run(make).await;
+    let new = s.aws.client().describe_target_groups().names(&new_name).send().await.unwrap();
+    let new = Group {
+        name: new_name.clone(),
+        arn: new.target_groups()[0].target_group_arn().unwrap().to_owned(),
+        dns_name,
+        listener_port: port,
+    };
+    terminal.run(beside).await;
+    terminal.run(annotate).await;
+    s.wait_registered(&new, "web", 2, 8080).await;
+    wait_healthy(s, &new.arn, 2).await;
+    settled(s, &balancer).await;
+    let connections = async |group: &str| {
+        let trace = s.aws.control("GET", "/trace?since=0", None).await;
+        let entries = trace["entries"].as_array().unwrap().iter();
+        let its = entries.filter(|entry| entry["kind"] == "connection" && entry["target_group"] == group);
+        its.count()
+    };
+    assert_eq!(connections(&new_name).await, 0, "weight 0 gets nothing");
+    for step in [half, all] {
+        terminal.run(step).await;
+        settled(s, &balancer).await;
+        wait::until("the new pods get traffic", || async {
+            let count = connections(&new_name).await;
+            if count > 20 { Ok(()) } else { Err(count) }
+        })
+        .await;
+    }
+    terminal.run(alone).await;
+    settled(s, &balancer).await;
+    let at_last = connections(&old_name).await;
+    for ip in old_pods.values() {
+        s.aws.deregister_by_hand(&old, &format!("{ip}:8080")).await;
+    }
+    // Long connections to them are still open behind the NLB, and end with them.
+    s.cluster.scale("old", 0).await;
+    wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
+    let before = connections(&new_name).await;
+    wait::until("the new pods go on alone", || async {
+        let count = connections(&new_name).await;
+        if count > before + 50 { Ok(()) } else { Err(count) }
+    })
+    .await;
+    let report = load.stop().await.unwrap();
+    assert_eq!(report.counts.lost, 0, "{report}");
+    assert!(connections(&old_name).await <= at_last + 4, "open ones alone have ended since");
+    headgate.terminate().await;
+}
+
+#[test]
+fn by_weights_behind_a_network_load_balancer_no_request_is_lost() {
+    if !has_aws_cli() {
+        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
+        return;
+    }
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "weights").await;
+        Box::pin(play(&s, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_001)).await;
+    });
+}
+
+#[test]
+fn by_weights_behind_an_application_load_balancer_no_request_is_lost() {
+    if !has_aws_cli() {
+        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
+        return;
+    }
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "weights-alb").await;
+        Box::pin(play(&s, LoadBalancerTypeEnum::Application, ProtocolEnum::Http, 30_002)).await;
+    });
+}
