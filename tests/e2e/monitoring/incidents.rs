@@ -139,6 +139,7 @@ impl Stage {
         stage.bind(&stage.app, &stage.group).await;
         let replicas = vec![stage.replica(0).await, stage.replica(1).await];
         stage.wait_serving(&stage.app, &stage.group, 6, &BTreeSet::new()).await;
+        stage.wait_proven(&stage.app, 6).await;
         stage.wait_quiet().await;
         (stage, replicas)
     }
@@ -233,6 +234,12 @@ impl Stage {
             if found.is_empty() { Err("not yet") } else { Ok(()) }
         })
         .await;
+    }
+
+    /// Waits until Headgate has seen these pods healthy, and knows that this was their own health, and not that of whoever had
+    /// the address before.
+    async fn wait_proven(&self, app: &str, count: usize) {
+        self.s.cluster.wait_gates(app, count, "True", "TargetsHealthy").await;
     }
 
     /// Waits until six pods serve again.
@@ -406,6 +413,7 @@ async fn targets_are_ill(stage: &Stage) {
     stage.deploy("walled", "walled", 2, None).await;
     stage.bind("walled", &walled).await;
     stage.wait_serving("walled", &walled, 2, &BTreeSet::new()).await;
+    stage.wait_proven("walled", 2).await;
     stage.wait_quiet().await;
     let silent = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = silent.local_addr().unwrap().port().to_string();

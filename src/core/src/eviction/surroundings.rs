@@ -164,7 +164,13 @@ impl<'a> Surroundings<'a> {
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
     fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
         let left = self.index.pods().left_at(&pod.key);
-        let left = left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network);
+        let left = if self.leads {
+            left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
+        } else {
+            // Its removal may be held for as long as nothing replaces it, and only a leader knows. An open gate says to a
+            // replica that started since that it was a target.
+            left.is_some() || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
+        };
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
         // zones, and so has not taken it out.

@@ -71,6 +71,15 @@ pub enum GateView {
 }
 
 impl GateView {
+    /// In a word: `none`, `closed` or `open`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Closed => "closed",
+            Self::Open | Self::Unread => "open",
+        }
+    }
+
     /// The gate of this pod.
     pub fn of(pod: &PodFacts) -> Self {
         match pod.gate.as_deref() {

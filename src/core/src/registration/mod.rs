@@ -359,7 +359,7 @@ impl Registrations {
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
         let is_in = |entry: &Entry| !entry.is_tombstone() && !entry.paused;
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && is_in(entry);
-        let its = move |(target, entry): &(&Target, &Entry)| its(entry) && !is_lost(target, entry, ips);
+        let its = move |(target, entry): &(&Target, &Entry)| its(entry) && !is_lost(target, entry, uid, ips);
         let its = self.entries.of_pod(mark).filter(its);
         its.map(|(target, entry)| (target, entry.asked))
     }
@@ -378,7 +378,7 @@ impl Registrations {
     /// it, and has these addresses, also if it is another's by now or may be.
     pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
         let is_anothers = |entry: &Entry| {
-            is_lost(target, entry, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
+            is_lost(target, entry, uid, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
         };
         self.entries.get(target).is_none_or(|entry| entry.is_seen_out() || is_anothers(entry))
     }
@@ -541,9 +541,11 @@ impl Registrations {
     }
 }
 
-/// Whether a pod with these addresses has nothing to do any more with a target that it had.
-fn is_lost(target: &Target, entry: &Entry, ips: &[IpAddr]) -> bool {
-    entry.is_left_to_others() && !ips.contains(&target.ip)
+/// Whether a pod with these addresses has nothing to do any more with a target that it had: it stays for others, as for one
+/// that has got the address and is being replaced.
+fn is_lost(target: &Target, entry: &Entry, uid: &Uid, ips: &[IpAddr]) -> bool {
+    let is_held_for_another = || entry.replaced().is_some_and(|owner| owner.uid != *uid);
+    (entry.is_left_to_others() || is_held_for_another()) && !ips.contains(&target.ip)
 }
 
 #[cfg(test)]

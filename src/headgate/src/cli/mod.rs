@@ -150,7 +150,7 @@ struct Run {
     /// loopback, which `headgate explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
     #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     debug_address: SocketAddr,
-    /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 200 bytes each. 0: none.
+    /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 0.5 KiB each. 0: none.
     #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
     journal_entries: usize,
     #[command(flatten)]

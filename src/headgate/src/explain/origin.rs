@@ -3,7 +3,7 @@
 use headgate_core::{
     Origin, Reason,
     model::{BindingKey, HealthState},
-    view::{BindingView, EndingView, GateView, TargetView},
+    view::{BindingView, EndingView, TargetView},
 };
 use serde::{Deserialize, Serialize};
 
@@ -102,14 +102,7 @@ pub fn bound_targets(view: &BindingView) -> Vec<BoundTarget> {
         registered: target.registered,
         health: target.state.map(state),
         health_reason: target.why.to_owned(),
-        gate: Some(
-            match target.gate {
-                GateView::None => "none",
-                GateView::Closed => "closed",
-                GateView::Open | GateView::Unread => "open",
-            }
-            .to_owned(),
-        ),
+        gate: Some(target.gate.as_str().to_owned()),
         goes: None,
     });
     let ending = view.ending.iter().map(|target: &EndingView| BoundTarget {
@@ -192,7 +185,7 @@ mod tests {
             problem::Problem,
             target_group::TargetGroupArn,
         },
-        view::OriginView,
+        view::{GateView, OriginView},
     };
 
     use super::*;

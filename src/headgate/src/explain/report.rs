@@ -3,7 +3,6 @@
 use headgate_core::{
     explanation::{Explanation, Gate as CoreGate, Next as CoreNext, Place, Seen, Word as CoreWord},
     model::hold::HoldWanted,
-    view::GateView,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::{Deserialize, Serialize};
@@ -207,11 +206,7 @@ fn target(place: Place, times: Times) -> Target {
 }
 
 fn gate(gate: CoreGate, times: Times) -> Gate {
-    let state = match gate.shown {
-        GateView::None => "none",
-        GateView::Closed => "closed",
-        GateView::Open | GateView::Unread => "open",
-    };
+    let state = gate.shown.as_str();
     let (word, since) = gate.verdict.map(|(word, since)| (Word::from(word), times.time(since))).unzip();
     Gate { state: state.to_owned(), word, since }
 }

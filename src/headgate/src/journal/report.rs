@@ -8,7 +8,6 @@ use headgate_core::{
         object::ObjectKey,
         transition::{PodStep, TargetStep},
     },
-    view::GateView,
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -178,14 +177,7 @@ fn target_step(step: TargetStep, of: &Entry) -> Entry {
 fn pod_step(step: PodStep, of: &Entry) -> Entry {
     let word = |what: &str| Entry { what: what.to_owned(), ..of.clone() };
     match step {
-        PodStep::Gate(gate) => {
-            let now = match gate {
-                GateView::None => "none",
-                GateView::Closed => "closed",
-                GateView::Open | GateView::Unread => "open",
-            };
-            Entry { now: Some(now.to_owned()), ..word("gate") }
-        }
+        PodStep::Gate(gate) => Entry { now: Some(gate.as_str().to_owned()), ..word("gate") },
         PodStep::Eviction(reason, passes) => {
             let what = if passes { "eviction-allowed" } else { "eviction-waits" };
             Entry { reason: Some(reason.to_string()), ..word(what) }

@@ -207,8 +207,10 @@ impl Replica {
             return Err(format!("{name} is kept out, and too many of {} leave early", group.name()));
         }
         let mut its = around.history.registered_for.iter().filter(|(_, uid)| **uid == told.facts.uid);
+        // What a late call has brought back nobody could know of.
         if let Some(((arn, target), _)) = its.find(|((arn, target), _)| {
-            self.oracle.would_have(told, arn, target) && around.aws.has(arn, target)
+            self.oracle.would_have(told, arn, target)
+                && around.aws.sends_to(arn, target, Duration::ZERO, around.now).is_some()
         }) {
             return Err(format!("{name} is kept out, and is {target} of {}", arn.name()));
         }

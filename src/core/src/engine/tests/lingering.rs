@@ -9,9 +9,11 @@ use crate::{
     ledger::Noted,
     model::{
         eviction::Ruling,
+        gate::Shown,
         leaving::Mark,
         policy::{HOLD, PAUSED},
     },
+    testing::ip,
 };
 
 #[test]
@@ -96,6 +98,27 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     world.wait(Duration::from_secs(1));
     world.answer_all();
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "the load balancer has stopped");
+}
+
+#[test]
+fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_ago() {
+    let unbound = || pod("a", "u-a").at(1).labelled("other");
+    let was_bound = || {
+        let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[]);
+        world.apply(unbound());
+        world
+    };
+    let gated = |last| standby(vec![web()], vec![unbound().gated(Shown::Open(Some(ip(last))))], &[]);
+    for (mut world, waits) in [(was_bound(), true), (gated(1), true), (gated(2), false)] {
+        world.wait(Duration::from_secs(600));
+        let is_left = |world: &World| {
+            matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+        };
+        assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
+        world.step(Input::Leadership(Leadership::Leading));
+        world.answer_all();
+        assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a leader knows");
+    }
 }
 
 #[test]

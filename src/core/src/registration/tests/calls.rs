@@ -29,6 +29,21 @@ fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_momen
 }
 
 #[test]
+fn what_is_held_for_the_pod_that_has_got_an_address_is_no_concern_of_the_one_that_has_lost_it() {
+    let (here, elsewhere) = (target(T, 80), target(9, 80));
+    let a = Uid::new("a");
+    for (reason, of_a) in [(Reason::BindingRemoved, 0), (Reason::PodTerminating, 1)] {
+        let mut drive = Drive::with_a_registered();
+        drive.want(Some("b"));
+        drive.0.want(Ownership { reason, ..owned(None) }, true);
+        let of = |ip| drive.0.all_of(&a, &[ip]).count();
+        assert_eq!((of(here.ip), of(elsewhere.ip)), (1, of_a), "{reason:?}");
+        let is_out = |ip| drive.0.is_out(&here, &a, &[ip]);
+        assert_eq!((is_out(here.ip), is_out(elsewhere.ip)), (false, of_a == 0), "{reason:?}");
+    }
+}
+
+#[test]
 fn a_pod_that_had_a_target_before_another_is_put_back_when_it_was_taken_out_and_comes_back() {
     let mut drive = Drive::with_a_registered();
     drive.want(Some("b"));
