@@ -50,6 +50,8 @@ impl Terminal {
         path = format!("{}:{path}", s.facts().kubectl.parent().unwrap().display());
         let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
         environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
+        // Version 1 of the CLI reads this, and not AWS_REGION.
+        environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
         environment.push(("AWS_CONFIG_FILE".into(), "/dev/null".into()));
         environment.push(("AWS_PAGER".into(), String::new()));
         environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
