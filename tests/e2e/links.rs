@@ -1,7 +1,7 @@
 //! The pages: every link leads somewhere, and README.md is one for five minutes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -17,15 +17,15 @@ const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
 /// The size of README.md, at most.
 const FIVE_MINUTES: usize = 12 * 1024;
 
-/// All pages in a folder, and in those in it.
-fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+/// All files of a kind in a folder, and in those in it.
+fn files(folder: &Path, is_one: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
             if !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
-                pages(&entry.path(), found);
+                files(&entry.path(), is_one, found);
             }
-        } else if is_page(&entry.path()) {
+        } else if is_one(&entry.path()) {
             found.push(entry.path());
         }
     }
@@ -74,7 +74,7 @@ fn wrong(page: &Path, link: &str) -> Option<&'static str> {
 #[test]
 fn every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist() {
     let mut pages_found = Vec::new();
-    pages(root(), &mut pages_found);
+    files(root(), is_page, &mut pages_found);
     assert!(pages_found.len() > 20, "expected the pages of the repository, found {pages_found:?}");
     let mut broken = Vec::new();
     for page in &pages_found {
@@ -119,12 +119,52 @@ fn links_are_found_outside_of_code_only() {
     assert_eq!(found, expected.map(|(line, link)| (line, link.to_owned())));
 }
 
+/// What `headgate doctor` is made from.
+fn sources_of_doctor() -> String {
+    let is_source =
+        |path: &Path| path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs");
+    let mut found = Vec::new();
+    files(&root().join("src/headgate/src/doctor"), is_source, &mut found);
+    found.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The words of its findings, as far as they are said where a finding is made.
+fn words_of_doctor(sources: &str) -> BTreeSet<String> {
+    let said = ["error(", "warning(", "info("].iter().flat_map(|kind| {
+        sources.split(&format!("Finding::{kind}")).skip(1).map(str::trim_start).collect::<Vec<_>>()
+    });
+    said.filter_map(|rest| Some(rest.strip_prefix('"')?.split('"').next()?.to_owned())).collect()
+}
+
 #[test]
-fn every_reason_word_has_a_line_in_troubleshooting() {
-    let text = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
-    let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split("` |").next());
-    let explained: BTreeSet<&str> = cells.flat_map(|cell| cell.split("`, `")).collect();
-    let words = Reason::ALL.iter().map(|reason| reason.as_str());
-    let missing: Vec<&str> = words.filter(|word| !explained.contains(word)).collect();
-    assert!(missing.is_empty(), "docs/troubleshooting.md has no line for {missing:?}");
+fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
+    let text = fs::read_to_string(root().join("docs/reasons.md")).unwrap();
+    let mut sections = BTreeMap::new();
+    for part in text.split("\n### `").skip(1) {
+        let (word, rest) = part.split_once("`\n").unwrap();
+        let said = rest.split("\n## ").next().unwrap().trim();
+        assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reasons.md, {word}: {said}");
+        assert!(sections.insert(word.to_owned(), slug(word)).is_none(), "{word} has two sections");
+    }
+    let reasons = Reason::ALL.iter().map(|reason| reason.as_str().to_owned());
+    let sources = sources_of_doctor();
+    let doctor = words_of_doctor(&sources);
+    assert!(doctor.contains("KindMissing") && doctor.len() > 20, "{doctor:?}");
+    let known: BTreeSet<String> = reasons.chain(doctor).collect();
+    let missing: Vec<&String> = known.iter().filter(|word| !sections.contains_key(*word)).collect();
+    assert!(missing.is_empty(), "docs/reasons.md has no section for {missing:?}");
+    // Conditions of a TargetBinding have words of their own.
+    let conditions = fs::read_to_string(root().join("src/headgate/src/api/conditions.rs")).unwrap();
+    let is_said = |word: &str| {
+        let quoted = format!("\"{word}\"");
+        known.contains(word) || conditions.contains(&quoted) || sources.contains(&quoted)
+    };
+    let nobodys: Vec<&String> = sections.keys().filter(|word| !is_said(word)).collect();
+    assert!(nobodys.is_empty(), "docs/reasons.md has sections for {nobodys:?}, which nothing says");
+    // What an Event's link ends with.
+    let fragments = fragments(&text);
+    for reason in Reason::ALL {
+        let fragment = reason.as_str().to_ascii_lowercase();
+        assert!(fragments.contains(fragment.as_str()), "no heading has the fragment {fragment}");
+    }
 }

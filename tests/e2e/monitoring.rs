@@ -130,9 +130,8 @@ fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
 #[test]
 fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
     let known: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
-    let runbook = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
-    let (sections, page) =
-        (fragments(&runbook), fs::read_to_string(root().join("docs/monitoring.md")).unwrap());
+    let read = |page: &str| fs::read_to_string(root().join("docs").join(page)).unwrap();
+    let (words, page) = (read("reasons.md"), read("monitoring.md"));
     let rules = rules();
     for rule in each(&rules) {
         let alert = rule["alert"].as_str().unwrap();
@@ -152,8 +151,8 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
                 "{alert}: {reason} is no word of Headgate's"
             );
             assert!(
-                runbook.contains(&format!("| `{reason}`")),
-                "{alert}: docs/troubleshooting.md has no line for {reason}"
+                words.contains(&format!("### `{reason}`\n")),
+                "{alert}: docs/reasons.md has no section for {reason}"
             );
         }
         assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{alert}");
@@ -161,8 +160,12 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
             assert!(rule["annotations"][annotation].is_string(), "{alert} has no {annotation}");
         }
         let link = rule["annotations"]["runbook_url"].as_str().unwrap();
-        let section = link.strip_prefix("https://headgate.dev/docs/troubleshooting.md#").unwrap();
-        assert!(sections.contains(section), "{alert}: docs/troubleshooting.md has no section {section}");
+        let link = link.strip_prefix("https://headgate.dev/docs/").unwrap();
+        let (runbook, section) = link.split_once('#').unwrap();
+        assert!(
+            fragments(&read(runbook)).contains(section),
+            "{alert}: docs/{runbook} has no section {section}"
+        );
         assert!(page.contains(&format!("| `{alert}` |")), "docs/monitoring.md has no line for {alert}");
     }
 }

@@ -3,10 +3,10 @@
 //! Each Warning is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
 //! ends: the log line of the Event itself is there.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use headgate_core::{
-    Moment,
+    Moment, Reason,
     model::{
         notice::{About, Notice},
         object::ObjectKey,
@@ -33,6 +33,8 @@ use crate::{
 pub const QUEUE: usize = 1024;
 /// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
 const LONGEST_NOTE: usize = 1024;
+/// Where each reason word has a section.
+const REASONS: &str = "https://headgate.dev/docs/reasons.md";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes what comes until the sender is gone.
@@ -122,27 +124,33 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
     let event = Event {
         type_: if notice.reason.is_good_news() { EventType::Normal } else { EventType::Warning },
         reason: notice.reason.to_string(),
-        note: Some(shorten(&notice.note)),
+        note: Some(linked(&notice.note, notice.reason)),
         action: "Bind".into(),
         secondary: None,
     };
     (regarding, event)
 }
 
-fn shorten(note: &str) -> String {
-    if note.len() <= LONGEST_NOTE {
-        return note.to_owned();
+/// A note, and where its reason word is explained. What is too long for both is cut in the note.
+fn linked(note: &str, reason: Reason) -> String {
+    let link = format!("{REASONS}#{}", reason.as_str().to_ascii_lowercase());
+    format!("{} {link}", shorten(note, LONGEST_NOTE - link.len() - 1))
+}
+
+fn shorten(note: &str, longest: usize) -> Cow<'_, str> {
+    if note.len() <= longest {
+        return note.into();
     }
-    let mut end = LONGEST_NOTE - '…'.len_utf8();
+    let mut end = longest - '…'.len_utf8();
     while !note.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}…", &note[..end])
+    format!("{}…", &note[..end]).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{Reason, model::object::Uid};
+    use headgate_core::model::object::Uid;
 
     use super::*;
 
@@ -153,6 +161,8 @@ mod tests {
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
         assert_eq!(event.reason, "InvalidAnnotation");
+        let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidannotation";
+        assert_eq!(event.note.as_deref(), Some(note));
     }
 
     #[test]
@@ -178,8 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_note_is_cut_at_a_character() {
-        let note = shorten(&"ä".repeat(2000));
-        assert!(note.len() <= LONGEST_NOTE && note.ends_with('…'), "{}", note.len());
+    fn a_long_note_is_cut_at_a_character_and_keeps_its_link() {
+        let note = linked(&"ä".repeat(2000), Reason::NoIp);
+        let rest = note.trim_start_matches('ä');
+        assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
+        assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#noip");
     }
 }
