@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 151] = [
+pub const ALL: [Bug; 154] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -845,6 +845,31 @@ pub const ALL: [Bug; 151] = [
             "eviction/surroundings.rs",
             "bound.find(|(_, target)| is_unready(target));",
             "bound.find(|(_, target)| is_unready(target) && !PLANTED);",
+        )],
+    },
+    Bug {
+        name: "StandbysForgetWhoLeft",
+        says: "A standby takes a pod for no target that nothing binds any more, for how long its removal may be held.",
+        places: &[
+            ("eviction/surroundings.rs", "left.is_some() || pod.gate", "(left.is_some() && !PLANTED) || pod.gate"),
+        ],
+    },
+    Bug {
+        name: "StandbysDoNotReadGates",
+        says: "A standby takes a pod for no target whose gate is open, and which nothing binds.",
+        places: &[(
+            "eviction/surroundings.rs",
+            "gate.shown.is_open_for(&pod.ips)",
+            "gate.shown.is_open_for(&pod.ips) && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "HeldForAnotherIsWaitedFor",
+        says: "A pod that has lost an address does not go before a removal there that is held for the pod that has got it.",
+        places: &[(
+            "registration/mod.rs",
+            "entry.replaced().is_some_and(|owner| owner.uid != *uid)",
+            "entry.replaced().is_some_and(|owner| owner.uid != *uid) && !PLANTED",
         )],
     },
     Bug {

@@ -16,7 +16,7 @@ use headgate_core::{
         health::NOT_IN_USE,
         leaving::{Asked, Mark},
         pod::{Ending, PassedOver},
-        policy::PAUSED,
+        policy::{PAUSED, REGISTER_WHEN},
         signal::DISRUPTED,
     },
 };
@@ -48,6 +48,7 @@ pub fn all() -> Result<(), String> {
         a_removal_that_was_given_up_before_nothing_can_be_read,
         pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
         a_node_of_which_the_leader_before_has_taken_the_pods_out,
+        pods_that_a_standby_cannot_judge,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -347,6 +348,31 @@ fn node(name: &str) -> NodeFacts {
 fn on(node: &str, last: u8) -> PodFacts {
     let readiness = Readiness { containers: true, gates: true };
     PodFacts { node: Some(node.into()), readiness, ..pod("web", last) }
+}
+
+/// A standby has not seen that they were ready, or has seen them bound, or their gates are open; and it does not know what the
+/// leader has taken out. It leaves their evictions to the leader, and lets the one go that nothing tells of.
+fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
+    let mut stage = Stage::new(&[]);
+    let mut ready_alone = service("web");
+    ready_alone.policy.set(REGISTER_WHEN, "ready");
+    stage.service(ready_alone);
+    let open =
+        |last| Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(last))), ..GateFacts::default() }));
+    let is_ready = Readiness { containers: true, gates: true };
+    let was_bound = PodFacts { readiness: is_ready, ..pod("web", 2) };
+    let had_another_address = PodFacts { gate: open(9), ..pod("other", 4) };
+    let was_opened = PodFacts { gate: open(3), ..pod("other", 3) };
+    stage.pods(&[pod("web", 1), was_bound.clone(), was_opened, had_another_address, pod("other", 5)]);
+    stage.pod(PodFacts { labels: pod("other", 2).labels, ..was_bound });
+    stage.passes(600 * SECOND);
+    let waits = |last: &u8| {
+        let request = eviction::Request::default();
+        let ruling = stage.engine.may_evict(&pod("", *last).key, &request, stage.now);
+        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+    };
+    let left: Vec<u8> = (1..=5).filter(waits).collect();
+    expect("pods whose eviction waits for the leader", &left, &vec![1, 2, 3])
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
