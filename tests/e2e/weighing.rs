@@ -6,12 +6,15 @@ use std::{path::PathBuf, process::Stdio, time::Duration};
 use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
     aws::{Group, environment},
+    cluster::pod_spec,
     root,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
 };
+use k8s_openapi::api::apps::v1::Deployment;
 use localstack_load::{Client, Plan, Run, Target};
+use serde_json::json;
 use tokio::process::Command;
 
 /// The commands of the page, in their order.
@@ -105,6 +108,28 @@ async fn wait_healthy(s: &Scenario, arn: &str, count: usize) {
     .await;
 }
 
+/// A pod in each zone: a network load balancer sends within the zone, also to a target group that has nothing there.
+async fn deploy(s: &Scenario, app: &str) -> usize {
+    let zones = s.facts().zones.len();
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }]);
+    let labels = json!({"app": app});
+    s.cluster
+        .create::<Deployment>(json!({
+            "metadata": {"name": app},
+            "spec": {
+                "replicas": zones,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }))
+        .await;
+    zones
+}
+
 /// Plays the page behind a load balancer of a kind.
 async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
     let balancer = s.name("lb");
@@ -115,14 +140,14 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     let listeners =
         s.aws.client().describe_listeners().load_balancer_arn(&balancer_arn).send().await.unwrap();
     let listener = listeners.listeners()[0].listener_arn().unwrap().to_owned();
-    s.cluster.deploy("old", 2, &[("http", 8080)]).await;
-    let old_pods = s.cluster.wait_running("old", 2).await;
+    let count = deploy(s, "old").await;
+    let old_pods = s.cluster.wait_running("old", count).await;
     for ip in old_pods.values() {
         s.aws.register_by_hand(&old, &format!("{ip}:8080")).await;
     }
-    wait_healthy(s, &old, 2).await;
+    wait_healthy(s, &old, count).await;
     settled(s, &balancer).await;
-    s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+    deploy(s, "web").await;
     s.cluster.service("web", "web", http_port(), None).await;
     let headgate = s.headgate().await;
 
@@ -154,8 +179,8 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     };
     terminal.run(beside).await;
     terminal.run(annotate).await;
-    s.wait_registered(&new, "web", 2, 8080).await;
-    wait_healthy(s, &new.arn, 2).await;
+    s.wait_registered(&new, "web", count, 8080).await;
+    wait_healthy(s, &new.arn, count).await;
     settled(s, &balancer).await;
     let connections = async |group: &str| {
         let trace = s.aws.control("GET", "/trace?since=0", None).await;
