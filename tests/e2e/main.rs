@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a panic is a failed test
 
 mod annotations;
+mod as_printed;
 mod bench;
 mod bindings;
 mod by_hand;

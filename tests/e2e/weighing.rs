@@ -1,94 +1,33 @@
 //! From another controller to Headgate by the weights of a listener: the commands of docs/coming-from-hostport.md, typed as
 //! they are printed, under traffic. The other controller's part is played by hand: its targets are registered here.
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
     aws::{Group, environment},
     cluster::pod_spec,
-    root,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
+    typed::{Terminal, blocks, has_aws_cli, page},
     wait,
 };
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::{api::apps::v1::Deployment, jiff::Timestamp};
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::json;
-use tokio::process::Command;
 
-/// The commands of the page, in their order.
-fn commands() -> Vec<String> {
-    let page = std::fs::read_to_string(root().join("docs/coming-from-hostport.md")).unwrap();
-    let mut commands: Vec<String> = Vec::new();
-    let (mut inside, mut goes_on) = (false, false);
-    for line in page.lines().map(str::trim) {
-        if line.starts_with("```") {
-            inside = line == "```console";
-        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
-            commands.push(command.to_owned());
-            goes_on = line.ends_with('\\');
-        } else if inside && goes_on {
-            let last = commands.last_mut().unwrap();
-            *last = format!("{}\n{line}", *last);
-            goes_on = line.ends_with('\\');
-        }
-    }
-    commands
-}
-
-/// A terminal in which these variables are set; what a command sets is there for the next.
-struct Terminal {
-    state: PathBuf,
-    path: String,
-    environment: Vec<(String, String)>,
-}
-
-impl Terminal {
-    fn open(s: &Scenario, name: &str, variables: &[(&str, &str)]) -> Self {
-        let mut path = std::env::var("PATH").unwrap();
-        if let Ok(clients) = std::env::var("HEADGATE_CLIENTS") {
-            path = format!("{clients}:{path}");
-        }
-        path = format!("{}:{path}", s.facts().kubectl.parent().unwrap().display());
-        let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
-        environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
-        // Version 1 of the CLI reads this, and not AWS_REGION.
-        environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
-        environment.push(("AWS_CONFIG_FILE".into(), "/dev/null".into()));
-        environment.push(("AWS_PAGER".into(), String::new()));
-        environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let state = s.facts().folder.join(format!("{name}.sh"));
-        // Whose kubeconfig has the namespace in its context need not name it.
-        let own = format!("kubectl() {{ command kubectl --namespace {} \"$@\"; }}\n", s.cluster.namespace);
-        std::fs::write(&state, own).unwrap();
-        Self { state, path, environment }
-    }
-
-    async fn run(&self, command: &str) {
-        let state = self.state.display();
-        let script =
-            format!(". '{state}' && {command}\ncode=$?\ndeclare -p NEW >> '{state}' 2>/dev/null\nexit $code");
-        let done = Command::new("bash")
-            .args(["-c", &script])
-            .env("PATH", &self.path)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let done = tokio::time::timeout(wait::DEADLINE, done).await.expect("the command ends").unwrap();
-        let said =
-            [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-        assert!(done.status.success(), "{command}: {said}");
-    }
-}
-
-fn has_aws_cli() -> bool {
-    let program = std::env::var("HEADGATE_CLIENTS").map_or("aws".into(), |folder| format!("{folder}/aws"));
-    let there = std::process::Command::new(&program).arg("--version").output();
-    let there = there.is_ok_and(|done| done.status.success());
-    assert!(there || std::env::var("HEADGATE_CLIENTS").is_err(), "{program} does not run");
-    there
+/// A terminal in which kubectl works in the namespace of the test, as with a context that names it.
+async fn terminal(s: &Scenario, variables: &[(&str, &str)]) -> Terminal {
+    let kubectl = s.facts().kubectl.parent().unwrap().display().to_string();
+    let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
+    environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
+    // Version 1 of the CLI reads this, and not AWS_REGION.
+    environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
+    environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let mut terminal = Terminal::open(&[&kubectl], environment);
+    let own = format!("kubectl() {{ command kubectl --namespace {} \"$@\"; }}", s.cluster.namespace);
+    assert_eq!(terminal.run(&own).await.1, 0);
+    terminal
 }
 
 /// Waits until each node of the load balancer acts on what the API shows.
@@ -164,12 +103,12 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
         ("OLD", &old),
         ("SERVICE", "web"),
     ];
-    let terminal = Terminal::open(s, &s.name("page"), &variables);
-    let commands = commands();
+    let mut terminal = terminal(s, &variables).await;
+    let commands = blocks(&page("coming-from-hostport.md", None)).concat();
     let [make, beside, annotate, half, all, alone] = &commands[..] else {
         panic!("expected 6 commands: {commands:#?}")
     };
-    terminal.run(make).await;
+    terminal.follow(make).await;
     let new = s.aws.client().describe_target_groups().names(&new_name).send().await.unwrap();
     let new = Group {
         name: new_name.clone(),
@@ -177,45 +116,47 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
         dns_name,
         listener_port: port,
     };
-    terminal.run(beside).await;
-    terminal.run(annotate).await;
+    terminal.follow(beside).await;
+    terminal.follow(annotate).await;
     s.wait_registered(&new, "web", count, 8080).await;
     wait_healthy(s, &new.arn, count).await;
     settled(s, &balancer).await;
-    let connections = async |group: &str| {
+    // When the target was chosen, of each connection or request that has ended.
+    let connections = async |group: &str| -> Vec<Timestamp> {
         let trace = s.aws.control("GET", "/trace?since=0", None).await;
         let entries = trace["entries"].as_array().unwrap().iter();
         let its = entries.filter(|entry| entry["kind"] == "connection" && entry["target_group"] == group);
-        its.count()
+        its.map(|entry| entry["opened"].as_str().unwrap().parse().unwrap()).collect()
     };
-    assert_eq!(connections(&new_name).await, 0, "weight 0 gets nothing");
+    assert_eq!(connections(&new_name).await, [], "weight 0 gets nothing");
     for step in [half, all] {
-        terminal.run(step).await;
+        terminal.follow(step).await;
         settled(s, &balancer).await;
         wait::until("the new pods get traffic", || async {
-            let count = connections(&new_name).await;
+            let count = connections(&new_name).await.len();
             if count > 20 { Ok(()) } else { Err(count) }
         })
         .await;
     }
-    terminal.run(alone).await;
+    terminal.follow(alone).await;
     settled(s, &balancer).await;
-    let at_last = connections(&old_name).await;
+    let moved = Timestamp::now();
     for ip in old_pods.values() {
         s.aws.deregister_by_hand(&old, &format!("{ip}:8080")).await;
     }
     // Long connections to them are still open behind the NLB, and end with them.
     s.cluster.scale("old", 0).await;
     wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
-    let before = connections(&new_name).await;
+    let before = connections(&new_name).await.len();
     wait::until("the new pods go on alone", || async {
-        let count = connections(&new_name).await;
+        let count = connections(&new_name).await.len();
         if count > before + 50 { Ok(()) } else { Err(count) }
     })
     .await;
     let report = load.stop().await.unwrap();
     assert_eq!(report.counts.lost, 0, "{report}");
-    assert!(connections(&old_name).await <= at_last + 4, "open ones alone have ended since");
+    let old = connections(&old_name).await;
+    assert!(old.iter().all(|opened| *opened <= moved), "only those that were open have ended since");
     headgate.terminate().await;
 }
 

@@ -1,5 +1,6 @@
 //! A real Prometheus watches two replicas while one thing after the other goes wrong: the alert that is meant fires, and no
-//! other one.
+//! other one. Of the six that people are woken for most, the first line of `headgate status` and the top of the page name the
+//! same word.
 //!
 //! Its time runs [`FACTOR`] times as fast as that of the rules: every `for` and every window is divided by it, and Prometheus
 //! asks as much more often. Ages that a rule compares with are divided by [`AGES`]: a removal takes as long as ever, and longer
@@ -9,15 +10,19 @@ use std::{
     collections::BTreeSet,
     fmt::Write,
     path::PathBuf,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
     aws::Group,
+    browser::Browser,
     cluster::{OWN_GATE, pod_spec},
-    headgate::Headgate,
+    headgate::{Headgate, command},
     kubectl::Kubectl,
     monitoring::{each, names, queries, rules},
     prometheus::{Alert, Place, Prometheus},
@@ -41,6 +46,16 @@ const HOLD: u32 = 15;
 /// Where the ALB listens.
 const ALB_PORT: u16 = 28_080;
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// What is looked at by all three ways: a bad health check, a blocked port, a zone without targets, a pause that was forgotten,
+/// a hold that is too short, and throttling.
+const BY_ALL_WAYS: [&str; 6] = [
+    "HeadgateTargetsUnhealthy",
+    "HeadgatePortBlocked",
+    "HeadgateZoneWithoutHealthyTarget",
+    "HeadgatePaused",
+    "HeadgateHoldTooShort",
+    "HeadgateAwsThrottled",
+];
 const AWS: &str = "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2";
 
 /// A duration of a rule, in milliseconds, shortened.
@@ -118,6 +133,9 @@ struct Stage {
     /// Between them and AWS.
     aws: Proxy,
     kubeconfig: PathBuf,
+    /// Where people ask each replica.
+    asked: Mutex<[String; 2]>,
+    browser: Browser,
     played: AtomicUsize,
 }
 
@@ -132,8 +150,9 @@ impl Stage {
         let folder = s.facts().folder.join("prometheus");
         let prometheus = Prometheus::start(&folder, &shortened_rules(), &asked, PERIOD).await;
         let (app, group) = (s.name("web"), s.group("web").await);
-        let played = AtomicUsize::new(0);
-        let stage = Self { s, app, group, prometheus, places, kubernetes, aws, kubeconfig, played };
+        let (asked, played, browser) = (Mutex::default(), AtomicUsize::new(0), Browser::start().await);
+        let stage =
+            Self { s, app, group, prometheus, places, kubernetes, aws, kubeconfig, asked, browser, played };
         stage.quicken(&stage.group).await;
         stage.deploy(&stage.app, &stage.app, 6, None).await;
         stage.bind(&stage.app, &stage.group).await;
@@ -160,6 +179,7 @@ impl Stage {
             Headgate::start_within(self.s.facts(), &self.kubeconfig, &arguments, &[(AWS, &*aws)]).await;
         wait::until("headgate is ready", || headgate.probe("/readyz")).await;
         self.places[place].leads_to(Some(headgate.admin()));
+        headgate.debug().clone_into(&mut self.asked.lock().unwrap()[place]);
         headgate
     }
 
@@ -296,6 +316,29 @@ impl Stage {
         assert_eq!(fires.labels["reason"], reason, "{fires:?}");
         let said = fires.annotations["summary"].as_str().unwrap();
         assert!(!said.contains("<no value>") && !said.contains("  "), "{said}");
+        if BY_ALL_WAYS.contains(&alert) {
+            self.wait_first(alert, reason).await;
+        }
+    }
+
+    /// Waits until the first line of `headgate status` and the top of the page name this.
+    async fn wait_first(&self, alert: &str, reason: &str) {
+        let replicas = self.asked.lock().unwrap().clone();
+        let leader = wait::until(&format!("{alert}: the first line of the status is {reason}"), || async {
+            let mut all = String::new();
+            for replica in &replicas {
+                let (code, said) =
+                    command(self.s.facts(), &["status", &format!("--address={replica}")]).await;
+                if code == Some(0) && said.starts_with(&format!("{reason} ")) {
+                    return Ok(replica.clone());
+                }
+                all += &said;
+            }
+            Err(all)
+        })
+        .await;
+        self.browser.open(&format!("http://{leader}/")).await;
+        self.browser.wait_text("#top", |text| text.starts_with(reason)).await;
     }
 
     async fn assert_fired_alone(&self, alert: &str, reason: &str, began: Instant) {
@@ -348,6 +391,8 @@ fn each_alert_fires_in_its_incident_and_in_no_other_and_none_when_all_is_well() 
         // At addresses that no other pod has had: else health counts as the pod's own after a minute and a half only.
         Box::pin(targets_are_ill(&stage)).await;
         Box::pin(all_is_well(&stage, &mut replicas)).await;
+        // The status names a pod that ended too early before that, for an hour.
+        Box::pin(a_pause_is_forgotten(&stage)).await;
         Box::pin(pods_leave(&stage)).await;
         Box::pin(something_is_refused(&stage)).await;
         Box::pin(the_way_is_cut(&stage, replicas)).await;
@@ -461,6 +506,13 @@ async fn behind_an_alb(stage: &Stage) -> Group {
     group
 }
 
+async fn a_pause_is_forgotten(stage: &Stage) {
+    let Stage { s, app, .. } = stage;
+    let pause = async || s.cluster.set_annotation(app, "headgate.dev/paused", Some("true")).await;
+    let go_on = async || s.cluster.set_annotation(app, "headgate.dev/paused", None).await;
+    stage.incident("HeadgatePaused", "Paused", pause, go_on).await;
+}
+
 async fn pods_leave(stage: &Stage) {
     let Stage { s, app, group, .. } = stage;
     s.cluster.pod("short", app, &[("http", 8080)]).await;
@@ -497,15 +549,12 @@ async fn something_is_refused(stage: &Stage) {
     };
     stage.incident("HeadgateRefused", "AccessDenied", denied, allowed).await;
     let misspelt = async || s.cluster.service("nowhere", app, http_port(), Some("http=no-such-group")).await;
-    let corrected = async || s.cluster.annotate("nowhere", None).await;
-    stage.incident("HeadgateBindingUnresolved", "TargetGroupNotFound", misspelt, corrected).await;
-    let pause = async || s.cluster.set_annotation(app, "headgate.dev/paused", Some("true")).await;
-    let go_on = async || {
+    let corrected = async || {
         // While something is wrong there is most to be seen.
         every_query_has_an_answer(stage).await;
-        s.cluster.set_annotation(app, "headgate.dev/paused", None).await;
+        s.cluster.annotate("nowhere", None).await;
     };
-    stage.incident("HeadgatePaused", "Paused", pause, go_on).await;
+    stage.incident("HeadgateBindingUnresolved", "TargetGroupNotFound", misspelt, corrected).await;
 }
 
 async fn the_way_is_cut(stage: &Stage, replicas: Vec<Headgate>) {

@@ -1,0 +1,155 @@
+//! Pages for people in a hurry do what they say: their commands are typed as they are printed, and show what is printed below.
+
+use std::{path::PathBuf, time::Duration};
+
+use headgate_harness::{
+    aws::environment,
+    headgate::{Headgate, beside},
+    lbc::{INJECT, Lbc, bind},
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    typed::{Step, Terminal, blocks, has_aws_cli, page},
+    wait,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+/// Where the commands ask Headgate: one that is no pod cannot be found as people's is.
+struct Address(PathBuf);
+
+impl Address {
+    fn of(s: &Scenario) -> Self {
+        Self(s.facts().folder.join(format!("{}-asked", s.cluster.namespace)))
+    }
+
+    fn leads_to(&self, headgate: &Headgate) {
+        std::fs::write(&self.0, headgate.debug()).unwrap();
+    }
+}
+
+/// A terminal in which `headgate` is asked there, with these flags of `migrate`.
+async fn terminal(s: &Scenario, address: &Address, migrate: &str) -> Terminal {
+    let kubectl = s.facts().kubectl.parent().unwrap().display().to_string();
+    let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
+    environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
+    // Version 1 of the CLI reads this, and not AWS_REGION.
+    environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
+    let mut terminal = Terminal::open(&[&kubectl], environment);
+    let (program, address) = (beside("headgate"), address.0.display());
+    let (program, own) = (program.display(), &s.cluster.namespace);
+    let asks = format!(
+        "headgate() {{ local more; [ \"$1\" = migrate ] && more='--own-namespace={own} {migrate}'; \
+         '{program}' \"$@\" --address=\"$(cat '{address}')\" $more; }}"
+    );
+    assert_eq!(terminal.run(&asks).await.1, 0);
+    terminal
+}
+
+/// The steps of a page, with these names instead of its own.
+fn steps(name: &str, names: &[(&str, &str)]) -> Vec<Step> {
+    let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    blocks(&page(name, None)).concat().iter().map(|step| step.renamed(rename)).collect()
+}
+
+#[test]
+fn when_the_pager_goes_is_answered_as_printed() {
+    if !has_aws_cli() {
+        eprintln!("there is no AWS CLI here: docs/when-the-pager-goes.md is not tested");
+        return;
+    }
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "pager").await;
+        let group = s.group("web").await;
+        let modify = s.aws.client().modify_target_group().target_group_arn(&group.arn);
+        modify.health_check_interval_seconds(5).health_check_timeout_seconds(2).send().await.unwrap();
+        let headgate = s.headgate().await;
+        s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        s.cluster.deploy("web", 3, &[("http", 8080)]).await;
+        wait::until("three targets are healthy", || async {
+            let targets = s.aws.targets(&group.arn).await;
+            if targets.values().filter(|state| *state == "healthy").count() == 3 {
+                Ok(())
+            } else {
+                Err(targets)
+            }
+        })
+        .await;
+        // Nothing listens there.
+        let modify = s.aws.client().modify_target_group().target_group_arn(&group.arn);
+        modify.health_check_port("9").send().await.unwrap();
+        let address = Address::of(&s);
+        address.leads_to(&headgate);
+        let mut terminal = terminal(&s, &address, "").await;
+        let names = [("web-1", &*group.name), ("shop", &s.cluster.namespace)];
+        let steps = steps("when-the-pager-goes.md", &names);
+        assert!(steps.len() >= 8, "{steps:#?}");
+        for step in &steps {
+            terminal.follow(step).await;
+        }
+    });
+}
+
+/// What runs as Headgate, in the place of the pods of a Deployment: whoever scales that to 0 stops it.
+async fn run_as_deployment(s: &Scenario, address: &Address) {
+    let own = s.cluster.api::<Deployment>();
+    let mut running = None;
+    loop {
+        let wanted = own.get("headgate").await.unwrap().spec.unwrap().replicas != Some(0);
+        match running.take() {
+            None if wanted => {
+                let headgate = s.headgate().await;
+                address.leads_to(&headgate);
+                running = Some(headgate);
+            }
+            Some(headgate) if !wanted => drop(headgate.terminate().await),
+            other => running = other,
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[test]
+fn the_way_from_lbc_and_back_goes_as_printed() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "lbc-page").await;
+        let namespaces: Api<Namespace> = Api::all(s.cluster.client.clone());
+        let label = json!({"metadata": {"labels": {INJECT: "enabled"}}});
+        namespaces.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+        let group = s.group("web").await;
+        let lbc = Lbc::start(&s).await;
+        s.cluster.service("web", "web", http_port(), None).await;
+        bind(&s.cluster, "web", &group.arn).await;
+        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        s.cluster.deploy("headgate", 1, &[]).await;
+        wait::until("two targets are healthy", || async {
+            let targets = s.aws.targets(&group.arn).await;
+            let healthy = targets.values().filter(|state| *state == "healthy").count();
+            if healthy == 2 && targets.len() == 2 { Ok(()) } else { Err(targets) }
+        })
+        .await;
+        let registered = s.aws.registered(&group.arn).await;
+        let address = Address::of(&s);
+        let named = format!("target group {}", group.name);
+        let names = [("target group web", &*named), ("shop", &s.cluster.namespace)];
+        let steps = steps("coming-from-lbc.md", &names);
+        let type_all = async {
+            wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;
+            let mut terminal = terminal(&s, &address, &lbc.flags().join(" ")).await;
+            assert_eq!(steps.len(), 3, "{steps:#?}");
+            for step in &steps {
+                terminal.follow(step).await;
+                assert_eq!(s.aws.registered(&group.arn).await, registered, "{step:#?}");
+            }
+        };
+        tokio::select! {
+            () = type_all => {}
+            () = run_as_deployment(&s, &address) => unreachable!("it goes on"),
+        }
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+        lbc.remove().await;
+    });
+}
