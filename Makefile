@@ -90,9 +90,10 @@ crds: ## Write config/crd from the Rust types
 	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
 
-docs: ## Write the list of metrics in docs/metrics.md from the code, and the table in the chart's README from its values
+docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e page::a_r
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

@@ -185,7 +185,28 @@ fn a_removal_that_is_held_is_explained_and_the_top_names_the_cause() {
         let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
         assert!(said.contains("PortChanged") && said.contains("DeregisterTargets"), "{said}");
         assert_eq!(browser.console(), [""; 0]);
+        write_picture_of_status(&s, &headgate, &browser).await;
     });
+}
+
+/// With `HEADGATE_WRITE_DOCS`: makes the picture of the status, as a terminal shows it.
+async fn write_picture_of_status(s: &Scenario, headgate: &Headgate, browser: &Browser) {
+    if std::env::var_os("HEADGATE_WRITE_DOCS").is_none() {
+        return;
+    }
+    let (_, said) = command(s.facts(), &["status", &format!("--address={}", headgate.debug())]).await;
+    let text = format!("$ headgate status\n{}", said.trim_end());
+    browser.open("about:blank").await;
+    browser.looks((1100, 300), true).await;
+    let show = format!(
+        "document.body.style = 'margin: 0; background: #16181d'; \
+         const pre = document.createElement('pre'); \
+         pre.style = 'margin: 16px; color: #e6e6e6; font: 13px/1.5 DejaVu Sans Mono; white-space: pre-wrap'; \
+         pre.textContent = {}; document.body.replaceChildren(pre)",
+        json!(text)
+    );
+    browser.evaluate(&show).await;
+    browser.picture(&root().join("docs/pictures/status.png")).await;
 }
 
 #[test]

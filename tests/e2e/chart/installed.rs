@@ -1,11 +1,12 @@
 //! The chart, installed on real nodes: Headgate runs as pods there, and leaves.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, process::Stdio};
 
 use headgate_harness::{
     aws::{self, Group},
+    browser::Browser,
     cluster::{Cluster, Running, pod_spec},
-    headgate::command_as,
+    headgate::{beside, command_as},
     helm::{self, chart},
     http,
     rights::peoples_rights,
@@ -27,6 +28,11 @@ use kube::{
 };
 use localstack_world::Nodes;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+    time::timeout,
+};
 
 /// With it a zone with one target is nothing to be found.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
@@ -45,6 +51,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
 
         let after = release.goes_on_without_its_leader(&group, &before).await;
         release.explains(after.keys().next().unwrap()).await;
+        release.shows_its_page().await;
         release.is_tested().await;
         release.answers_people_and_nobody_else().await;
         release.waits_until_its_webhook_is_called().await;
@@ -175,6 +182,28 @@ impl<'a> Release<'a> {
         let (code, said) = self.ask(&["explain", pod]).await;
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
+    }
+
+    /// `headgate ui` leads a browser to the page of the leader, through ports that the API server and the kubelet forward.
+    async fn shows_its_page(&self) {
+        let (own, lease) = self.names();
+        let mut ui = Command::new(beside("headgate"))
+            .args(["ui", "--no-browser", &own, &lease])
+            .env("KUBECONFIG", &self.people)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(ui.stdout.take().unwrap()).lines();
+        let said = timeout(wait::DEADLINE, said.next_line()).await.expect("it says where").unwrap().unwrap();
+        let url = said.strip_prefix("Headgate's page is at ").unwrap();
+        let browser = Browser::start().await;
+        browser.open(url).await;
+        browser.wait_text("#link", |text| text == "Live").await;
+        browser.wait_text("#top", |text| text.contains("target groups, 2 of 2 wanted")).await;
+        assert_eq!(browser.console(), [""; 0]);
+        ui.kill().await.unwrap();
     }
 
     /// People reach what it knows; whoever reaches its pods does not.
