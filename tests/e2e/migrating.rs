@@ -8,10 +8,11 @@ use headgate_harness::{
     aws::Group,
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command},
+    judge,
     lbc::{self, DEPLOYMENT, FINALIZER, Gates, INJECT, Lbc, bind, fewest_healthy, tgbs},
     recorder::{Recorder, now},
     scenario::{Scenario, http_port, targets},
-    shared_world::beside_others,
+    shared_world::{alone, beside_others},
     wait,
 };
 use k8s_openapi::api::{
@@ -128,7 +129,8 @@ async fn ledgers(s: &Scenario) -> usize {
 
 #[test]
 fn over_to_headgate_and_back_to_lbc_no_request_is_lost_and_no_target_goes() {
-    beside_others(|world| async move { Box::pin(over_and_back(&Scenario::new(world, "over").await)).await });
+    // A machine that is busy with others answers health checks late.
+    alone(|world| async move { Box::pin(over_and_back(&Scenario::new(world, "over").await)).await });
 }
 
 async fn over_and_back(s: &Scenario) {
@@ -223,9 +225,10 @@ async fn over_and_back(s: &Scenario) {
     headgate.terminate().await;
 
     let report = load.stop().await.unwrap();
-    assert_eq!(report.counts.lost, 0, "{report}");
-    assert!(report.counts.offered > 1_000, "{report}");
     let record = recorder.stop().await;
+    let found = judge::examine(&record, &judge::lost(&report));
+    assert_eq!(report.counts.lost, 0, "{report}\n{:?}\n{:#?}", found.unhealthy_alive, found.lost);
+    assert!(report.counts.offered > 1_000, "{report}");
     assert_eq!(record.dropped, 0);
     assert!(fewest_healthy(&record, &group.name, from, now()) >= 3, "never fewer than before");
     assert_eq!(gates.closed(), Vec::<String>::new());

@@ -6,6 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use localstack_load::{Record as Sent, Report};
 use serde::Serialize;
 
 use crate::recorder::{Micros, PodLife, Record, Traced};
@@ -25,6 +26,19 @@ pub struct Request {
     pub phase: String,
     /// What the client saw.
     pub error: String,
+}
+
+/// The lost requests of a load, as the judge takes them.
+pub fn lost(report: &Report) -> Vec<Request> {
+    let request = |sent: &Sent| Request {
+        start: sent.intended_us,
+        end: sent.intended_us + u64::try_from(sent.duration.as_micros()).unwrap_or(u64::MAX / 2),
+        node: sent.node,
+        local_port: sent.local_port,
+        phase: report.phases[sent.phase].label.clone(),
+        error: sent.failure.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    report.lost().map(request).collect()
 }
 
 /// Why a request was lost: the rule that made it so.

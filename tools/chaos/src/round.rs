@@ -10,10 +10,7 @@ use headgate_harness::{
     judge,
     recorder::{APP, Micros, Record, Traced, now},
 };
-use headgate_zero_loss::{
-    margin,
-    play::{lost, start_load},
-};
+use headgate_zero_loss::{margin, play::start_load};
 use localstack_load::{Counts, Run};
 use tokio::time::sleep;
 
@@ -79,7 +76,7 @@ pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic:
         let removal = Duration::from_millis(margin::longest_ms(&since(workload, began)).unwrap_or_default());
         row.removal = row.removal.max(removal);
         row.replaced += old[workload.name].len();
-        let lost = lost(&report);
+        let lost = judge::lost(&report);
         if !lost.is_empty() {
             let found = workload.recorder.look(|record| judge::examine(record, &lost));
             row.doubtful.extend(found.unhealthy_alive);

@@ -5,11 +5,11 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use headgate_harness::{
     cluster,
     headgate::Headgate,
-    judge::{self, Explained, Request},
+    judge::{self, Explained},
     recorder::Recorder,
     webhook::Configuration,
 };
-use localstack_load::{Client, ClientKind, Mode, Outcome, Plan, Run as Load, Target};
+use localstack_load::{Client, ClientKind, Mode, Plan, Run as Load, Target};
 use localstack_world::Facts;
 
 use crate::{
@@ -135,17 +135,7 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
         let report = load.stop().await.expect("the load can be accounted for");
         counts = sum(counts, report.counts);
         behind += report.counts.behind;
-        let phases = &report.phases;
-        lost.extend(report.records.iter().filter(|record| record.outcome == Outcome::Lost).map(|record| {
-            Request {
-                start: record.intended_us,
-                end: record.intended_us + u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX / 2),
-                node: record.node,
-                local_port: record.local_port,
-                phase: phases[record.phase].label.clone(),
-                error: record.failure.as_ref().map(ToString::to_string).unwrap_or_default(),
-            }
-        }));
+        lost.extend(judge::lost(&report));
     }
     // Connections are traced when they end: let those of the last requests do so.
     let explained = async {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use headgate_harness::{
     aws::{Aws, Group},
-    judge::{self, Findings, Request},
+    judge::{self, Findings},
     recorder::{Recorder, now},
 };
 
@@ -209,7 +209,7 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
         fewest_healthy: healthy::fewest(&record, began_at),
         counts: counts(&report),
         because: because(&report),
-        findings: judge::examine(&record, &lost(&report)),
+        findings: judge::examine(&record, &judge::lost(&report)),
         margin_used_ms: margin::longest_ms(&record),
         holds_too_short,
         seconds,
@@ -289,17 +289,4 @@ fn because(report: &Report) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
         reasons
     };
     CLIENTS.map(|(client, wanted, _)| (client, of(wanted))).into()
-}
-
-/// The lost requests, as the judge takes them.
-pub fn lost(report: &Report) -> Vec<Request> {
-    let request = |record: &Record| Request {
-        start: record.intended_us,
-        end: record.intended_us + u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX / 2),
-        node: record.node,
-        local_port: record.local_port,
-        phase: String::new(),
-        error: record.failure.as_ref().map(ToString::to_string).unwrap_or_default(),
-    };
-    report.lost().map(request).collect()
 }
