@@ -133,8 +133,8 @@ fn the_way_from_lbc_and_back_goes_as_printed() {
         .await;
         let registered = s.aws.registered(&group.arn).await;
         let address = Address::of(&s);
-        let named = format!("target group {}", group.name);
-        let names = [("target group web", &*named), ("shop", &s.cluster.namespace)];
+        let its = format!("target group {}", group.name);
+        let names = [("target group web", &*its), ("shop", &s.cluster.namespace)];
         let steps = steps("coming-from-lbc.md", &names);
         let type_all = async {
             wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;

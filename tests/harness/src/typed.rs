@@ -36,6 +36,7 @@ pub struct Step {
 
 impl Step {
     /// The same with other names in it.
+    #[must_use]
     pub fn renamed(&self, rename: impl Fn(&str) -> String) -> Self {
         let printed = self.printed.iter().map(|line| rename(line)).collect();
         Self { command: rename(&self.command), printed }
