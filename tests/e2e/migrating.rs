@@ -1,16 +1,17 @@
 //! From the AWS Load Balancer Controller (LBC) to Headgate and back, by `headgate migrate lbc`, under traffic. LBC's part is
 //! played by `headgate_harness::lbc`.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use headgate::api::TargetBinding;
 use headgate_harness::{
     aws::Group,
     cluster::{OWN_GATE, pod_spec},
-    headgate::{Headgate, command},
+    headgate::{Headgate, command_as},
     judge,
     lbc::{self, DEPLOYMENT, FINALIZER, Gates, INJECT, Lbc, bind, fewest_healthy, tgbs},
     recorder::{Recorder, now},
+    rights,
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,
@@ -91,22 +92,37 @@ async fn roll(s: &Scenario, gates: Value) {
     wait_rolled_out(s).await;
 }
 
-/// Runs `headgate migrate lbc` for the namespace of the test.
-async fn migrate(
-    s: &Scenario,
-    lbc: &Lbc,
-    headgate: Option<&Headgate>,
-    more: &[&str],
-) -> (Option<i32>, String) {
-    let own = format!("--own-namespace={}", s.cluster.namespace);
-    // One that does not run is not there to be asked.
-    let address = headgate.map_or("127.0.0.1:1", Headgate::debug);
-    let address = format!("--address={address}");
-    let flags = lbc.flags();
-    let mut arguments = vec!["migrate", "lbc", "-n", &s.cluster.namespace, &own, &address];
-    arguments.extend(flags.iter().map(String::as_str));
-    arguments.extend(more);
-    command(s.facts(), &arguments).await
+/// Somebody who runs `headgate migrate lbc` for the namespace of a test.
+struct Mover<'a> {
+    s: &'a Scenario,
+    lbc: &'a Lbc,
+    kubeconfig: PathBuf,
+}
+
+impl<'a> Mover<'a> {
+    /// An administrator.
+    fn new(s: &'a Scenario, lbc: &'a Lbc) -> Self {
+        Self { s, lbc, kubeconfig: s.facts().kubeconfig.clone() }
+    }
+
+    /// One who has the rights that it takes, and no others.
+    async fn with_few_rights(s: &'a Scenario, lbc: &'a Lbc) -> Self {
+        let kubeconfig = rights::of_movers(s, &s.cluster, &lbc.own, &lbc.webhook).await;
+        Self { s, lbc, kubeconfig }
+    }
+
+    async fn run(&self, headgate: Option<&Headgate>, more: &[&str]) -> (Option<i32>, String) {
+        let namespace = &*self.s.cluster.namespace;
+        let own = format!("--own-namespace={namespace}");
+        // One that does not run is not there to be asked.
+        let address = headgate.map_or("127.0.0.1:1", Headgate::debug);
+        let address = format!("--address={address}");
+        let flags = self.lbc.flags();
+        let mut arguments = vec!["migrate", "lbc", "-n", namespace, &own, &address];
+        arguments.extend(flags.iter().map(String::as_str));
+        arguments.extend(more);
+        command_as(self.s.facts(), &self.kubeconfig, &arguments).await
+    }
 }
 
 async fn annotations(s: &Scenario) -> std::collections::BTreeMap<String, String> {
@@ -149,9 +165,10 @@ async fn over_and_back(s: &Scenario) {
     let gates = Gates::watch(&s.cluster);
     let headgate = s.headgate().await;
     headgate.wait_leads().await;
+    let mover = Mover::with_few_rights(s, &lbc).await;
 
     load.mark("dry run");
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &[]).await;
+    let (code, said) = mover.run(Some(&headgate), &[]).await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches("  Adopted  PodHasIp\n").count(), 3, "{said}");
     assert!(
@@ -163,13 +180,13 @@ async fn over_and_back(s: &Scenario) {
     load.mark("refused while LBC runs");
     let registered = s.aws.registered(&group.arn).await;
     let calls = s.aws.calls("RegisterTargets", &group.name).await;
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--apply"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("LBC runs (1 pods of Deployment") && said.contains("--stop-lbc"), "{said}");
     assert_eq!(annotations(s).await["headgate.dev/paused"], "true");
     assert_eq!(tgb(s).await.unwrap().finalizers(), [FINALIZER]);
     assert_eq!(s.aws.calls("RegisterTargets", &group.name).await, calls, "Headgate has written nothing");
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["-o=json"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["-o=json"]).await;
     assert_eq!(code, Some(1), "what is in the way is in the way of a dry run, too: {said}");
     let report: Value = serde_json::from_str(said.trim()).unwrap();
     let next = report["steps"].as_array().unwrap().iter().find(|step| step["state"] == "refused").unwrap();
@@ -177,7 +194,7 @@ async fn over_and_back(s: &Scenario) {
     assert_eq!(lbc.failure_policies().await, policies);
 
     load.mark("over");
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--apply", "--stop-lbc"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--apply", "--stop-lbc"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("All of it is done."), "{said}");
     assert!(tgb(s).await.is_none());
@@ -186,7 +203,7 @@ async fn over_and_back(s: &Scenario) {
     assert_eq!(lbc.own.count(DEPLOYMENT).await, 1, "LBC runs again");
     assert_eq!(s.aws.registered(&group.arn).await, registered);
     assert_eq!(ledgers(s).await, 1);
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--apply"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
     assert_eq!(code, Some(0), "it may be done again: {said}");
 
     load.mark("roll with Headgate");
@@ -199,16 +216,16 @@ async fn over_and_back(s: &Scenario) {
     load.mark("back");
     let registered = s.aws.registered(&group.arn).await;
     let removed = s.aws.calls("DeregisterTargets", &group.name).await.len();
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--back"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--back"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(tgb(s).await.is_none(), "a dry run");
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--back", "--apply"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--back", "--apply"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("holds Headgate's Lease") && said.contains("--stop-headgate"), "{said}");
     assert_eq!(tgb(s).await.unwrap().finalizers(), [FINALIZER]);
     assert_eq!(annotations(s).await["headgate.dev/paused"], "true");
     headgate.terminate().await;
-    let (code, said) = migrate(s, &lbc, None, &["--back", "--apply"]).await;
+    let (code, said) = mover.run(None, &["--back", "--apply"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(annotations(s).await, std::collections::BTreeMap::new());
     assert_eq!(ledgers(s).await, 0);
@@ -242,7 +259,8 @@ fn deleting_the_binding_while_lbc_runs_removes_all_targets_which_the_command_nev
         let (group, lbc) = bound_by_lbc(&s, 2).await;
         let headgate = s.headgate().await;
         headgate.wait_leads().await;
-        let (code, said) = migrate(&s, &lbc, Some(&headgate), &["--apply"]).await;
+        let mover = Mover::new(&s, &lbc);
+        let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
         assert!(code == Some(1) && said.contains("would remove all targets"), "{said}");
         assert!(tgb(&s).await.unwrap().metadata.deletion_timestamp.is_none());
         assert_eq!(s.aws.registered(&group.arn).await.len(), 2);
@@ -263,8 +281,8 @@ async fn by_hand(s: &Scenario) {
     let (group, lbc) = bound_by_lbc(s, 2).await;
     let headgate = s.headgate().await;
     headgate.wait_leads().await;
-    let to = "--to=targetbinding";
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &[to, "--apply"]).await;
+    let (to, mover) = ("--to=targetbinding", Mover::new(s, &lbc));
+    let (code, said) = mover.run(Some(&headgate), &[to, "--apply"]).await;
     assert!(code == Some(1) && said.contains("LBC runs"), "{said}");
     let written = s.cluster.api::<TargetBinding>().get("web").await.unwrap();
     assert_eq!(written.spec.paused, Some(true));
@@ -287,7 +305,7 @@ async fn by_hand(s: &Scenario) {
     s.cluster.pod_with("late", "web", late).await;
     s.cluster.wait_running("web", 3).await;
 
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &[to, "--apply", "--leave-lbc-stopped"]).await;
+    let (code, said) = mover.run(Some(&headgate), &[to, "--apply", "--leave-lbc-stopped"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(tgb(s).await.is_none());
     wait_healthy(s, &group, 3).await;
@@ -300,7 +318,7 @@ async fn by_hand(s: &Scenario) {
 
     // LBC comes back: its webhooks are as they were, and the target group is Headgate's.
     scale_lbc(&lbc, 1).await;
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--apply"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
     assert_eq!(code, Some(0), "{said}");
     let strict = lbc.failure_policies().await.into_values().filter(|policy| policy == "Fail").count();
     assert_eq!(strict, 2);
@@ -310,11 +328,11 @@ async fn by_hand(s: &Scenario) {
     s.cluster.end_pod("late").await;
     s.wait_quiet("web", 2).await;
     wait_registered_alone(s, &group).await;
-    let (code, said) = migrate(s, &lbc, Some(&headgate), &["--back", "--apply"]).await;
+    let (code, said) = mover.run(Some(&headgate), &["--back", "--apply"]).await;
     assert!(code == Some(1) && said.contains("--stop-headgate"), "{said}");
     headgate.terminate().await;
     let registered = s.aws.registered(&group.arn).await;
-    let (code, said) = migrate(s, &lbc, None, &["--back", "--apply"]).await;
+    let (code, said) = mover.run(None, &["--back", "--apply"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert!(s.cluster.api::<TargetBinding>().get_opt("web").await.unwrap().is_none());
     assert_eq!(s.aws.registered(&group.arn).await, registered);

@@ -25,6 +25,7 @@ pub const OWN_NAMESPACE: &str = include_str!("../../../config/rbac/own-namespace
 pub const WEBHOOK: &str = include_str!("../../../config/rbac/webhook.yaml");
 const EXPLAIN: &str = include_str!("../../../config/rbac/explain.yaml");
 const DOCTOR: &str = include_str!("../../../config/rbac/doctor.yaml");
+const MIGRATE: &str = include_str!("../../../config/rbac/migrate.yaml");
 /// What it may do where it manages all namespaces.
 pub const CLUSTER_ROLE: &str = include_str!("../../../config/rbac/clusterrole.yaml");
 
@@ -85,6 +86,22 @@ pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &
         .replace("headgate-own-writes", &format!("{lease}-own-writes"))
         .replace("headgate-marks", &format!("{lease}-marks"));
     grant_in_all(s, &rules_of(&cluster)).await;
+    service_account(s).await
+}
+
+/// A kubeconfig for somebody who may do what people need for `headgate migrate lbc`, and nothing else, with a Headgate in the
+/// namespace `own`, and LBC in another one with webhook configurations of this name.
+pub async fn of_movers(s: &Scenario, own: &Cluster, lbc: &Cluster, webhook: &str) -> PathBuf {
+    let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
+    grant_within(s, own, "explain-own", &rules_of(in_own)).await;
+    grant(s, "explain-pods", &rules_of(pods)).await;
+    let parts: Vec<&str> = MIGRATE.split("\n---\n").collect();
+    let [bindings, cluster, in_lbc, in_own] = parts[..] else { panic!("expected four parts") };
+    grant(s, "migrate", &rules_of(bindings)).await;
+    grant_in_all(s, &rules_of(&cluster.replace("[aws-load-balancer-webhook]", &format!("[{webhook}]"))))
+        .await;
+    grant_within(s, lbc, "migrate-lbc", &rules_of(in_lbc)).await;
+    grant_within(s, own, "migrate-own", &rules_of(in_own)).await;
     service_account(s).await
 }
 
