@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status release test lint advisories crds docs clean
+.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status release test lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ advisories: ## Check dependencies against the RustSec database (needs to reach i
 crds: ## Write config/crd from the Rust types
 	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
+
+manifests: build ## Write deploy/kustomize from the chart
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
 
 docs: ## Write the list of metrics in docs/metrics.md from the code, and the table in the chart's README from its values
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
