@@ -133,9 +133,9 @@ impl Linked {
             let licence = package.license.with_context(|| format!("{found} does not say its licence"))?;
             let folder = package.manifest_path.parent().context("a manifest is in a folder")?.to_path_buf();
             let repository = package.repository;
-            let crate_ =
+            let one =
                 Crate { id: id.clone(), licence: expression(&licence), repository, checksum, folder, needs };
-            crates.insert(id, crate_);
+            crates.insert(id, one);
         }
         Ok(Self { crates })
     }
