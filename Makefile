@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status test lint advisories crds docs clean
+.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status release test lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,15 +65,22 @@ down: ## Stop the local world and remove its folder
 status: ## Show what runs of the local world
 	@$(WORLD) status
 
-# Static programs, for an image that has nothing else in it. With an explicit target, so that build scripts and macros
-# stay as they are, and a folder of its own, because other flags build everything anew.
-HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-image: ## Build the programs of headgate's image, static (debug)
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --locked --target $(HOST) --target-dir target/static \
-	  -p headgate -p headgate-hold --bin headgate --bin headgate-hold
-	@mkdir -p target/image
-	@for program in headgate headgate-hold; do \
-	  strip --strip-debug -o target/image/$$program target/static/$(HOST)/debug/$$program || exit 1; done
+# The processor that image and release are for: this machine's, unless ARCH says amd64 or arm64.
+HOST_ARCH = $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
+IMAGE = target/image$(if $(filter-out $(HOST_ARCH),$(ARCH)),-$(ARCH))
+image: ## Build the files of headgate's image, static (debug): target/image; ARCH=arm64: for another processor, target/image-arm64
+	@tools/release/build.sh $(or $(ARCH),$(HOST_ARCH)) dev $(IMAGE)
+	@mkdir -p $(IMAGE)/licenses && cp LICENSE $(IMAGE)/licenses/
+	@$(CARGO) run --locked -q -p headgate-release -- notices --arch $(or $(ARCH),$(HOST_ARCH)) \
+	  --out $(IMAGE)/licenses/THIRD-PARTY-NOTICES.txt
+
+release: ## Build the files of a release for amd64 and arm64 into target/release-files (DOWNLOADS=https://…/v0.1.0: where they will be)
+	@test -n "$(DOWNLOADS)" || { echo "make release expected where its files will be found, as in" \
+	  "make release DOWNLOADS=https://example.com/headgate/v0.1.0"; exit 1; }
+	tools/release/build.sh amd64 $(or $(PROFILE),release) target/release-programs/amd64
+	tools/release/build.sh arm64 $(or $(PROFILE),release) target/release-programs/arm64
+	@$(CARGO) run --locked -q -p headgate-release -- files --out target/release-files --downloads $(DOWNLOADS) \
+	  --built amd64=target/release-programs/amd64 --built arm64=target/release-programs/arm64
 
 test: build image ## Run all tests: core, programs, local world, end to end
 	$(CARGO) test --locked --workspace
@@ -89,6 +96,9 @@ advisories: ## Check dependencies against the RustSec database (needs to reach i
 crds: ## Write config/crd from the Rust types
 	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
+
+manifests: build ## Write deploy/kustomize from the chart
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
 
 docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs

@@ -1,6 +1,7 @@
 //! The Helm chart, rendered by the real helm.
 
 mod installed;
+mod kustomize;
 mod readme;
 mod values;
 

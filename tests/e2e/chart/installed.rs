@@ -1,18 +1,24 @@
-//! The chart, installed on real nodes: Headgate runs as pods there, and leaves.
+//! The chart, installed on real nodes, and the kustomization that is made from it: Headgate runs as pods there, and leaves.
 
-use std::{collections::BTreeSet, path::PathBuf, process::Stdio};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use headgate_harness::{
+    accounts,
     aws::{self, Group},
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
-    headgate::{beside, command_as},
+    headgate::{Headgate, beside, command_as},
     helm::{self, chart},
     http,
+    kubectl::Kubectl,
     rights::peoples_rights,
     root,
     scenario::{Scenario, http_port, targets},
-    shared_world::on,
+    shared_world::{alone, on},
     wait,
     webhook::{bare_pod, wait_secret},
 };
@@ -31,6 +37,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
+    sync::OnceCell,
     time::timeout,
 };
 
@@ -67,6 +74,76 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
     });
 }
 
+#[test]
+fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
+    on(Nodes::Real, "the kustomization, installed", |world| async move {
+        for (mode, setting) in
+            [("cluster", "HEADGATE_NAMESPACE_SELECTOR"), ("namespaces", "HEADGATE_NAMESPACES")]
+        {
+            let s = Scenario::new(world, mode).await;
+            let (release, folder) = Release::by_kustomize(&s, mode, setting).await;
+            let kubectl = Kubectl::of_objects(s.facts());
+            let group = s.web(2).await;
+            s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
+            kubectl.run(&["apply", "-k", &folder]).await;
+            let before = s.wait_registered(&group, "web", 2, 8080).await;
+            let gated = gated_service(&s).await;
+            release.waits_until_its_webhook_is_called().await;
+            release.gives_a_new_pod_gate_and_hold(&gated).await;
+
+            // Applied again, it leaves alone what Headgate has written.
+            let secret = wait_secret(&s.cluster.client, KUSTOMIZED).await;
+            let again = kubectl.run(&["apply", "-k", &folder]).await;
+            // kubectl always replaces the selector of a budget, and calls that a change.
+            let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
+            assert!(others.all(|line| line.ends_with(" unchanged")), "{again}");
+            assert_eq!(wait_secret(&s.cluster.client, KUSTOMIZED).await, secret);
+
+            let after = release.goes_on_without_its_leader(&group, &before).await;
+            release.leaves_by_hand(mode).await;
+            assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
+            kubectl.run(&["delete", "-k", &format!("{folder}-going")]).await;
+            release.assert_nothing_is_left().await;
+        }
+    });
+}
+
+#[test]
+fn what_kustomize_installs_is_enough_for_a_replica_to_lead_and_register() {
+    alone(|world| async move {
+        let s = Scenario::new(world, "enough").await;
+        let kubectl = Kubectl::of_objects(s.facts());
+        let group = s.web(1).await;
+        let served = selector(&s.cluster.namespace);
+        let setting = json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": served});
+        let folder = kustomization(&s.cluster.namespace, "cluster", &[setting]);
+        kubectl.run(&["apply", "-k", &folder]).await;
+        // Simulated nodes run no programs: the one here has the flags and the ServiceAccount of the pods.
+        let own = s.cluster.within(KUSTOMIZED);
+        let kubeconfig = accounts::kubeconfig(s.facts(), &own, KUSTOMIZED).await;
+        let pod = own.api::<Deployment>().get(KUSTOMIZED).await.unwrap().spec.unwrap().template.spec.unwrap();
+        let flags = pod.containers[0].args.clone().unwrap();
+        let is_here =
+            |flag: &&String| !["run", "--admin-", "--webhook-"].iter().any(|not| flag.starts_with(not));
+        let (namespace, lease) = ("--own-namespace=headgate", "--lease-name=headgate");
+        let only = format!("--namespace-selector={served}");
+        let mut arguments: Vec<&str> = flags.iter().filter(is_here).map(String::as_str).collect();
+        arguments.extend([namespace, lease, &*only, "--webhook-address=127.0.0.1:0"]);
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &arguments).await;
+        headgate.wait_leads().await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        headgate.terminate().await;
+
+        let leave = ["uninstall", "--stop=headgate", "--remove-targets", namespace, lease, &*only];
+        let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &leave).await;
+        assert_eq!(code, Some(0), "{said}");
+        kubectl.run(&["delete", "-k", &format!("{folder}-going")]).await;
+    });
+}
+
+/// What the kustomization calls Headgate, its namespace and its Lease.
+const KUSTOMIZED: &str = "headgate";
+
 /// A Service for pods that ask for gate and hold.
 async fn gated_service(s: &Scenario) -> Group {
     let gated = s.group("gated").await;
@@ -95,7 +172,7 @@ impl<'a> Release<'a> {
         let (own, key) = (s.name("own"), s.name("key"));
         // Exactly these four, for the key that only the chart's pods have.
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
-        load_image(s, "headgate.local/headgate:test").await;
+        load_image(s).await;
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         s.cluster.create_namespace(&own, &[restricted]).await;
         let within = s.cluster.within(&own);
@@ -103,6 +180,22 @@ impl<'a> Release<'a> {
         let values = s.facts().folder.join(format!("{own}.yaml"));
         std::fs::write(&values, chart_values(s, &key).to_string()).unwrap();
         Self { s, own, within, people, values }
+    }
+
+    /// Makes what a kustomization is installed with: one of ours over the one for all namespaces, or the one for named ones.
+    /// Gives its folder. `setting` says which namespaces are served.
+    async fn by_kustomize(s: &'a Scenario, mode: &str, setting: &str) -> (Self, String) {
+        let (own, key) = (KUSTOMIZED.to_owned(), s.name("key"));
+        s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
+        load_image(s).await;
+        let within = s.cluster.within(&own);
+        let values = PathBuf::new();
+        let release = Self { s, own, within, people: s.facts().kubeconfig.clone(), values };
+        let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
+        let namespace = &s.cluster.namespace;
+        let served = if mode == "cluster" { selector(namespace) } else { namespace.clone() };
+        environment.push(json!({"name": setting, "value": served}));
+        (release, kustomization(namespace, mode, &environment))
     }
 
     async fn install(&self) {
@@ -272,10 +365,7 @@ impl<'a> Release<'a> {
         let command = &own["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
         assert_eq!(*command, json!(["/.headgate/headgate-hold", "150", "get", ":8080", "/quit"]));
         let volumes = own["spec"]["volumes"].as_array().unwrap();
-        assert!(
-            volumes.iter().any(|one| one["image"]["reference"] == "headgate.local/headgate:test"),
-            "{own}"
-        );
+        assert!(volumes.iter().any(|one| one["image"]["reference"] == IMAGE), "{own}");
         let other = created(json!({"app": "other"})).await;
         assert_eq!(other["spec"]["readinessGates"], Value::Null);
         assert_eq!(other["metadata"]["annotations"], Value::Null);
@@ -295,6 +385,18 @@ impl<'a> Release<'a> {
             assert!(*reason == word && about.starts_with(&service(name)), "{found:?}");
         }
         assert_eq!(code, Some(1));
+    }
+
+    /// As people do who have no chart.
+    async fn leaves_by_hand(&self, mode: &str) {
+        let (own, lease) = self.names();
+        let only = match mode {
+            "cluster" => format!("--namespace-selector={}", selector(&self.s.cluster.namespace)),
+            _ => format!("--namespaces={}", self.s.cluster.namespace),
+        };
+        let arguments = ["uninstall", "--stop=headgate", &*own, &*lease, &*only];
+        let (code, said) = command_as(self.s.facts(), &self.people, &arguments).await;
+        assert_eq!(code, Some(0), "{said}");
     }
 
     async fn assert_nothing_is_left(&self) {
@@ -324,19 +426,33 @@ fn actions() -> Vec<String> {
     actions.map(name).collect()
 }
 
-/// One of the static programs that `make image` builds.
+/// One of the files that `make image` builds.
 fn program(name: &str) -> PathBuf {
     let program = root().join("target/image").join(name);
     assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
     program
 }
 
-/// Puts headgate's image on every node.
-async fn load_image(s: &Scenario, name: &str) {
+/// The name of headgate's image.
+const IMAGE: &str = "headgate.local/headgate:test";
+
+/// Puts headgate's image on every node, for the first who asks.
+async fn load_image(s: &Scenario) {
+    static LOADED: OnceCell<()> = OnceCell::const_new();
+    LOADED.get_or_init(|| load_image_now(s)).await;
+}
+
+async fn load_image_now(s: &Scenario) {
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
     let hold = program("headgate-hold");
-    let files = json!({certificates: certificates, "/headgate-hold": hold});
-    let body = json!({"name": name, "binary": program("headgate"), "files": files});
+    let [licence, notices] = ["licenses/LICENSE", "licenses/THIRD-PARTY-NOTICES.txt"];
+    let files = json!({
+        certificates: certificates,
+        "/headgate-hold": hold,
+        format!("/{licence}"): program(licence),
+        format!("/{notices}"): program(notices),
+    });
+    let body = json!({"name": IMAGE, "binary": program("headgate"), "files": files});
     let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
     http::json("POST", control, "/images", Some(&body)).await;
 }
@@ -354,6 +470,63 @@ fn chart_values(s: &Scenario, key: &str) -> Value {
         "webhook": {"systemNamespaces": ["kube-system"]},
         "extraEnv": environment,
     })
+}
+
+/// Selects this namespace alone.
+fn selector(namespace: &str) -> String {
+    format!("kubernetes.io/metadata.name={namespace}")
+}
+
+/// Writes a kustomization over one of ours as the example has it, with this environment; and beside it, in
+/// `…-going`, the same without what other tests of the world need. Gives its folder.
+fn kustomization(namespace: &str, mode: &str, environment: &[Value]) -> String {
+    let folder = root().join("target/kustomize").join(namespace);
+    let write = |folder: &Path, text: &Value| {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("kustomization.yaml"), text.to_string()).unwrap();
+    };
+    let example = root().join("deploy/kustomize/example/kustomization.yaml");
+    let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(example).unwrap()).unwrap();
+    let container = json!({"name": "headgate", "imagePullPolicy": "Never", "env": environment});
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "headgate", "namespace": "headgate"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    });
+    let mut resources = vec![format!("../../../deploy/kustomize/{mode}")];
+    if mode == "namespaces" {
+        write(
+            &folder.join("served"),
+            &json!({"namespace": namespace, "resources": ["../../../../deploy/kustomize/served"]}),
+        );
+        resources.push("served".into());
+    }
+    let image =
+        json!({"name": example["images"][0]["name"], "newName": "headgate.local/headgate", "newTag": "test"});
+    write(
+        &folder,
+        &json!({
+            "resources": resources,
+            "images": [image],
+            "replacements": example["replacements"],
+            "patches": [{"patch": deployment.to_string()}],
+        }),
+    );
+    let stays = [
+        json!({"kind": "CustomResourceDefinition"}),
+        json!({"kind": "Namespace"}),
+        json!({"name": "headgate-marks"}),
+    ];
+    let remove = json!({"$patch": "delete", "apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}})
+        .to_string();
+    let patches: Vec<Value> = stays.iter().map(|target| json!({"target": target, "patch": remove})).collect();
+    let going = format!("{namespace}-going");
+    write(
+        &folder.with_file_name(going),
+        &json!({"resources": [format!("../{namespace}")], "patches": patches}),
+    );
+    folder.to_str().unwrap().to_owned()
 }
 
 /// A Deployment whose one pod asks for gate and hold.

@@ -1,4 +1,4 @@
-//! The real `kubectl`, in one namespace.
+//! The real `kubectl`, in one namespace or in those that objects name.
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -10,14 +10,20 @@ use tokio::process::Command;
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    namespace: String,
+    /// None: what objects name, or the default.
+    namespace: Option<String>,
 }
 
 impl Kubectl {
     /// For this namespace.
     pub fn new(facts: &Facts, namespace: &str) -> Self {
         let (program, kubeconfig) = (facts.kubectl.clone(), facts.kubeconfig.clone());
-        Self { program, kubeconfig, namespace: namespace.into() }
+        Self { program, kubeconfig, namespace: Some(namespace.into()) }
+    }
+
+    /// For the namespaces that objects name.
+    pub fn of_objects(facts: &Facts) -> Self {
+        Self { namespace: None, ..Self::new(facts, "") }
     }
 
     /// Runs it; panics with what it said if it fails.
@@ -46,7 +52,7 @@ impl Kubectl {
 
     async fn both(&self, arguments: &[&str]) -> Result<(String, String), String> {
         let output = Command::new(&self.program)
-            .args(["--namespace", &self.namespace])
+            .args(self.namespace.iter().flat_map(|namespace| ["--namespace", namespace]))
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .stdin(Stdio::null())

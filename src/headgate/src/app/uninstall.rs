@@ -81,6 +81,7 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     }
     if let Some(name) = &options.stop {
         stop(&client, &own, name, out).await?;
+        wait_released(&client, &own, &options.lease).await?;
     }
     if !options.force {
         may_leave(&client, &own, &options).await?;
@@ -114,7 +115,7 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     Ok(())
 }
 
-/// Scales the Deployment down to 0 and waits until its pods are gone: a leader that leaves gives its Lease back.
+/// Scales the Deployment down to 0 and waits until it counts no pods. Those that are ending it does not count.
 async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
@@ -162,18 +163,38 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
              --namespaces or --namespace-selector, or the --lease-name of another one; or say --force"
         );
     }
-    let Some(spec) = lease.spec else { return Ok(()) };
-    let duration =
-        Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
-    let renewed = spec.renew_time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-    let age = Duration::try_from(Timestamp::now().duration_since(renewed)).unwrap_or_default();
-    match spec.holder_identity {
-        Some(holder) if !holder.is_empty() && age < duration * 2 => bail!(
+    match holder(&lease) {
+        Some(holder) => bail!(
             "{holder} holds the Lease {namespace}/{name} and would put everything back; scale `headgate run` down to \
              0 first, or say --force"
         ),
-        _ => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// Who holds the Lease, or may: it has been renewed not long ago.
+fn holder(lease: &Lease) -> Option<&str> {
+    let spec = lease.spec.as_ref()?;
+    let duration =
+        Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
+    let renewed = spec.renew_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let age = Duration::try_from(Timestamp::now().duration_since(renewed)).unwrap_or_default();
+    spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && age < duration * 2)
+}
+
+/// Waits until the leader that was stopped has given its Lease back, which it does when it ends, or has lost it. Whoever holds
+/// it after that is another one.
+async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let end = tokio::time::Instant::now() + STOP;
+    while tokio::time::Instant::now() < end {
+        let lease = leases.get_opt(name).await.context("cannot read the Lease of Headgate")?;
+        if lease.is_none_or(|lease| holder(&lease).is_none()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
 }
 
 /// Takes the finalizer off every TargetBinding, and removes those that Headgate made; gives how many there were.

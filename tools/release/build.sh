@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds the static programs of headgate's image and release for a processor, and puts them into a folder.
+#   tools/release/build.sh amd64|arm64 dev|release FOLDER
+# For another processor than the machine's, tools/release/cross.sh fetches what that needs. Each program is started once, there
+# in an emulator: what does not start is not built.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+arch=${1:-} profile=${2:-} folder=${3:-}
+usage() { echo "build: $1; expected tools/release/build.sh amd64|arm64 dev|release FOLDER" >&2; exit 2; }
+host=$(rustc -vV | sed -n 's/^host: //p')
+case "$arch" in
+  amd64) target=x86_64-unknown-linux-gnu ;;
+  arm64) target=aarch64-unknown-linux-gnu ;;
+  *) usage "'$arch' is no processor that Headgate is built for" ;;
+esac
+case "$profile" in
+  dev) built=debug ;;
+  release) built=release ;;
+  *) usage "'$profile' is no profile" ;;
+esac
+[ -n "$folder" ] || usage "a folder is missing"
+
+strip=strip run=()
+if [ "${host%%-*}" = "${target%%-*}" ]; then
+  target=$host
+else
+  tools=$(tools/release/cross.sh "$target")
+  strip=$tools/strip run=("$tools/run")
+  lower=${target//-/_}
+  export "CC_$lower=$tools/cc" "AR_$lower=$tools/ar" "CARGO_TARGET_${lower^^}_LINKER=$tools/cc"
+fi
+
+# Static: the C library is linked in, for an image that has nothing else in it. With an explicit target, so that build scripts
+# and macros stay as they are, and a folder of its own, because other flags build everything anew.
+RUSTFLAGS="-C target-feature=+crt-static" ${CARGO:-cargo} build --locked --profile "$profile" --target "$target" \
+  --target-dir target/static -p headgate -p headgate-hold --bin headgate --bin headgate-hold
+mkdir -p "$folder"
+for program in headgate headgate-hold; do
+  "$strip" --strip-debug -o "$folder/$program" "target/static/$target/$built/$program"
+done
+
+starts() {
+  local expected=$1 said
+  shift
+  said=$("${run[@]}" "$@" 2>&1) || { echo "build: $* failed: $said" >&2; exit 1; }
+  [[ $said == *"$expected"* ]] || { echo "build: $* says: $said; expected $expected" >&2; exit 1; }
+}
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+starts "headgate $version" "$folder/headgate" --version
+starts --webhook-address "$folder/headgate" run --help
+starts "" "$folder/headgate-hold" 0 run true

@@ -1,0 +1,149 @@
+//! What is in the programs, as a list for programs that look for known vulnerabilities: CycloneDX 1.5, as JSON.
+//!
+//! It has no time and no random number in it, so that the same sources give the same file.
+
+use serde_json::{Value, json};
+
+use crate::crates::{Crate, Id, Linked};
+
+/// The list of what is linked, for the program of this package.
+pub fn sbom(linked: &Linked, program: &str, arch: &str) -> Value {
+    let is_program = |crate_: &&Crate| crate_.id.name == program && crate_.is_own();
+    let root = linked.crates.values().find(is_program).map(component).map(|mut root| {
+        root["type"] = "application".into();
+        root["properties"] = json!([{"name": "headgate:arch", "value": arch}]);
+        root
+    });
+    let components: Vec<Value> =
+        linked.crates.values().filter(|crate_| !is_program(crate_)).map(component).collect();
+    let dependencies: Vec<Value> = linked.crates.values().map(|crate_| dependency(crate_, linked)).collect();
+    json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": root,
+            "tools": {"components": [{"type": "application", "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")}]},
+        },
+        "components": components,
+        "dependencies": dependencies,
+    })
+}
+
+fn component(crate_: &Crate) -> Value {
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": purl(&crate_.id, crate_.is_own()),
+        "name": crate_.id.name,
+        "version": crate_.id.version,
+        "purl": purl(&crate_.id, crate_.is_own()),
+        "licenses": [{"expression": crate_.licence}],
+        "scope": "required",
+    });
+    if let Some(checksum) = &crate_.checksum {
+        component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);
+    }
+    if let Some(repository) = &crate_.repository {
+        component["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
+    }
+    component
+}
+
+fn dependency(crate_: &Crate, linked: &Linked) -> Value {
+    let needs = crate_.needs.iter().filter_map(|id| linked.crates.get(id));
+    json!({
+        "ref": purl(&crate_.id, crate_.is_own()),
+        "dependsOn": needs.map(|needed| purl(&needed.id, needed.is_own())).collect::<Vec<_>>(),
+    })
+}
+
+/// As the specification of package URLs has it for cargo: what names no other repository is of crates.io.
+fn purl(id: &Id, is_own: bool) -> String {
+    // A plus begins what says how a version was built.
+    let version = id.version.replace('+', "%2B");
+    let from = if is_own { "?download_url=file://." } else { "" };
+    format!("pkg:cargo/{}@{version}{from}", id.name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        process::Command,
+    };
+
+    use super::*;
+    use crate::{crates::Target, root};
+
+    /// What `cargo tree` names, asked in its plainest form: each crate once.
+    fn named(target: Target) -> BTreeSet<(String, String)> {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["tree", "--locked", "-e", "normal", "--prefix", "none", "--target", target.triple()]);
+        command.args(["-p", "headgate", "-p", "headgate-hold"]).current_dir(root());
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                let (name, rest) = line.split_once(" v").unwrap();
+                (name.to_owned(), rest.split(' ').next().unwrap().to_owned())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_sbom_names_every_crate_of_cargo_tree_once_with_its_version_licence_and_purl() {
+        for target in Target::ALL {
+            let named = named(target);
+            assert!(named.len() > 200, "{}", named.len());
+            let sbom = sbom(&Linked::find(root(), &[target]).unwrap(), "headgate", target.name());
+            let mut components = vec![sbom["metadata"]["component"].clone()];
+            components.extend(sbom["components"].as_array().unwrap().clone());
+            let text = |component: &Value, field: &str| component[field].as_str().unwrap().to_owned();
+            let listed: Vec<(String, String)> =
+                components.iter().map(|one| (text(one, "name"), text(one, "version"))).collect();
+            assert_eq!(listed.len(), named.len(), "each once");
+            assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), named);
+            for component in &components {
+                let (name, version) = (text(component, "name"), text(component, "version"));
+                let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
+                assert!(text(component, "purl").starts_with(&purl), "{component}");
+                assert!(
+                    !component["licenses"][0]["expression"].as_str().unwrap().contains('/'),
+                    "{component}"
+                );
+                let own = name.starts_with("headgate");
+                assert_eq!(component["hashes"][0]["content"].is_string(), !own, "{component}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_each_crate_needs_is_in_it_and_everything_is_needed_by_a_program() {
+        let sbom = sbom(&Linked::find(root(), &[Target::Amd64]).unwrap(), "headgate", "amd64");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let needs: BTreeMap<String, Vec<String>> = sbom["dependencies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (text(&one["ref"]), one["dependsOn"].as_array().unwrap().iter().map(text).collect()))
+            .collect();
+        let hold = "pkg:cargo/headgate-hold@0.1.0?download_url=file://.".to_owned();
+        let mut reached = BTreeSet::new();
+        let mut next = vec![text(&sbom["metadata"]["component"]["bom-ref"]), hold];
+        while let Some(one) = next.pop() {
+            let more = needs.get(&one).unwrap_or_else(|| panic!("{one} is needed, and not listed"));
+            if reached.insert(one) {
+                next.extend(more.iter().cloned());
+            }
+        }
+        assert_eq!(reached, needs.keys().cloned().collect());
+    }
+
+    #[test]
+    fn a_purl_has_no_plus_in_its_version() {
+        let id = Id { name: "a".into(), version: "1.0.0+b".into() };
+        assert_eq!(purl(&id, false), "pkg:cargo/a@1.0.0%2Bb");
+    }
+}
