@@ -134,8 +134,8 @@ fn what_kustomize_installs_is_enough_for_a_replica_to_lead_and_register() {
         s.wait_registered(&group, "web", 1, 8080).await;
         headgate.terminate().await;
 
-        let leave = ["uninstall", "--stop=headgate", "--remove-targets", namespace, lease, &*only];
-        let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &leave).await;
+        let arguments = ["uninstall", "--stop=headgate", "--remove-targets", namespace, lease, &*only];
+        let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &arguments).await;
         assert_eq!(code, Some(0), "{said}");
         kubectl.run(&["delete", "-k", &format!("{folder}-going")]).await;
     });

@@ -51,7 +51,7 @@ fn without_helm(object: &str) -> String {
         let line = line.trim_start();
         !line.starts_with("app.kubernetes.io/managed-by: Helm") && !line.starts_with("helm.sh/chart: ")
     };
-    ours.lines().filter(is_ours).map(|line| format!("{line}\n")).collect()
+    ours.lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
 }
 
 fn file(about: &str, objects: &[String]) -> String {

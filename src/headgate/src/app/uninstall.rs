@@ -24,6 +24,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::{
     api::{
@@ -65,6 +66,8 @@ pub struct Options {
 
 /// A Deployment has ended within this: its pods have 30 s, and Headgate needs 5 of them.
 const STOP: Duration = Duration::from_secs(120);
+/// The Lease is free when nobody has held it for so long: kubelets end the pods of a Deployment within moments of each other.
+const RELEASED: Duration = Duration::from_secs(5);
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
 
@@ -130,7 +133,7 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
                 .with_context(|| format!("cannot scale Deployment {namespace}/{name} down to 0"));
         }
     }
-    let end = tokio::time::Instant::now() + STOP;
+    let end = Instant::now() + STOP;
     loop {
         let deployment = deployments.get_opt(name).await.context("cannot read the Deployment")?;
         let seen = deployment.as_ref().is_none_or(|deployment| {
@@ -142,7 +145,7 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
             writeln!(out, "Deployment {namespace}/{name} is stopped")?;
             return Ok(());
         }
-        if tokio::time::Instant::now() > end {
+        if Instant::now() > end {
             bail!(
                 "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}; run this again when they are gone"
             );
@@ -182,14 +185,17 @@ fn holder(lease: &Lease) -> Option<&str> {
     spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && age < duration * 2)
 }
 
-/// Waits until the leader that was stopped has given its Lease back, which it does when it ends, or has lost it. Whoever holds
-/// it after that is another one.
+/// Waits until nobody holds the Lease any more: a leader that is stopped gives it back when it ends, and a replica that has yet
+/// to hear that it ends may take it in between.
 async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let end = tokio::time::Instant::now() + STOP;
-    while tokio::time::Instant::now() < end {
+    let end = Instant::now() + STOP;
+    let mut free_since = None;
+    while Instant::now() < end {
         let lease = leases.get_opt(name).await.context("cannot read the Lease of Headgate")?;
-        if lease.is_none_or(|lease| holder(&lease).is_none()) {
+        let is_free = lease.is_none_or(|lease| holder(&lease).is_none());
+        free_since = is_free.then(|| free_since.unwrap_or_else(Instant::now));
+        if free_since.is_some_and(|since| since.elapsed() >= RELEASED) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
