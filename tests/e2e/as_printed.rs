@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use headgate_harness::{
     aws::environment,
-    headgate::{Headgate, beside},
+    headgate::{Headgate, beside, command},
     lbc::{INJECT, Lbc, bind},
     scenario::{Scenario, http_port},
     shared_world::beside_others,
@@ -55,6 +55,16 @@ fn steps(name: &str, names: &[(&str, &str)]) -> Vec<Step> {
     blocks(&page(name, None)).concat().iter().map(|step| step.renamed(rename)).collect()
 }
 
+/// Waits until `headgate status` says this.
+async fn wait_status(s: &Scenario, headgate: &Headgate, says: &str) {
+    let address = format!("--address={}", headgate.debug());
+    wait::until(&format!("the status says: {says}"), || async {
+        let (_, said) = command(s.facts(), &["status", &address]).await;
+        if said.contains(says) { Ok(()) } else { Err(said) }
+    })
+    .await;
+}
+
 #[test]
 fn when_the_pager_goes_is_answered_as_printed() {
     if !has_aws_cli() {
@@ -68,16 +78,9 @@ fn when_the_pager_goes_is_answered_as_printed() {
         modify.health_check_interval_seconds(5).health_check_timeout_seconds(2).send().await.unwrap();
         let headgate = s.headgate().await;
         s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        wait_status(&s, &headgate, "1 target group").await;
         s.cluster.deploy("web", 3, &[("http", 8080)]).await;
-        wait::until("three targets are healthy", || async {
-            let targets = s.aws.targets(&group.arn).await;
-            if targets.values().filter(|state| *state == "healthy").count() == 3 {
-                Ok(())
-            } else {
-                Err(targets)
-            }
-        })
-        .await;
+        wait_status(&s, &headgate, "3 of 3 wanted targets healthy").await;
         // Nothing listens there.
         let modify = s.aws.client().modify_target_group().target_group_arn(&group.arn);
         modify.health_check_port("9").send().await.unwrap();
