@@ -3,7 +3,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use headgate_harness::{
-    aws::environment,
     headgate::{Headgate, beside, command},
     lbc::{INJECT, Lbc, bind},
     scenario::{Scenario, http_port},
@@ -33,12 +32,7 @@ impl Address {
 
 /// A terminal in which `headgate` is asked there, with these flags of `migrate`.
 async fn terminal(s: &Scenario, address: &Address, migrate: &str) -> Terminal {
-    let kubectl = s.facts().kubectl.parent().unwrap().display().to_string();
-    let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
-    environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
-    // Version 1 of the CLI reads this, and not AWS_REGION.
-    environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
-    let mut terminal = Terminal::open(&[&kubectl], environment);
+    let mut terminal = Terminal::in_world(s.facts(), &[]);
     let (program, address) = (beside("headgate"), address.0.display());
     let (program, own) = (program.display(), &s.cluster.namespace);
     let asks = format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
-    aws::{Group, environment},
+    aws::Group,
     cluster::pod_spec,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
@@ -18,13 +18,7 @@ use serde_json::json;
 
 /// A terminal in which kubectl works in the namespace of the test, as with a context that names it.
 async fn terminal(s: &Scenario, variables: &[(&str, &str)]) -> Terminal {
-    let kubectl = s.facts().kubectl.parent().unwrap().display().to_string();
-    let mut environment: Vec<(String, String)> = environment(s.facts()).into_iter().collect();
-    environment.push(("KUBECONFIG".into(), s.facts().kubeconfig.display().to_string()));
-    // Version 1 of the CLI reads this, and not AWS_REGION.
-    environment.push(("AWS_DEFAULT_REGION".into(), s.facts().region.clone()));
-    environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    let mut terminal = Terminal::open(&[&kubectl], environment);
+    let mut terminal = Terminal::in_world(s.facts(), variables);
     let own = format!("kubectl() {{ command kubectl --namespace {} \"$@\"; }}", s.cluster.namespace);
     assert_eq!(terminal.run(&own).await.1, 0);
     terminal

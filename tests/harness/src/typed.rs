@@ -6,12 +6,13 @@
 
 use std::process::Stdio;
 
+use localstack_world::Facts;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use crate::{root, wait};
+use crate::{aws, root, wait};
 
 /// What is typed again until it shows what is printed.
 const LOOKS: [&str; 5] =
@@ -149,6 +150,17 @@ impl Terminal {
             .unwrap();
         let (input, output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
         Self { shell, input, output: Some(BufReader::new(output).lines()) }
+    }
+
+    /// One of an administrator of a world, in which these variables are set besides.
+    pub fn in_world(facts: &Facts, variables: &[(&str, &str)]) -> Self {
+        let kubectl = facts.kubectl.parent().unwrap().display().to_string();
+        let mut environment: Vec<(String, String)> = aws::environment(facts).into_iter().collect();
+        environment.push(("KUBECONFIG".into(), facts.kubeconfig.display().to_string()));
+        // Version 1 of the CLI reads this, and not AWS_REGION.
+        environment.push(("AWS_DEFAULT_REGION".into(), facts.region.clone()));
+        environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        Self::open(&[&kubectl], environment)
     }
 
     async fn write(&mut self, line: &str) {
