@@ -13,7 +13,7 @@ use headgate_harness::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use serde_json::json;
 
@@ -136,6 +136,32 @@ fn a_pod_with_its_hold_and_one_that_is_no_target_pass_at_once() {
             stage.deregistered(&running["hurried"]).await.ok_or("it is not")
         })
         .await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_replica_that_has_just_started_leaves_a_pod_whose_removal_is_held_to_the_leader() {
+    beside_others(|world| async move {
+        let mut stage = Stage::new(world, "evict-started", 1, &[]).await;
+        stage.cluster.pod("blue", "web", &[("http", 8080)]).await;
+        let blue = stage.wait_asked("web", 1).await;
+        stage.wait_healthy(1).await;
+        // What replaces it never serves.
+        let metadata = json!({
+            "name": "green", "labels": {"app": "green"}, "annotations": {"sim.headgate.dev/start-delay": "2h"},
+        });
+        let green = json!({"metadata": metadata, "spec": pod_spec(&[("http", 8080)])});
+        stage.cluster.create::<Pod>(green).await;
+        stage.cluster.patch::<Service>("web", &json!({"spec": {"selector": {"app": "green"}}})).await;
+        stage.cluster.wait_warning("web", "RemovalHeld", &stage.group.name).await;
+
+        let leader = stage.ask_another("blue").await;
+        assert!(leader[0].leads().await && !stage.headgates[0].leads().await);
+        assert_eq!(stage.deregistered(&blue["blue"]).await, None);
+        let evicted = stage.evict_until_done("blue").await;
+        let removed = stage.deregistered(&blue["blue"]).await.expect("it is taken out before its eviction");
+        assert!(evicted.duration_since(removed).unwrap() >= BOUND, "{}", stage.said());
         stage.end().await;
     });
 }

@@ -33,6 +33,8 @@ pub struct Stage {
     pub group: Group,
     /// The replicas.
     pub headgates: Vec<Headgate>,
+    /// What they were started with.
+    arguments: Vec<String>,
     configuration: Option<Configuration>,
     /// Asks for evictions.
     client: Client,
@@ -82,12 +84,13 @@ impl Stage {
         all.extend(arguments);
         let mut headgates = Vec::new();
         for _ in 0..replicas {
-            headgates.push(Headgate::start(s.facts(), &s.facts().kubeconfig, &all).await);
+            headgates.push(s.headgate_of(&all).await);
         }
         let configuration = Configuration::install(&s, &headgates.iter().collect::<Vec<_>>()).await;
         configuration.wait_trusted().await;
         let client = client_without_retries(s.facts()).await;
-        Self { s, cluster, group, headgates, configuration: Some(configuration), client }
+        let arguments = all.into_iter().map(str::to_owned).collect();
+        Self { s, cluster, group, headgates, arguments, configuration: Some(configuration), client }
     }
 
     /// A Deployment `web`, all of whose pods are targets, and an API server that asks about their evictions.
@@ -102,7 +105,12 @@ impl Stage {
     pub async fn wait_asked(&self, app: &str, count: usize) -> Running {
         let running = self.cluster.wait_running(app, count).await;
         self.s.wait_targets(&self.group, &targets(&running, 8080)).await;
-        let pod = running.keys().next().unwrap();
+        self.wait_heard(running.keys().next().unwrap()).await;
+        running
+    }
+
+    /// Waits until the API server asks every replica about the eviction of a pod.
+    async fn wait_heard(&self, pod: &str) {
         wait::until("the API server asks every replica", || async {
             self.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap();
             let asked = |it: &&Headgate| it.logged(|line| line["reason"] == "DryRun").is_empty();
@@ -110,7 +118,22 @@ impl Stage {
             if silent == 0 { Ok(()) } else { Err(silent) }
         })
         .await;
-        running
+    }
+
+    /// Starts one more replica, and waits until the API server asks it alone about the eviction of a pod. Gives those that
+    /// were there before.
+    pub async fn ask_another(&mut self, pod: &str) -> Vec<Headgate> {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let another = self.s.headgate_of(&arguments).await;
+        let before = std::mem::replace(&mut self.headgates, vec![another]);
+        if let Some(configuration) = self.configuration.take() {
+            configuration.remove().await;
+        }
+        let configuration = Configuration::install(&self.s, &self.headgates.iter().collect::<Vec<_>>()).await;
+        configuration.wait_trusted().await;
+        self.configuration = Some(configuration);
+        self.wait_heard(pod).await;
+        before
     }
 
     /// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.

@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 154] = [
+pub const ALL: [Bug; 155] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -851,7 +851,14 @@ pub const ALL: [Bug; 154] = [
         name: "StandbysForgetWhoLeft",
         says: "A standby takes a pod for no target that nothing binds any more, for how long its removal may be held.",
         places: &[
-            ("eviction/surroundings.rs", "left.is_some() || pod.gate", "(left.is_some() && !PLANTED) || pod.gate"),
+            ("eviction/surroundings.rs", "left.is_some() || was_noted", "(left.is_some() && !PLANTED) || was_noted"),
+        ],
+    },
+    Bug {
+        name: "StandbysDoNotReadLedgers",
+        says: "A standby takes a pod for no target that was one before it has seen it, and which nothing binds.",
+        places: &[
+            ("eviction/surroundings.rs", "left.is_some() || was_noted", "left.is_some() || (was_noted && !PLANTED)"),
         ],
     },
     Bug {

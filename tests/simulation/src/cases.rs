@@ -350,10 +350,10 @@ fn on(node: &str, last: u8) -> PodFacts {
     PodFacts { node: Some(node.into()), readiness, ..pod("web", last) }
 }
 
-/// A standby has not seen that they were ready, or has seen them bound, or their gates are open; and it does not know what the
-/// leader has taken out. It leaves their evictions to the leader, and lets the one go that nothing tells of.
+/// A standby has not seen that they were ready, or has seen them bound, or their gates are open, or the ledger tells of them;
+/// and it does not know what the leader has taken out. It leaves their evictions to the leader, and lets the one go that nothing tells of.
 fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
-    let mut stage = Stage::new(&[]);
+    let mut stage = Stage::new(&[(6, Noted::Registered)]);
     let mut ready_alone = service("web");
     ready_alone.policy.set(REGISTER_WHEN, "ready");
     stage.service(ready_alone);
@@ -363,7 +363,14 @@ fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
     let was_bound = PodFacts { readiness: is_ready, ..pod("web", 2) };
     let had_another_address = PodFacts { gate: open(9), ..pod("other", 4) };
     let was_opened = PodFacts { gate: open(3), ..pod("other", 3) };
-    stage.pods(&[pod("web", 1), was_bound.clone(), was_opened, had_another_address, pod("other", 5)]);
+    stage.pods(&[
+        pod("web", 1),
+        was_bound.clone(),
+        was_opened,
+        had_another_address,
+        pod("other", 5),
+        pod("other", 6),
+    ]);
     stage.pod(PodFacts { labels: pod("other", 2).labels, ..was_bound });
     stage.passes(600 * SECOND);
     let waits = |last: &u8| {
@@ -371,8 +378,8 @@ fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
         let ruling = stage.engine.may_evict(&pod("", *last).key, &request, stage.now);
         matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
     };
-    let left: Vec<u8> = (1..=5).filter(waits).collect();
-    expect("pods whose eviction waits for the leader", &left, &vec![1, 2, 3])
+    let left: Vec<u8> = (1..=6).filter(waits).collect();
+    expect("pods whose eviction waits for the leader", &left, &vec![1, 2, 3, 6])
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.

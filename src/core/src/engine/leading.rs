@@ -1,7 +1,7 @@
 //! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
 //!
-//! A standby keeps index, bindings and target groups ready, looks up what users named, and is silent. A new leader
-//! first loads the ledgers; until it has them and every watch has listed, it calls nothing but look-ups. A leader that
+//! A standby keeps index, bindings and target groups ready, looks up what users named, reads the ledgers once to learn
+//! which pods were targets before it saw them, and is silent. A new leader first loads the ledgers; until it has them and every watch has listed, it calls nothing but look-ups. A leader that
 //! is told to stand by forgets what AWS was told, and whatever answers come afterwards.
 
 use std::{
@@ -12,6 +12,7 @@ use std::{
 use super::Engine;
 use crate::{
     engine::{Effect, Leadership},
+    eviction::Touched,
     index::Order,
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
@@ -89,6 +90,11 @@ impl Engine {
         now: Moment,
     ) {
         let load = self.term.loaded(id, result.is_ok(), now);
+        if let (Some(_), Ok(ledgers)) = (load, &result) {
+            let ledgers = ledgers.iter().filter_map(|stored| stored.open().ok());
+            let pods = ledgers.flat_map(|(_, ledger)| ledger.pods().collect::<Vec<_>>());
+            self.evictions.touch(Touched::Ledgers(&pods.collect()), now);
+        }
         match (load, result) {
             (Some(Load::TakesOver), Ok(ledgers)) => self.take_over(&ledgers, now),
             (Some(Load::LooksAgain), Ok(ledgers)) => self.compare(&ledgers, now),

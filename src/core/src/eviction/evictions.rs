@@ -16,6 +16,7 @@ use super::{
     zone::may_leave,
 };
 use crate::{
+    ledger::PodMark,
     model::{
         Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
         Target, TargetGroupArn,
@@ -76,12 +77,17 @@ pub struct Evictions {
     pub(super) departures: Departures,
     pub(super) early: Early,
     pub(super) detaching: Detaching,
+    /// The pods of which the ledgers had targets when they were read last.
+    noted: BTreeSet<PodMark>,
 }
 
 /// What has happened.
 impl Evictions {
     /// Something has happened that matters to pods that leave, or may.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
+        if let Touched::Ledgers(pods) = touched {
+            self.noted.clone_from(pods);
+        }
         self.departures.touch(touched, now);
         self.early.touch(touched, now);
         if matches!(touched, Touched::All) {
@@ -470,6 +476,7 @@ impl Evictions {
 impl Surroundings<'_> {
     /// What is answered when the eviction of a pod is asked for, which is there like this.
     pub fn answer(&self, evictions: &Evictions, facts: &PodFacts, request: &eviction::Request) -> Ruling {
-        self.rule(evictions.seen(facts), facts, request)
+        let was_noted = evictions.noted.contains(&PodMark::of(&facts.uid));
+        self.rule(evictions.seen(facts), was_noted, facts, request)
     }
 }

@@ -68,13 +68,16 @@ mod share;
 mod surroundings;
 mod zone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use departures::Outcome;
 pub use evictions::{Consequence, Evictions, Followed};
 pub use surroundings::Surroundings;
 
-use crate::model::{ObjectKey, PodFacts, TargetGroupArn, object::within};
+use crate::{
+    ledger::PodMark,
+    model::{ObjectKey, PodFacts, TargetGroupArn, object::within},
+};
 
 /// Whether nothing of a pod has begun to end.
 fn stays_alive(pod: &PodFacts) -> bool {
@@ -90,6 +93,8 @@ pub enum Touched<'a> {
     Group(&'a TargetGroupArn),
     /// What binds the pods of this namespace was decided anew.
     Namespace(&'a str),
+    /// The ledgers were read: they have targets of these pods.
+    Ledgers(&'a BTreeSet<PodMark>),
     /// Something that may matter to any: nodes, or which namespaces are selected.
     All,
 }
@@ -100,7 +105,7 @@ fn these<T>(pods: &BTreeMap<ObjectKey, T>, touched: Touched<'_>) -> Vec<ObjectKe
         Touched::Pod(pod) => pods.contains_key(pod).then(|| pod.clone()).into_iter().collect(),
         Touched::Namespace(namespace) => within(pods, namespace).map(|(pod, _)| pod.clone()).collect(),
         Touched::All => pods.keys().cloned().collect(),
-        Touched::Removal(_) | Touched::Group(_) => Vec::new(),
+        Touched::Removal(_) | Touched::Group(_) | Touched::Ledgers(_) => Vec::new(),
     }
 }
 

@@ -49,8 +49,15 @@ impl<'a> Surroundings<'a> {
         Self { index, groups, services, nodes, rules, leads, now, wall }
     }
 
-    /// What is answered when the eviction of a pod is asked for, which is there like this.
-    pub(super) fn rule(&self, seen: Option<Seen>, facts: &PodFacts, request: &Request) -> Ruling {
+    /// What is answered when the eviction of a pod is asked for, which is there like this; `was_noted`: the ledgers had
+    /// a target of it when they were read last.
+    pub(super) fn rule(
+        &self,
+        seen: Option<Seen>,
+        was_noted: bool,
+        facts: &PodFacts,
+        request: &Request,
+    ) -> Ruling {
         let pod = &facts.key;
         let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
         let places = if self.index.pods().goes_with_its_node(pod) {
@@ -60,7 +67,7 @@ impl<'a> Surroundings<'a> {
             self.targets_of(pod)
         };
         let mut bound: Vec<BoundTo> = bound(&places);
-        if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts)) {
+        if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, was_noted)) {
             // The leader knows. It is an NLB at worst.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
@@ -162,14 +169,15 @@ impl<'a> Surroundings<'a> {
     }
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
-    fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
+    fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
         let left = self.index.pods().left_at(&pod.key);
         let left = if self.leads {
             left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
         } else {
-            // Its removal may be held for as long as nothing replaces it, and only a leader knows. An open gate says to a
-            // replica that started since that it was a target.
-            left.is_some() || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
+            // Its removal may be held for as long as nothing replaces it, and only a leader knows. An open gate, or the
+            // ledgers, say to a replica that started since that it was a target.
+            let was_bound = left.is_some() || was_noted;
+            was_bound || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
         };
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
-//!              the ledgers     every watch     └─ when what the leader before has written can land no more, or a request
-//!                                                 of its own was given up: the ledgers are looked at once more
+//!     │        the ledgers     every watch     └─ when what the leader before has written can land no more, or a request
+//!     │                                           of its own was given up: the ledgers are looked at once more
+//!     └─ when every watch has listed: the ledgers are read once, to learn which pods were targets before
 //! ```
 //! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
 //!   due.
 //! * **Guarantees**: nobody acts before everything is there; an answer to a term before is no answer to this one.
+//! * **Caveat.** A replica that cannot read the ledgers is ready all the same: what it knows without them counts.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -67,14 +69,27 @@ pub enum Load {
     TakesOver,
     /// It looks at them once more.
     LooksAgain,
+    /// It stands by, and learns which pods were targets before it has seen them.
+    Learns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Standby,
+    /// This is the request with which it learns of the ledgers, if one is in flight.
+    Standby(Option<RequestId>),
     /// This is the request, if one is in flight.
     Loading(Option<RequestId>),
     Leading(LookAgain),
+}
+
+/// Whether this replica knows what the ledgers said when it had seen every pod, or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Learnt {
+    /// It has not been answered yet.
+    Unanswered,
+    /// The ledgers could not be read, or were read before every pod was seen.
+    Unknown,
+    Known,
 }
 
 /// Whether the leader has looked for what was written late: by the one before, or by itself when it had given up.
@@ -90,6 +105,7 @@ enum LookAgain {
 pub struct Term {
     unseen: BTreeSet<(Watch, Option<Scope>)>,
     state: State,
+    learnt: Learnt,
     /// Between tries to load the ledgers.
     backoff: Backoff,
     /// For how long what was given up may still land.
@@ -104,7 +120,7 @@ impl Term {
         let mut unseen: BTreeSet<_> = watches.into_iter().flat_map(of).collect();
         unseen.extend(besides.iter().map(|watch| (*watch, None)));
         let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), seed);
-        Self { unseen, state: State::Standby, backoff, late }
+        Self { unseen, state: State::Standby(None), learnt: Learnt::Unanswered, backoff, late }
     }
 
     /// A watch has listed.
@@ -112,28 +128,32 @@ impl Term {
         self.unseen.remove(&(watch, scope.cloned()));
     }
 
-    /// Whether every watch has listed.
+    /// Whether every watch has listed, and the ledgers were asked for.
     pub fn is_synced(&self) -> bool {
+        self.has_listed() && self.learnt != Learnt::Unanswered
+    }
+
+    fn has_listed(&self) -> bool {
         self.unseen.is_empty()
     }
 
     /// What this replica may do.
     pub fn role(&self) -> Role {
         match self.state {
-            State::Standby => Role::Standby,
+            State::Standby(_) => Role::Standby,
             State::Loading(_) => Role::Loading,
-            State::Leading(_) if self.is_synced() => Role::Acting,
+            State::Leading(_) if self.has_listed() => Role::Acting,
             State::Leading(_) => Role::Listing,
         }
     }
 
     /// It leads from now on, and has to load the ledgers; or it does so no more. Says whether that was otherwise.
     pub fn leads(&mut self, leads: bool) -> bool {
-        let did = self.state != State::Standby;
+        let did = !matches!(self.state, State::Standby(_));
         if did == leads {
             return false;
         }
-        self.state = if leads { State::Loading(None) } else { State::Standby };
+        self.state = if leads { State::Loading(None) } else { State::Standby(None) };
         if leads {
             self.backoff.succeeded();
         }
@@ -143,6 +163,9 @@ impl Term {
     /// When the ledgers are to be loaded: at first, and once more when nothing that was written before can land any more.
     pub fn next_load(&self) -> Option<Moment> {
         match self.state {
+            State::Standby(None) if self.has_listed() && self.learnt != Learnt::Known => {
+                Some(self.backoff.until())
+            }
             State::Loading(None) => Some(self.backoff.until()),
             State::Leading(LookAgain::At(due)) => Some(due.max(self.backoff.until())),
             _ => None,
@@ -152,7 +175,7 @@ impl Term {
     /// They are being loaded.
     pub fn loads(&mut self, id: RequestId) {
         self.state = match self.state {
-            State::Standby => State::Standby,
+            State::Standby(_) => State::Standby(Some(id)),
             State::Loading(_) => State::Loading(Some(id)),
             State::Leading(_) => State::Leading(LookAgain::Asked(id)),
         };
@@ -161,18 +184,25 @@ impl Term {
     /// They have been loaded, or not: `succeeded`. `None`: that is good for nothing.
     pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Option<Load> {
         let (load, failed) = match self.state {
+            State::Standby(Some(own)) if own == id => (Load::Learns, State::Standby(None)),
             State::Loading(Some(own)) if own == id => (Load::TakesOver, State::Loading(None)),
             State::Leading(LookAgain::Asked(own)) if own == id => {
                 (Load::LooksAgain, State::Leading(LookAgain::At(now)))
             }
             _ => return None,
         };
+        if succeeded && self.has_listed() {
+            self.learnt = Learnt::Known;
+        } else if self.learnt == Learnt::Unanswered {
+            self.learnt = Learnt::Unknown;
+        }
         if !succeeded {
             self.backoff.failed(now);
             self.state = failed;
             return None;
         }
-        self.state = State::Leading(LookAgain::Never);
+        self.state =
+            if load == Load::Learns { State::Standby(None) } else { State::Leading(LookAgain::Never) };
         if load == Load::TakesOver {
             self.may_land_late(now);
         } else {
@@ -220,12 +250,12 @@ mod tests {
             term.listed(watch, Some(&scope));
         }
         for watch in [Watch::Namespaces, Watch::Grants] {
-            assert!(!term.is_synced(), "{watch:?}");
+            assert!(!term.has_listed(), "{watch:?}");
             term.listed(watch, None);
         }
-        assert_eq!((term.is_synced(), term.role()), (true, Role::Loading));
+        assert_eq!((term.is_synced(), term.role()), (false, Role::Loading));
         assert_eq!(term.loaded(RequestId(1), true, at(0)), Some(Load::TakesOver));
-        assert_eq!(term.role(), Role::Acting);
+        assert_eq!((term.is_synced(), term.role()), (true, Role::Acting));
         assert!(term.leads(false) && !term.leads(false));
         assert_eq!(term.role(), Role::Standby);
     }
@@ -233,7 +263,6 @@ mod tests {
     #[test]
     fn the_ledgers_are_tried_again_after_a_failure_and_an_answer_to_the_term_before_is_none() {
         let mut term = alone();
-        assert_eq!(term.next_load(), None, "a standby needs none");
         term.leads(true);
         assert_eq!(term.next_load(), Some(Moment::START));
         term.loads(RequestId(1));
@@ -246,6 +275,42 @@ mod tests {
         term.loads(RequestId(3));
         assert_eq!(term.loaded(RequestId(2), true, at(2)), None);
         assert_eq!(term.loaded(RequestId(3), true, at(3)), Some(Load::TakesOver));
+    }
+
+    #[test]
+    fn a_standby_reads_the_ledgers_once_when_it_has_seen_every_pod_and_again_only_if_it_could_not() {
+        let scope = Scope::Cluster;
+        let mut term = Term::new(std::slice::from_ref(&scope), &[], LATE, 1);
+        for watch in [Watch::Pods, Watch::Services, Watch::Bindings] {
+            assert_eq!(term.next_load(), None, "{watch:?} has not listed");
+            term.listed(watch, Some(&scope));
+        }
+        assert_eq!((term.next_load(), term.is_synced()), (Some(Moment::START), false));
+        term.loads(RequestId(1));
+        assert_eq!(term.next_load(), None, "it is on its way");
+        assert_eq!(term.loaded(RequestId(1), false, at(1)), None);
+        assert!(term.is_synced(), "it is ready without them");
+        assert!(term.next_load().is_some_and(|due| due > at(1) && due < at(2)));
+        term.loads(RequestId(2));
+        assert_eq!(term.loaded(RequestId(7), true, at(2)), None, "that was not asked");
+        assert_eq!(term.loaded(RequestId(2), true, at(2)), Some(Load::Learns));
+        assert_eq!((term.next_load(), term.role()), (None, Role::Standby));
+        term.leads(true);
+        term.loads(RequestId(3));
+        assert_eq!(term.loaded(RequestId(3), true, at(3)), Some(Load::TakesOver));
+        term.leads(false);
+        assert_eq!(term.next_load(), None, "it has seen since what becomes of whom");
+    }
+
+    #[test]
+    fn one_that_led_before_it_had_seen_every_pod_has_not_learnt_whose_targets_there_were() {
+        let mut term = Term::new(&[], &[Watch::Grants], LATE, 1);
+        term.leads(true);
+        term.loads(RequestId(1));
+        assert_eq!(term.loaded(RequestId(1), true, at(0)), Some(Load::TakesOver));
+        term.listed(Watch::Grants, None);
+        term.leads(false);
+        assert!(term.next_load().is_some() && term.is_synced());
     }
 
     #[test]

@@ -99,6 +99,11 @@ impl Ledger {
         self.targets.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
     }
 
+    /// The pods for which something is noted.
+    pub fn pods(&self) -> impl Iterator<Item = PodMark> {
+        self.targets.values().map(|(_, pod)| *pod)
+    }
+
     /// Whether nothing is noted.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()

@@ -50,9 +50,9 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether only the leader may send it. A standby looks up target groups, too, so that it is ready.
+    /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is ready.
     pub const fn is_of_the_leader(&self) -> bool {
-        !matches!(self, Self::Call(Call::FindGroup { .. }))
+        !matches!(self, Self::Call(Call::FindGroup { .. }) | Self::Ledger(LedgerRequest::LoadAll))
     }
 
     /// For how long its answer is waited for: what was not answered by then may have been done, or be done yet.
@@ -140,6 +140,7 @@ mod tests {
         let find = Call::FindGroup { reference: GroupRef::Name("blue".into()) };
         let of = |request: Request| (request.is_of_the_leader(), request.is_of_a_farewell());
         assert_eq!(of(Request::Call(find)), (false, false));
+        assert_eq!(of(Request::Ledger(LedgerRequest::LoadAll)), (false, true));
         assert_eq!(of(Request::Call(Call::ReadHealth { group: group.clone() })), (true, false));
         let call = Call::Register { group: group.clone(), items: Vec::new() };
         assert_eq!(of(Request::Call(call)), (true, false));

@@ -238,6 +238,16 @@ impl Replica {
         self.gates_shown();
     }
 
+    /// AWS has refused to take these out: they have never left.
+    pub fn stay(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.took_out.remove(key);
+            if let Some(told_of) = self.told_of.get_mut(key) {
+                told_of.goes = false;
+            }
+        }
+    }
+
     /// What was taken out because of its pod is registered again when the gate of the pod is closed, or could not be.
     pub fn check_puts_back(
         &mut self,

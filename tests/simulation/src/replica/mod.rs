@@ -312,6 +312,12 @@ impl Replica {
             self.took_out.retain(|(gone, _), _| gone != group);
             self.told_of.retain(|(gone, _), _| gone != group);
         }
+        if let Some(Call::Deregister { group, items }) = self.calls.get(id)
+            && matches!(result, Err(Failure { class: FailureClass::Refused, .. }))
+        {
+            let keys: Vec<Key> = items.iter().map(|item| (group.clone(), item.target)).collect();
+            self.stay(&keys);
+        }
         match (self.calls.remove(id), result) {
             (Some(Call::Register { group, items }), Ok(_)) => {
                 let open = |key: &Key| self.calls.values().any(|call| removes(call, key));

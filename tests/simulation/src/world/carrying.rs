@@ -240,7 +240,10 @@ impl World {
     fn ask_store(&mut self, sender: Sender, id: RequestId, request: LedgerRequest) -> Result<(), String> {
         let replica = sender.0;
         let (it, around) = self.around(replica);
+        // A standby learns from it which pods were targets before.
+        let is_anyones = matches!(request, LedgerRequest::LoadAll) && !it.leads;
         let name = match &request {
+            LedgerRequest::LoadAll if is_anyones => "effect: LoadLedgers, by a standby",
             LedgerRequest::LoadAll => {
                 it.loading = Some(id);
                 "effect: LoadLedgers"
@@ -262,10 +265,10 @@ impl World {
         around.coverage.saw(name);
         self.note(|| format!("[{replica}]   → {}", describe_request(&request)));
         let it = &self.replicas[replica];
-        if !it.leads {
+        if !it.leads && !is_anyones {
             return Err(format!("{name} by a replica that does not lead"));
         }
-        if it.may_write(self.now) {
+        if is_anyones || it.may_write(self.now) {
             self.store.open.push(store::Open { id, sender, sent: self.now, request });
         }
         Ok(())

@@ -17,16 +17,16 @@ pub(super) fn standby(
     noted: &[(u8, Noted, &str)],
 ) -> World {
     let mut world = World::standby(cluster_wide());
-    world.written(Change::Relisted(Scope::Cluster, vec![]));
-    world.relist_services(services);
-    world.relist_pods(pods);
-    world.answer_all();
     let mut ledger = Ledger::default();
     for (last, noted, uid) in noted {
         ledger.note(target(*last, 80), *noted, PodMark::of(&Uid::new(*uid)));
     }
     let packed = ledger.pack(&arn("blue"), IpFamily::V4);
     world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+    world.written(Change::Relisted(Scope::Cluster, vec![]));
+    world.relist_services(services);
+    world.relist_pods(pods);
+    world.answer_all();
     world
 }
 

@@ -6,8 +6,9 @@ use super::{
     *,
 };
 use crate::{
-    ledger::Noted,
+    ledger::{Ledger, Noted, PodMark},
     model::{
+        IpFamily, Uid,
         eviction::Ruling,
         gate::Shown,
         leaving::Mark,
@@ -86,10 +87,10 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     let unbound = || pod("a", "u-a").at(1).labelled("other");
     let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
     world.wait(Duration::from_secs(600));
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a standby has not read it");
-    world.step(Input::Leadership(Leadership::Leading));
     let waits =
         |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. });
+    assert!(waits(&world), "a standby leaves it to the leader");
+    world.step(Input::Leadership(Leadership::Leading));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     assert!(waits(&world), "AWS has not taken it");
     world.answer_all();
@@ -98,6 +99,47 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     world.wait(Duration::from_secs(1));
     world.answer_all();
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "the load balancer has stopped");
+}
+
+#[test]
+fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_ready_without_them() {
+    let unbound = || pod("a", "u-a").at(1).labelled("other");
+    let fails = |fails: bool| {
+        let mut world = World::standby(cluster_wide());
+        world.ledgers_wait = true;
+        world.written(Change::Relisted(Scope::Cluster, vec![]));
+        world.relist_services(vec![web()]);
+        assert!(world.loads_of_all().is_empty(), "not every pod is seen yet");
+        world.relist_pods(vec![unbound()]);
+        let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
+        assert!(!world.engine.is_synced());
+        assert_eq!(world.asks("a"), Ruling::Pass(Reason::BindingsUnknown));
+        let mut ledger = Ledger::default();
+        ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("u-a")));
+        let packed = ledger.pack(&arn("blue"), IpFamily::V4);
+        world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+        let result =
+            if fails { Err(failure(FailureClass::Denied)) } else { world.keeps(LedgerRequest::LoadAll) };
+        world.step(Input::Answered { id: load, result });
+        assert!(world.engine.is_synced(), "it serves what it knows");
+        world
+    };
+    let is_left = |world: &World| matches!(world.asks("a"), Ruling::Wait { mark: Some(_), .. });
+    let mut learnt = fails(false);
+    assert!(is_left(&learnt));
+    learnt.wait(Duration::from_secs(600));
+    assert!(learnt.loads_of_all().is_empty(), "once is enough");
+    learnt.step(Input::Leadership(Leadership::Leading));
+    learnt.step(Input::Leadership(Leadership::Standby));
+    assert!(is_left(&learnt), "it is not forgotten while the ledgers are loaded to lead");
+
+    let mut denied = fails(true);
+    assert_eq!(denied.asks("a"), Ruling::Pass(Reason::NotATarget));
+    denied.wait(Duration::from_secs(6));
+    let [load] = denied.loads_of_all()[..] else { panic!("it tries again: {:?}", denied.views) };
+    let result = denied.keeps(LedgerRequest::LoadAll);
+    denied.step(Input::Answered { id: load, result });
+    assert!(is_left(&denied));
 }
 
 #[test]

@@ -92,6 +92,8 @@ struct World {
     loads: usize,
     /// Who writes a ledger that is not there waits for the answer until a test gives it.
     new_ledgers_wait: bool,
+    /// So does who loads all ledgers.
+    ledgers_wait: bool,
 }
 
 impl World {
@@ -146,6 +148,7 @@ impl World {
             ledgers: BTreeMap::new(),
             loads: 0,
             new_ledgers_wait: false,
+            ledgers_wait: false,
         }
     }
 
@@ -166,15 +169,31 @@ impl World {
                     self.open.push((id, call));
                 }
                 Effect::Notice(notice) => self.notices.push(notice),
-                Effect::Send { id, request: Asks::Ledger(request), .. }
-                    if !(self.new_ledgers_wait && matches!(request, LedgerRequest::Write(None, _))) =>
-                {
+                Effect::Send { id, request: Asks::Ledger(request), .. } if !self.waits_for(&request) => {
                     let result = self.keeps(request);
                     self.step(Input::Answered { id, result });
                 }
                 other => self.views.push(other),
             }
         }
+    }
+
+    /// Whether a test gives the answer.
+    fn waits_for(&self, request: &LedgerRequest) -> bool {
+        match request {
+            LedgerRequest::Write(None, _) => self.new_ledgers_wait,
+            LedgerRequest::LoadAll => self.ledgers_wait,
+            _ => false,
+        }
+    }
+
+    /// The loads of all ledgers that were asked for and not looked at yet.
+    fn loads_of_all(&mut self) -> Vec<RequestId> {
+        let loads = self.asked(|request| match request {
+            Asks::Ledger(load @ LedgerRequest::LoadAll) => Some(load),
+            _ => None,
+        });
+        loads.into_iter().map(|load| load.id).collect()
     }
 
     fn keeps(&mut self, request: LedgerRequest) -> Result<Answer, Failure> {

@@ -43,6 +43,13 @@ impl World {
 
     fn send(&mut self, replica: usize, id: RequestId, request: Request) -> Result<(), String> {
         self.note(|| format!("\n              [{replica}] sends {}", say::request(&request)));
+        // A standby that has listed reads the ledger at once: what it learns matters to evictions alone.
+        if let Request::Ledger(load @ LedgerRequest::LoadAll) = &request
+            && !self.replicas[replica].leads
+        {
+            let result = self.keep(load);
+            return self.step(replica, Input::Answered { id, result });
+        }
         let it = &self.replicas[replica];
         if request.is_of_the_leader() && !it.leads {
             return Err(format!("a replica that does not lead sends {}", say::request(&request)));
