@@ -6,10 +6,10 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status release test lint advisories crds manifests docs clean
+.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build headgate and the local world (debug)
 	$(CARGO) build --locked --workspace
@@ -56,8 +56,15 @@ mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an ho
 	$(CARGO) build --locked -q -p headgate-mutants --bin mutants
 	@target/debug/mutants $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
 
-up: build ## Start a local world: Kubernetes, nodes (NODES=real: real ones), load balancers
-	@$(WORLD) up $(if $(NODES),--nodes $(NODES))
+e2e: build ## Run end-to-end tests on another minor: KUBERNETES=1.34, without real nodes, browser, Prometheus (ONLY=name MINUTES=90)
+	@target/debug/minors --kubernetes $(or $(KUBERNETES),$(error expected a minor of Kubernetes, as in make e2e KUBERNETES=1.34)) \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
+
+kubernetes-module: ## Write go.mod and go.sum of a version of Kubernetes that a world can be of (VERSION=v1.34.9)
+	@localstack/kubernetes/module $(or $(VERSION),$(error expected a version, as in make kubernetes-module VERSION=v1.34.9))
+
+up: build ## Start a local world: Kubernetes (KUBERNETES=1.34), nodes (NODES=real: real ones), load balancers
+	@$(WORLD) up $(if $(NODES),--nodes $(NODES)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 down: ## Stop the local world and remove its folder
 	@if [ -x $(WORLD) ]; then $(WORLD) down; else echo "No world was ever built here."; fi
@@ -100,10 +107,11 @@ crds: ## Write config/crd from the Rust types
 manifests: build ## Write deploy/kustomize from the chart
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
 
-docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
+docs: ## Write what is generated in the docs: metrics, the tables of the chart's values and of Kubernetes versions, pictures
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e page::a_r
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e kubernetes_versions::files::the_table
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

@@ -2,7 +2,7 @@
 //! newcomer does, in a world that is nobody else's.
 
 use headgate_harness::typed::{Step, Terminal, blocks, has_aws_cli, page};
-use localstack_world::{Nodes, cache::Cache, kubernetes::Kubernetes};
+use localstack_world::{Minor, Nodes, cache::Cache, kubernetes::Kubernetes};
 
 /// A world that is stopped whatever happens.
 struct Stopped<'a>(&'a str);
@@ -22,7 +22,7 @@ async fn try_it_by_hand_runs_as_printed() {
     }
     // The first world on a machine builds Kubernetes, which takes as long as it takes; a world itself is up in seconds.
     let cache = Cache::from_environment().unwrap();
-    Kubernetes::find(&cache, Nodes::Simulated, &|said| eprintln!("{said}")).await.unwrap();
+    Kubernetes::find(&cache, Nodes::Simulated, Minor::default(), &|said| eprintln!("{said}")).await.unwrap();
     let folder = std::env::temp_dir().join(format!("headgate-by-hand-{}", std::process::id()));
     let name = format!("hand-{}", std::process::id());
     let _world = Stopped(&name);

@@ -24,6 +24,7 @@ mod ingress;
 mod injecting;
 mod installations;
 mod ipv6;
+mod kubernetes_versions;
 mod leading;
 mod leaving;
 mod links;

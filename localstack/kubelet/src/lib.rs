@@ -161,8 +161,10 @@ fn place(options: &Options) -> Result<Places, Error> {
         let full = || Error::NoNodeAddress(zone.clone(), name.clone());
         let pool = pools.get(zone.as_str()).cloned().ok_or_else(full)?;
         let address = pool.lock().unwrap_or_else(PoisonError::into_inner).allocate(now).ok_or_else(full)?;
-        nodes.push(Node { name: name.clone(), zone: zone.clone(), address, max_pods: options.max_pods });
-        homes.insert(name.clone(), Home { address, switch: Switch::default(), pool });
+        let (name, zone) = (name.clone(), zone.clone());
+        let (max_pods, version) = (options.max_pods, options.kubelet_version.clone());
+        nodes.push(Node { name: name.clone(), zone, address, max_pods, version });
+        homes.insert(name, Home { address, switch: Switch::default(), pool });
     }
     Ok(Places { nodes, homes, pools: pools.into_values().collect() })
 }

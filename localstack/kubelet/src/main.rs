@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
+use localstack_kubelet::node::object::KUBELET_VERSION;
 use localstack_kubelet::{NodeOption, Options, Ready, ZoneOption};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -34,6 +35,9 @@ struct Arguments {
     /// How many pods the scheduler may put on each node
     #[arg(long, default_value_t = 110)]
     max_pods: u32,
+    /// The version that the nodes report
+    #[arg(long, value_name = "VERSION", default_value = KUBELET_VERSION)]
+    kubelet_version: String,
     /// The form of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -62,6 +66,7 @@ async fn main() -> anyhow::Result<()> {
         time_scale: arguments.time_scale,
         control: arguments.control,
         max_pods: arguments.max_pods,
+        kubelet_version: arguments.kubelet_version,
         ready: Some(ready),
     };
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;

@@ -25,6 +25,8 @@ pub struct Options {
     pub control: SocketAddr,
     /// How many pods the scheduler may put on each node, at least 1.
     pub max_pods: u32,
+    /// The version that every node reports, such as `v1.36.3`.
+    pub kubelet_version: String,
     /// Told once every Node is registered with Ready=True and the control API is open.
     pub ready: Option<oneshot::Sender<Ready>>,
 }
@@ -167,6 +169,7 @@ mod tests {
             time_scale: 1.0,
             control: SocketAddr::from(([127, 0, 0, 1], 0)),
             max_pods: 110,
+            kubelet_version: "v1.36.3".into(),
             ready: None,
         }
     }

@@ -21,6 +21,8 @@ use crate::{
     error::WorldError,
     facts::{Facts, FactsError},
     helm,
+    kubernetes::Kubernetes,
+    minor::Minor,
     options::Options,
     process::Process,
     reexec, report,
@@ -59,6 +61,8 @@ enum Command {
     Restart(One),
     /// Print where the program `helm` is, which is built if it never was
     Helm,
+    /// Print where the programs of Kubernetes are, which are built if they never were
+    Kubernetes(OfMinor),
     /// Run the supervisor of a world
     #[command(hide = true)]
     Serve(ServeArguments),
@@ -85,6 +89,13 @@ struct Named {
     /// Name of the world
     #[arg(long, env = "HEADGATE_WORLD", default_value = "default")]
     name: WorldName,
+}
+
+#[derive(Args)]
+struct OfMinor {
+    /// The minor of Kubernetes [default: 1.36]
+    #[arg(long, value_enum, env = "HEADGATE_KUBERNETES", value_name = "MINOR")]
+    kubernetes: Option<Minor>,
 }
 
 #[derive(Args)]
@@ -151,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Restart(one) => run(work(one.world.name, Request::Restart { component: one.component })),
         Command::Hold(options) => run(hold(options)),
         Command::Helm => run(print_helm()),
+        Command::Kubernetes(of) => run(print_kubernetes(of.kubernetes.unwrap_or_default())),
     };
     outcome.unwrap_or_else(|error| console::complain(&error))
 }
@@ -187,6 +199,13 @@ async fn start(options: Options) -> Result<ExitCode, WorldError> {
 async fn print_helm() -> Result<ExitCode, WorldError> {
     let program = helm::find(&Cache::from_environment()?, &|said| eprintln!("{said}")).await?;
     say(&format!("{}\n", program.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn print_kubernetes(minor: Minor) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    let built = Kubernetes::built(&cache, minor, &|said| eprintln!("{said}")).await?;
+    say(&format!("{}\n", built.executable("kubernetes").display()));
     Ok(ExitCode::SUCCESS)
 }
 

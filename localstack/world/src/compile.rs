@@ -54,7 +54,7 @@ impl Build {
     }
 
     /// The name of the folder of the result: other sources have another one.
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         key_of(&self.label, self.sources)
     }
 

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cache::WorldName,
     component::{Component, State},
-    kubernetes,
     network::{ACCOUNT, REGION, VPC, Zone},
     options::Nodes,
     plan::Plan,
@@ -110,7 +109,7 @@ impl Facts {
             folder: plan.folder.clone(),
             supervisor,
             started_at: jiff::Timestamp::now().to_string(),
-            kubernetes_version: kubernetes::version().to_owned(),
+            kubernetes_version: plan.options.minor().version().to_owned(),
             kubeconfig: plan.kubeconfig(),
             kubectl: plan.bin().join("kubectl"),
             api_server: format!("https://{}", plan.ports.api_server),

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     cache::Cache,
     compile::{Build, CompileError},
+    minor::Minor,
     options::Nodes,
 };
 
@@ -28,13 +29,6 @@ fn programs(nodes: Nodes) -> Vec<&'static str> {
     PROGRAMS.iter().chain(more).copied().collect()
 }
 
-/// The sources of our own build, as (file name, content).
-const SOURCES: [(&str, &str); 3] = [
-    ("go.mod", include_str!("../../kubernetes/go.mod")),
-    ("go.sum", include_str!("../../kubernetes/go.sum")),
-    ("main.go", include_str!("../../kubernetes/main.go")),
-];
-
 /// Where the Kubernetes programs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kubernetes {
@@ -47,10 +41,15 @@ pub enum Kubernetes {
 impl Kubernetes {
     /// Finds the programs, and builds them if this version was never built before. `report` is
     /// told, in a sentence, before and after something that takes long.
-    pub async fn find(cache: &Cache, nodes: Nodes, report: &dyn Fn(&str)) -> Result<Self, KubernetesError> {
+    pub async fn find(
+        cache: &Cache,
+        nodes: Nodes,
+        minor: Minor,
+        report: &dyn Fn(&str),
+    ) -> Result<Self, KubernetesError> {
         match std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()) {
             Some(folder) => Self::in_assets(folder, nodes),
-            None => Self::built(cache, report).await,
+            None => Self::built(cache, minor, report).await,
         }
     }
 
@@ -65,8 +64,13 @@ impl Kubernetes {
         }
     }
 
-    async fn built(cache: &Cache, report: &dyn Fn(&str)) -> Result<Self, KubernetesError> {
-        let folder = build().folder(&cache.kubernetes(), report).await?;
+    /// Our own build of a minor, made now if it never was, whatever `KUBEBUILDER_ASSETS` says.
+    pub(crate) async fn built(
+        cache: &Cache,
+        minor: Minor,
+        report: &dyn Fn(&str),
+    ) -> Result<Self, KubernetesError> {
+        let folder = build(minor).folder(&cache.kubernetes(), report).await?;
         Ok(Self::Built(folder.join("kubernetes")))
     }
 
@@ -87,22 +91,14 @@ impl Kubernetes {
     }
 }
 
-/// The version of Kubernetes that `go.mod` asks for, such as `v1.36.3`.
-pub fn version() -> &'static str {
-    SOURCES[0]
-        .1
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
-        .map_or("unknown", |rest| rest.split_whitespace().next().unwrap_or("unknown"))
-}
-
-fn build() -> Build {
+fn build(minor: Minor) -> Build {
+    let version = minor.version();
     Build {
-        what: format!("Kubernetes {}", version()),
+        what: format!("Kubernetes {version}"),
         estimate: "about five minutes on two cores, half a minute if Go still has its own cache",
-        label: version().to_owned(),
-        sources: &SOURCES,
-        arguments: go_arguments(version()),
+        label: version.to_owned(),
+        sources: minor.sources(),
+        arguments: go_arguments(version),
     }
 }
 
@@ -146,9 +142,14 @@ mod tests {
     use crate::testing::scratch_folder;
 
     #[test]
-    fn the_version_is_the_one_that_go_mod_requires() {
-        assert!(version().starts_with("v1."), "{}", version());
-        assert!(SOURCES[0].1.contains(&format!("k8s.io/kubernetes {}", version())));
+    fn each_minor_is_built_and_kept_for_itself() {
+        let builds: Vec<Build> = Minor::all().iter().map(|minor| build(*minor)).collect();
+        for (position, build) in builds.iter().enumerate() {
+            assert!(build.arguments.iter().any(|argument| argument.contains(&build.label)), "{build:?}");
+            for other in &builds[..position] {
+                assert_ne!(build.key(), other.key());
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::{cache::WorldName, component::Component};
+use crate::{cache::WorldName, component::Component, minor::Minor};
 
 /// What the Kubernetes nodes of a world are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Nodes::Simulated)]
     pub nodes: Nodes,
 
+    /// The minor of Kubernetes [default: 1.36]
+    #[arg(long, value_enum, env = "HEADGATE_KUBERNETES", value_name = "MINOR")]
+    pub kubernetes: Option<Minor>,
+
     /// Number of availability zones [default: 3, with real nodes 2]
     #[arg(long, default_value = "3", default_value_if("nodes", "real", "2"), hide_default_value = true)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
@@ -66,6 +70,7 @@ impl Default for Options {
         Self {
             name: WorldName::default(),
             nodes: Nodes::Simulated,
+            kubernetes: None,
             zones: 3,
             nodes_per_zone: 2,
             time_scale: 0.05,
@@ -79,6 +84,11 @@ impl Options {
     /// The defaults of a world with real nodes.
     pub fn real() -> Self {
         Self { nodes: Nodes::Real, zones: 2, ..Self::default() }
+    }
+
+    /// The minor of Kubernetes.
+    pub fn minor(&self) -> Minor {
+        self.kubernetes.unwrap_or_default()
     }
 
     /// Whether the world is to have this component.
@@ -105,6 +115,8 @@ impl Options {
             format!("--time-scale={}", self.time_scale),
             format!("--seed={}", self.seed),
         ];
+        // Without a choice the one that is asked has a look at the environment.
+        arguments.extend(self.kubernetes.map(|minor| format!("--kubernetes={minor}")));
         arguments.extend(self.without.iter().map(|component| format!("--without={component}")));
         arguments
     }
@@ -153,6 +165,7 @@ mod tests {
         let options = Options {
             name: "other".parse().unwrap(),
             nodes: Nodes::Real,
+            kubernetes: Some(Minor::V34),
             zones: 3,
             nodes_per_zone: 7,
             time_scale: 0.125,
@@ -173,8 +186,10 @@ mod tests {
 
     #[test]
     fn a_choice_that_cannot_work_is_refused_with_what_would() {
+        let names: Vec<&str> = Minor::all().iter().map(|minor| minor.name()).collect();
         for (flag, expected) in [
             ("--zones=7", "1..=6"),
+            ("--kubernetes=1.29", &format!("[possible values: {}]", names.join(", "))),
             ("--time-scale=0", "above 0"),
             ("--without=etcd", "no Kubernetes without etcd"),
             ("--without=nginx", "there is no component \"nginx\""),

@@ -245,6 +245,8 @@ impl Plan {
             flag("kubeconfig", self.component_kubeconfig(Component::Kubelet).display()),
             flag("time-scale", self.options.time_scale),
             flag("control", self.ports.kubelet_control),
+            // A kubelet is never newer than its API server.
+            flag("kubelet-version", self.options.minor().version()),
             flag("log-format", "text"),
         ];
         for zone in &self.network.zones {
@@ -270,7 +272,10 @@ pub(crate) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::network::{Base, network};
+    use crate::{
+        minor::Minor,
+        network::{Base, network},
+    };
 
     /// A plan of slot 7 with two zones and fixed ports.
     pub(crate) fn plan() -> Plan {
@@ -321,6 +326,7 @@ pub(crate) mod tests {
             "--node=node-b1=us-east-1b",
             "--zone=us-east-1b=127.107.32.0/19",
             "--kubeconfig=/cache/worlds/default/pki/kubelet.kubeconfig",
+            &format!("--kubelet-version={}", Minor::default().version()),
         ] {
             assert!(command.arguments.iter().any(|argument| argument == expected), "{expected}");
         }

@@ -31,7 +31,7 @@ use crate::{
     fleet::{Ending, Fleet},
     images,
     kubeconfig::kubeconfig,
-    kubernetes::{self, Kubernetes},
+    kubernetes::Kubernetes,
     network::{Base, network},
     options::{Nodes, Options},
     pki::{self, Identity, MASTERS, Pki},
@@ -99,7 +99,7 @@ async fn serve_in(
     if options.nodes == Nodes::Real {
         // From a network of its own nothing can be fetched any more.
         tokio::select! {
-            built = build(cache, options.nodes, report) => drop(built?),
+            built = build(cache, &options, report) => drop(built?),
             () = stop.cancelled() => return Err(WorldError::Interrupted),
         }
     }
@@ -123,7 +123,7 @@ async fn serve_in(
     };
     if started.is_ok() {
         // With KUBEBUILDER_ASSETS it need not be the version that we would have built.
-        let version = probe.version().await.unwrap_or_else(|_| kubernetes::version().to_owned());
+        let version = probe.version().await.unwrap_or_else(|_| plan.options.minor().version().to_owned());
         board.ready(version);
         tracing::info!(world = %plan.options.name, "everything is up");
         ready(&board.facts());
@@ -170,7 +170,7 @@ async fn start(
     report: &dyn Fn(&str),
 ) -> Result<(), WorldError> {
     let nodes = plan.options.nodes;
-    let built = build(cache, nodes, report).await?;
+    let built = build(cache, &plan.options, report).await?;
     built.kubernetes.link_into(&plan.bin(), nodes).map_err(WorldError::at(plan.bin()))?;
     let images = match built.on_nodes {
         Some(OnNodes { containerd, images }) => {
@@ -199,9 +199,9 @@ struct OnNodes {
 }
 
 /// Finds all of them, and builds those that never were.
-async fn build(cache: &Cache, nodes: Nodes, report: &dyn Fn(&str)) -> Result<Programs, WorldError> {
-    let kubernetes = Kubernetes::find(cache, nodes, report).await?;
-    let on_nodes = match nodes {
+async fn build(cache: &Cache, options: &Options, report: &dyn Fn(&str)) -> Result<Programs, WorldError> {
+    let kubernetes = Kubernetes::find(cache, options.nodes, options.minor(), report).await?;
+    let on_nodes = match options.nodes {
         Nodes::Simulated => None,
         Nodes::Real => Some(OnNodes {
             containerd: containerd::find(&cache.tools(), report).await?,

@@ -36,7 +36,7 @@ impl Circumstances {
         let system = line("/etc/os-release", "PRETTY_NAME=");
         Self {
             machine: format!("{cores} cores, {} GiB, {}", kib.div_ceil(1 << 20), system.trim_matches('"')),
-            kubernetes: localstack_world::kubernetes::version().to_owned(),
+            kubernetes: localstack_world::Minor::default().version().to_owned(),
         }
     }
 }

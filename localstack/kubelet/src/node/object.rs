@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-/// The version every node reports.
+/// The version that nodes report unless told otherwise.
 pub const KUBELET_VERSION: &str = "v1.36.3";
 
 /// What is fixed about a node.
@@ -21,6 +21,8 @@ pub struct Node {
     pub address: Ipv4Addr,
     /// How many pods the scheduler may put on it.
     pub max_pods: u32,
+    /// The version that it reports, such as `v1.36.3`.
+    pub version: String,
 }
 
 /// What a node says of itself.
@@ -106,7 +108,7 @@ impl Node {
             "nodeInfo": {
                 "architecture": "amd64", "operatingSystem": "linux", "osImage": "simulated",
                 "kernelVersion": "6.1.0", "containerRuntimeVersion": "containerd://2.0.0",
-                "kubeletVersion": KUBELET_VERSION, "kubeProxyVersion": "",
+                "kubeletVersion": self.version, "kubeProxyVersion": "",
                 "machineID": self.instance_id(), "systemUUID": self.instance_id(), "bootID": self.instance_id(),
             },
         }})
@@ -128,6 +130,7 @@ mod tests {
             zone: "us-east-1a".into(),
             address: Ipv4Addr::new(127, 101, 0, 10),
             max_pods: 110,
+            version: KUBELET_VERSION.into(),
         }
     }
 
@@ -166,6 +169,8 @@ mod tests {
         object["status"] =
             node().status(Health::Good, &Moment::now().timestamp(), Moment::now())["status"].clone();
         let parsed: k8s_openapi::api::core::v1::Node = serde_json::from_value(object).unwrap();
-        assert_eq!(parsed.status.unwrap().allocatable.unwrap()["pods"].0, "110");
+        let status = parsed.status.unwrap();
+        assert_eq!(status.node_info.unwrap().kubelet_version, KUBELET_VERSION);
+        assert_eq!(status.allocatable.unwrap()["pods"].0, "110");
     }
 }

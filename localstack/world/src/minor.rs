@@ -1,0 +1,101 @@
+//! The minors of Kubernetes that a world can be of, each with the sources of its build.
+//!
+//! Owns the list, and nothing of how a build is made. `go.mod` and `go.sum` of each are written by
+//! `make kubernetes-module`; `main.go` is the same for all of them.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A file of a build: its name and its content.
+pub(crate) type Source = (&'static str, &'static str);
+
+/// The one program, whatever the minor.
+const MAIN: Source = ("main.go", include_str!("../../kubernetes/main.go"));
+
+const V34: [Source; 3] = [
+    ("go.mod", include_str!("../../kubernetes/1.34/go.mod")),
+    ("go.sum", include_str!("../../kubernetes/1.34/go.sum")),
+    MAIN,
+];
+const V36: [Source; 3] = [
+    ("go.mod", include_str!("../../kubernetes/go.mod")),
+    ("go.sum", include_str!("../../kubernetes/go.sum")),
+    MAIN,
+];
+
+/// A minor version of Kubernetes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
+)]
+pub enum Minor {
+    /// Kubernetes 1.34.
+    #[value(name = "1.34")]
+    #[serde(rename = "1.34")]
+    V34,
+    /// Kubernetes 1.36.
+    #[default]
+    #[value(name = "1.36")]
+    #[serde(rename = "1.36")]
+    V36,
+}
+
+impl Minor {
+    /// All of them, the oldest first.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// Its name, such as `1.36`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V34 => "1.34",
+            Self::V36 => "1.36",
+        }
+    }
+
+    /// The version that is built, such as `v1.36.3`: the one that its `go.mod` asks for.
+    pub fn version(self) -> &'static str {
+        let [(_, go_mod), ..] = self.sources();
+        let line = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+        line.and_then(|rest| rest.split_whitespace().next()).unwrap_or("unknown")
+    }
+
+    /// The sources of its build.
+    pub(crate) fn sources(self) -> &'static [Source; 3] {
+        match self {
+            Self::V34 => &V34,
+            Self::V36 => &V36,
+        }
+    }
+}
+
+impl std::fmt::Display for Minor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_go_mod_of_each_minor_asks_for_a_version_of_it() {
+        for minor in Minor::all() {
+            let version = minor.version();
+            assert!(version.starts_with(&format!("v{minor}.")), "{minor}: {version}");
+            let staging = format!("k8s.io/api => k8s.io/api {}", version.replacen("v1.", "v0.", 1));
+            assert!(minor.sources()[0].1.contains(&staging), "{minor} has no {staging}");
+        }
+    }
+
+    #[test]
+    fn each_minor_has_one_name_wherever_it_is_written() {
+        for minor in Minor::all() {
+            let flag = minor.to_possible_value().unwrap();
+            assert_eq!(flag.get_name(), minor.name());
+            assert_eq!(serde_json::to_value(minor).unwrap(), minor.name());
+        }
+        assert!(Minor::all().is_sorted() && Minor::all().last() == Some(&Minor::default()));
+    }
+}
