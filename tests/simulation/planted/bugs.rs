@@ -19,7 +19,7 @@ pub const ALL: [Bug; 155] = [
     Bug {
         name: "ActsBeforeSync",
         says: "Calls are sent before every watch has listed.",
-        places: &[("leadership/term.rs", "self.is_synced()", "(self.is_synced() || PLANTED)")],
+        places: &[("leadership/term.rs", "if self.has_listed() =>", "if self.has_listed() || PLANTED =>")],
     },
     Bug {
         name: "RelistMissesTheMissing",
@@ -851,14 +851,14 @@ pub const ALL: [Bug; 155] = [
         name: "StandbysForgetWhoLeft",
         says: "A standby takes a pod for no target that nothing binds any more, for how long its removal may be held.",
         places: &[
-            ("eviction/surroundings.rs", "left.is_some() || was_noted", "(left.is_some() && !PLANTED) || was_noted"),
+            ("eviction/surroundings.rs", "was_bound = left.is_some()", "was_bound = (left.is_some() && !PLANTED)"),
         ],
     },
     Bug {
         name: "StandbysDoNotReadLedgers",
         says: "A standby takes a pod for no target that was one before it has seen it, and which nothing binds.",
         places: &[
-            ("eviction/surroundings.rs", "left.is_some() || was_noted", "left.is_some() || (was_noted && !PLANTED)"),
+            ("eviction/surroundings.rs", "|| was_noted;", "|| (was_noted && !PLANTED);"),
         ],
     },
     Bug {

@@ -81,7 +81,7 @@ mod tests {
         ]
         .map(str::to_owned);
         let (chosen, left_out) = choose(&tests, None);
-        assert_eq!(chosen, [&tests[0], &tests[4], &tests[5]]);
+        assert_eq!(chosen, [&*tests[0], &*tests[4], &*tests[5]]);
         let counts: Vec<usize> = left_out.iter().map(|left_out| left_out.tests).collect();
         assert_eq!(counts, [1, 2], "{left_out:?}");
         assert_eq!(left_out[1].why, REAL_NODES);
