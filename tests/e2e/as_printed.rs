@@ -1,10 +1,14 @@
 //! Pages for people in a hurry do what they say: their commands are typed as they are printed, and show what is printed below.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use headgate_harness::{
     headgate::{Headgate, beside, command},
     lbc::{INJECT, Lbc, bind},
+    rights,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     typed::{Step, Terminal, blocks, has_aws_cli, page},
@@ -30,9 +34,9 @@ impl Address {
     }
 }
 
-/// A terminal in which `headgate` is asked there, with these flags of `migrate`.
-async fn terminal(s: &Scenario, address: &Address, migrate: &str) -> Terminal {
-    let mut terminal = Terminal::in_world(s.facts(), &[]);
+/// A terminal of somebody with this kubeconfig in which `headgate` is asked there, with these flags of `migrate`.
+async fn terminal(s: &Scenario, address: &Address, kubeconfig: &Path, migrate: &str) -> Terminal {
+    let mut terminal = Terminal::in_world(s.facts(), &[("KUBECONFIG", kubeconfig.to_str().unwrap())]);
     let (program, address) = (beside("headgate"), address.0.display());
     let (program, own) = (program.display(), &s.cluster.namespace);
     let asks = format!(
@@ -80,7 +84,7 @@ fn when_the_pager_goes_is_answered_as_printed() {
         modify.health_check_port("9").send().await.unwrap();
         let address = Address::of(&s);
         address.leads_to(&headgate);
-        let mut terminal = terminal(&s, &address, "").await;
+        let mut terminal = terminal(&s, &address, &s.facts().kubeconfig, "").await;
         let names = [("web-1", &*group.name), ("shop", &s.cluster.namespace)];
         let steps = steps("when-the-pager-goes.md", &names);
         assert!(steps.len() >= 8, "{steps:#?}");
@@ -135,7 +139,9 @@ fn the_way_from_lbc_and_back_goes_as_printed() {
         let steps = steps("coming-from-lbc.md", &names);
         let type_all = async {
             wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;
-            let mut terminal = terminal(&s, &address, &lbc.flags().join(" ")).await;
+            // One who has the rights that the page names, and no others.
+            let mover = rights::of_movers(&s, &s.cluster, &lbc.own, &lbc.webhook).await;
+            let mut terminal = terminal(&s, &address, &mover, &lbc.flags().join(" ")).await;
             assert_eq!(steps.len(), 3, "{steps:#?}");
             for step in &steps {
                 terminal.follow(step).await;

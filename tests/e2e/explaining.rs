@@ -207,6 +207,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         leader.wait_leads().await;
         let next = s.headgate().await;
         wait::until("the next one has listed", || next.probe("/readyz")).await;
+        wait_said(&s, &leader, "svc/web", |said| said.contains(&group.name)).await;
         gated_pod(&s, "web", "web").await;
         s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
         for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetHealthy", "is healthy in")] {

@@ -82,7 +82,7 @@ fn a_roll_is_seen_as_it_happens_and_each_target_has_its_life() {
         let headgate = s.headgate().await;
         s.wait_registered(&group, "web", 3, 8080).await;
         let browser = opened(&headgate).await;
-        browser.wait_text("#top", |text| text.starts_with("OK 1 target groups, 3 of 3 wanted")).await;
+        browser.wait_text("#top", |text| text.starts_with("OK 1 target group, 3 of 3 wanted")).await;
         let quiet = wait_same(&s, &headgate, &browser).await;
         assert_eq!((sum(&quiet, 0), sum(&quiet, 2)), (3, 3), "{quiet:?}");
 

@@ -6,7 +6,7 @@ const JOURNAL_KEPT = 2000;
 const JOURNAL_SHOWN = 300;
 
 const state = {
-  live: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], groups: new Map(), replicas: [],
+  live: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], leaving: [], groups: new Map(), replicas: [],
   journal: [], filter: "", kind: "",
 };
 
@@ -303,7 +303,12 @@ function drawTop() {
     let wanted = 0, serving = 0;
     for (const group of state.groups.values()) for (const zone of group.zones) { wanted += zone.wanted; serving += zone.serving; }
     made.push(el("p", { class: "good" }, el("span", { class: "reason" }, "OK"),
-      ` ${state.groups.size} target groups, ${serving} of ${wanted} wanted targets healthy`));
+      ` ${state.groups.size} target group${state.groups.size === 1 ? "" : "s"}, ${serving} of ${wanted} wanted targets healthy`));
+  }
+  if (state.live && !state.elsewhere && state.leaving.length) {
+    const pods = state.leaving.reduce((sum, node) => sum + node.pods, 0);
+    const nodes = state.leaving.map((node) => `${node.node} ${node.pods} (${node.reason})`);
+    made.push(el("p", {}, `Pods that are targets on nodes that leave: ${pods}: ${nodes.join(", ")}`));
   }
   const section = document.getElementById("top");
   const text = made.map((node) => node.textContent).join("\n");
@@ -347,7 +352,7 @@ function connect() {
     if (status.whole) state.groups.clear();
     for (const group of status.targetGroups) state.groups.set(group.arn, group);
     for (const arn of status.gone) state.groups.delete(arn);
-    Object.assign(state, { elsewhere: null, live: true, problems: status.problems, answeredBy: status.answeredBy });
+    Object.assign(state, { elsewhere: null, live: true, problems: status.problems, leaving: status.leavingNodes, answeredBy: status.answeredBy });
     changed();
   });
   source.addEventListener("journal", (event) => {

@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeSet,
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -12,13 +14,13 @@ use headgate_harness::{
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
     headgate::{Headgate, beside, command_as},
-    helm::{self, chart},
-    http,
+    helm, http,
     kubectl::Kubectl,
     rights::peoples_rights,
     root,
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, on},
+    typed::{Step, Terminal, blocks, page},
     wait,
     webhook::{bare_pod, wait_secret},
 };
@@ -51,7 +53,11 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let release = Release::prepare(&s).await;
         let group = s.web(2).await;
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
-        release.install().await;
+        let mut terminal = release.terminal().await;
+        let [arrives, leaves] = &steps("With the chart", &release.chart_names())[..] else {
+            panic!("expected the block that installs, and the one that uninstalls")
+        };
+        release.install(&mut terminal, arrives).await;
         let before = s.wait_registered(&group, "web", 2, 8080).await;
         let gated = gated_service(&s).await;
         assert!(release.certificate().await.is_some());
@@ -59,14 +65,13 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let after = release.goes_on_without_its_leader(&group, &before).await;
         release.explains(after.keys().next().unwrap()).await;
         release.shows_its_page().await;
-        release.is_tested().await;
         release.answers_people_and_nobody_else().await;
         release.waits_until_its_webhook_is_called().await;
         release.gives_a_new_pod_gate_and_hold(&gated).await;
         release.gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold().await;
         release.doctor_finds_only_what_the_pods_lack().await;
 
-        release.uninstall().await;
+        follow(&mut terminal, leaves).await;
         assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
         release.assert_nothing_is_left().await;
         release.remove_targets().await;
@@ -85,7 +90,15 @@ fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
             let kubectl = Kubectl::of_objects(s.facts());
             let group = s.web(2).await;
             s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
-            kubectl.run(&["apply", "-k", &folder]).await;
+            let mut terminal = release.terminal().await;
+            let names = [
+                ("delete -k my-headgate", format!("delete -k {folder}-going")),
+                ("my-headgate", folder.clone()),
+            ];
+            let [arrives, leaves] = &steps("With kustomize", &names)[..] else {
+                panic!("expected the block that installs, and the one that leaves")
+            };
+            follow(&mut terminal, arrives).await;
             let before = s.wait_registered(&group, "web", 2, 8080).await;
             let gated = gated_service(&s).await;
             release.waits_until_its_webhook_is_called().await;
@@ -100,9 +113,11 @@ fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
             assert_eq!(wait_secret(&s.cluster.client, KUSTOMIZED).await, secret);
 
             let after = release.goes_on_without_its_leader(&group, &before).await;
-            release.leaves_by_hand(mode).await;
+            follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
+            let (stop, delete) = leaves.split_first().expect("it is stopped first");
+            terminal.follow(stop).await;
             assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
-            kubectl.run(&["delete", "-k", &format!("{folder}-going")]).await;
+            follow(&mut terminal, delete).await;
             release.assert_nothing_is_left().await;
         }
     });
@@ -164,6 +179,24 @@ struct Release<'a> {
     people: PathBuf,
     /// The values of the chart.
     values: PathBuf,
+    /// The flag that says which namespaces are served.
+    serves: String,
+}
+
+/// The blocks of a section of docs/install.md, with these names instead of its own.
+fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
+    let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let blocks = blocks(&page("install.md", Some(section)));
+    blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
+}
+
+/// Types them; gives all that is shown.
+async fn follow(terminal: &mut Terminal, steps: &[Step]) -> String {
+    let mut said = Vec::new();
+    for step in steps {
+        said.extend(terminal.follow(step).await);
+    }
+    said.join("\n")
 }
 
 impl<'a> Release<'a> {
@@ -179,7 +212,8 @@ impl<'a> Release<'a> {
         let people = peoples_rights(s, &within, &own, &own).await;
         let values = s.facts().folder.join(format!("{own}.yaml"));
         std::fs::write(&values, chart_values(s, &key).to_string()).unwrap();
-        Self { s, own, within, people, values }
+        let serves = format!("--namespaces={},kube-system", s.cluster.namespace);
+        Self { s, own, within, people, values, serves }
     }
 
     /// Makes what a kustomization is installed with: one of ours over the one for all namespaces, or the one for named ones.
@@ -189,39 +223,67 @@ impl<'a> Release<'a> {
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
         load_image(s).await;
         let within = s.cluster.within(&own);
-        let values = PathBuf::new();
-        let release = Self { s, own, within, people: s.facts().kubeconfig.clone(), values };
         let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
         let namespace = &s.cluster.namespace;
-        let served = if mode == "cluster" { selector(namespace) } else { namespace.clone() };
+        let (flag, served) = match mode {
+            "cluster" => ("--namespace-selector", selector(namespace)),
+            _ => ("--namespaces", namespace.clone()),
+        };
+        let (people, values, serves) =
+            (s.facts().kubeconfig.clone(), PathBuf::new(), format!("{flag}={served}"));
+        let release = Self { s, own, within, people, values, serves };
         environment.push(json!({"name": setting, "value": served}));
         (release, kustomization(namespace, mode, &environment))
     }
 
-    async fn install(&self) {
-        let (chart, file) = (chart(), self.values.display().to_string());
-        let install =
-            ["install", &self.own, chart.to_str().unwrap(), "--namespace", &self.own, "--values", &file];
+    /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
+    /// AWS to the chart, and to `headgate uninstall` what is served, as it is not everything here. The folder for links
+    /// to programs is there, and is looked into.
+    async fn terminal(&self) -> Terminal {
+        let home = self.s.facts().folder.join(format!("{}-home", self.s.cluster.namespace));
+        let (links, programs) = (home.join(".local/bin"), home.join("programs"));
+        std::fs::create_dir_all(&links).unwrap();
+        std::fs::create_dir_all(&programs).unwrap();
         // The kinds are there already: other tests of this world have made them.
-        let more = ["--take-ownership", "--wait", "--timeout", "2m"];
-        let notes = self.helm(&[&install[..], &more[..]].concat()).await;
+        let installs = format!("--take-ownership --timeout 2m --values '{}'", self.values.display());
+        let wrapped = [
+            ("helm", helm::program().await.clone(), "install", &*installs),
+            ("headgate", beside("headgate"), "uninstall", &*self.serves),
+        ];
+        for (name, program, command, more) in wrapped {
+            let text = format!(
+                "#!/bin/sh\n[ \"$1\" = {command} ] && set -- \"$@\" {more}\nexec '{}' \"$@\"\n",
+                program.display()
+            );
+            let script = programs.join(name);
+            std::fs::write(&script, text).unwrap();
+            std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut terminal = Terminal::in_world(self.s.facts(), &[("HOME", home.to_str().unwrap())]);
+        let path = format!("export PATH='{}:{}':\"$PATH\"", programs.display(), links.display());
+        assert_eq!(terminal.run(&path).await.1, 0);
+        for (name, value) in helm::environment() {
+            assert_eq!(terminal.run(&format!("export {name}='{value}'")).await.1, 0);
+        }
+        terminal
+    }
+
+    /// What the page calls otherwise: release and namespace, which are there once for each test, and the registry.
+    fn chart_names(&self) -> [(&'static str, String); 5] {
+        let own = &self.own;
+        [
+            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
+            ("install headgate ", format!("install {own} ")),
+            ("test headgate ", format!("test {own} ")),
+            ("uninstall headgate ", format!("uninstall {own} ")),
+            ("--namespace headgate", format!("--namespace {own}")),
+        ]
+    }
+
+    async fn install(&self, terminal: &mut Terminal, steps: &[Step]) {
+        let notes = follow(terminal, steps).await;
         let asks = format!("headgate status --own-namespace={0} --lease-name={0}", self.own);
         assert!(notes.contains(&asks) && !notes.contains("<no value>"), "{notes}");
-    }
-
-    /// `helm test` has a pod ask the leader, and shows what it says.
-    async fn is_tested(&self) {
-        let said =
-            self.helm(&["test", &self.own, "--namespace", &self.own, "--logs", "--timeout", "2m"]).await;
-        assert!(said.contains("Succeeded") && said.contains("Answered by  "), "{said}");
-    }
-
-    async fn uninstall(&self) {
-        self.helm(&["uninstall", &self.own, "--namespace", &self.own, "--wait", "--timeout", "2m"]).await;
-    }
-
-    async fn helm(&self, arguments: &[&str]) -> String {
-        helm::run(Some(&self.s.facts().kubeconfig), arguments).await.unwrap()
     }
 
     /// What the webhook is served with; the release does not know of it.
@@ -387,18 +449,6 @@ impl<'a> Release<'a> {
         assert_eq!(code, Some(1));
     }
 
-    /// As people do who have no chart.
-    async fn leaves_by_hand(&self, mode: &str) {
-        let (own, lease) = self.names();
-        let only = match mode {
-            "cluster" => format!("--namespace-selector={}", selector(&self.s.cluster.namespace)),
-            _ => format!("--namespaces={}", self.s.cluster.namespace),
-        };
-        let arguments = ["uninstall", "--stop=headgate", &*own, &*lease, &*only];
-        let (code, said) = command_as(self.s.facts(), &self.people, &arguments).await;
-        assert_eq!(code, Some(0), "{said}");
-    }
-
     async fn assert_nothing_is_left(&self) {
         assert_eq!(bindings(self.s).await, 0);
         let deployments = self.within.api::<Deployment>().list(&ListParams::default()).await.unwrap();
@@ -408,8 +458,7 @@ impl<'a> Release<'a> {
 
     async fn remove_targets(&self) {
         let (own, lease) = self.names();
-        let only = format!("--namespaces={},kube-system", self.s.cluster.namespace);
-        let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*only];
+        let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*self.serves];
         let (code, said) = command_as(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await;
         assert_eq!(code, Some(0), "{said}");
     }

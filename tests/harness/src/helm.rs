@@ -16,7 +16,7 @@ pub fn chart() -> PathBuf {
 }
 
 /// The program, which the local world builds once.
-async fn program() -> &'static PathBuf {
+pub async fn program() -> &'static PathBuf {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
     PROGRAM
         .get_or_init(|| async {
@@ -28,17 +28,19 @@ async fn program() -> &'static PathBuf {
         .await
 }
 
+/// With which helm leaves its settings on this machine alone.
+pub fn environment() -> [(&'static str, String); 3] {
+    let nowhere = root().join("target/helm").display().to_string();
+    ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|home| (home, nowhere.clone()))
+}
+
 /// Runs helm with these arguments, and leaves its settings on this machine alone.
 ///
 /// # Errors
 /// What it said on standard error.
 pub async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
-    let nowhere = root().join("target/helm");
     let mut command = Command::new(program().await);
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    for home in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
-        command.env(home, &nowhere);
-    }
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).envs(environment());
     command.env("KUBECONFIG", kubeconfig.unwrap_or(Path::new("/dev/null")));
     let output = command.output().await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -15,8 +15,14 @@ use tokio::{
 use crate::{aws, root, wait};
 
 /// What is typed again until it shows what is printed.
-const LOOKS: [&str; 5] =
-    ["kubectl get ", "aws elbv2 describe-", "headgate status", "headgate explain ", "headgate diff"];
+const LOOKS: [&str; 6] = [
+    "kubectl get ",
+    "kubectl headgate ",
+    "aws elbv2 describe-",
+    "headgate status",
+    "headgate explain ",
+    "headgate diff",
+];
 /// A target goes on while somebody reads: what the page prints may be followed by this already.
 const LATER: [(&str, &str); 3] = [
     ("initial", "healthy"),
@@ -207,19 +213,19 @@ impl Terminal {
         tokio::spawn(async move { while let Ok(Some(_)) = output.next_line().await {} });
     }
 
-    /// Types a command, which has to show what is printed below it.
-    pub async fn follow(&mut self, step: &Step) {
+    /// Types a command, which has to show what is printed below it; gives all that it has shown.
+    pub async fn follow(&mut self, step: &Step) -> Vec<String> {
         if !LOOKS.iter().any(|looks| step.command.starts_with(looks)) {
             let (said, code) = self.run(&step.command).await;
             assert_eq!((code, missing(&said, &step.printed)), (0, None), "{step:#?} has shown {said:#?}");
-            return;
+            return said;
         }
         let end = tokio::time::Instant::now() + wait::DEADLINE;
         loop {
             let (said, code) = self.run(&step.command).await;
             assert_eq!(code, 0, "{step:#?} has shown {said:#?}");
             match missing(&said, &step.printed) {
-                None => return,
+                None => return said,
                 Some(missing) => {
                     let late = tokio::time::Instant::now() > end;
                     assert!(!late, "{step:#?} never shows {missing}; last: {said:#?}");

@@ -1,6 +1,8 @@
 //! Evictions: what a replica answers when one is asked for, how the leader takes a pod out before, and what becomes of the
 //! targets of pods whose nodes are about to go.
 
+use std::sync::Arc;
+
 use crate::{
     engine::{Effect, Engine, Span, outbox::Outbox},
     eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
@@ -60,9 +62,9 @@ impl Engine {
         around((index, groups, services, nodes), settings, leads, now)
     }
 
-    /// How many nodes are about to go, for this reason.
-    pub fn nodes_that_go(&self, fate: Fate) -> usize {
-        self.nodes.going().filter(|(_, signal)| signal.fate == fate).count()
+    /// The nodes that are about to go, or gone while pods are left of them, and what becomes of each.
+    pub fn nodes_that_go(&self) -> impl Iterator<Item = (&Arc<str>, Fate)> {
+        self.nodes.going().map(|(node, signal)| (node, signal.fate))
     }
 
     pub(super) fn wall(&self, now: Moment) -> WallTime {

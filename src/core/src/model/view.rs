@@ -1,6 +1,6 @@
 //! What others may read of the engine: small pictures, replaced only when they change.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     BindingKey, HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
@@ -47,6 +47,8 @@ pub struct TargetView {
     pub target: Target,
     /// Its pod.
     pub pod: ObjectKey,
+    /// The node of the pod.
+    pub node: Option<Arc<str>>,
     /// Whether AWS has taken its registration.
     pub registered: bool,
     /// What the load balancer says of it; `None` until it was read.

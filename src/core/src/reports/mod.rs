@@ -112,6 +112,7 @@ impl Reports {
             let targets = index.bindings().targets_of(&key).map(|(target, pod)| TargetView {
                 target: *target,
                 pod: pod.clone(),
+                node: index.pods().get(pod).and_then(|pod| pod.node.clone()),
                 registered: group.is_some_and(|group| group.registrations().is_registered(target)),
                 state: group.and_then(|group| group.observation().state(target)),
                 why: group

@@ -150,6 +150,7 @@ mod tests {
         let targets = states.iter().enumerate().map(|(at, state)| TargetView {
             target: Target::new(format!("10.0.0.{at}").parse().unwrap(), 80),
             pod: ObjectKey::new("shop", format!("web-{at}")),
+            node: None,
             why: "",
             registered: true,
             state: Some(*state),

@@ -89,7 +89,9 @@ impl Owner {
             was_synced = synced;
             self.pulse.beat(synced);
             self.metrics.known(self.engine.pod_count(), synced);
-            self.metrics.nodes_go(|fate| self.engine.nodes_that_go(fate));
+            let going = || self.engine.nodes_that_go();
+            self.metrics.nodes_go(|fate| going().filter(|(_, its)| *its == fate).count());
+            self.views.nodes_go(going());
             if let Some(by) = leave_by
                 && (calls.is_empty() || by <= now)
             {

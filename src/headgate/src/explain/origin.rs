@@ -205,6 +205,7 @@ mod tests {
             targets: vec![TargetView {
                 target: target(1),
                 pod: ObjectKey::new("shop", "web-0"),
+                node: None,
                 registered: true,
                 state: Some(HealthState::Unhealthy),
                 why: "Target.Timeout",

@@ -56,6 +56,7 @@ fn views(origin: Origin) -> Views {
     let target = |at: u8, state, gate| TargetView {
         target: Target::new([10, 0, 0, at].into(), 80),
         pod: ObjectKey::new("shop", format!("web-{at}")),
+        node: None,
         why: if state == Some(HealthState::Unhealthy) { "Target.Timeout" } else { "" },
         registered: at < 3,
         state,

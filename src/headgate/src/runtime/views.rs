@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use headgate_core::{
     Moment,
     model::{
-        BindingKey,
+        BindingKey, Fate,
         object::{ObjectKey, Uid},
         origin::Origin,
         target_group::TargetGroupArn,
@@ -29,11 +29,32 @@ pub struct Views {
     pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings that nothing keeps any more. Whoever lets one go takes it out.
     pub released: DashMap<ObjectKey, Uid>,
+    /// Nodes that are about to go, or gone while pods are left of them.
+    pub nodes: DashMap<Arc<str>, Fate>,
     /// By target group: pods that ended before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
 }
 
 impl Views {
+    /// These nodes are about to go, and no others.
+    pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
+        let mut left = self.nodes.len();
+        let mut fresh = Vec::new();
+        for (node, fate) in going {
+            if self.nodes.get(node).is_some_and(|known| *known == fate) {
+                left -= 1;
+            }
+            fresh.push((node, fate));
+        }
+        if left == 0 && fresh.len() == self.nodes.len() {
+            return;
+        }
+        self.nodes.retain(|node, fate| fresh.contains(&(node, *fate)));
+        for (node, fate) in fresh {
+            self.nodes.entry(node.clone()).or_insert(fate);
+        }
+    }
+
     /// The bindings, in their order. Whoever looks long at them holds nothing that the owner of the engine waits for.
     pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
         let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();

@@ -1,18 +1,21 @@
 //! A status from what the views show.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use headgate_core::{
     Moment,
-    model::{HealthState, ZoneName, target_group::TargetGroupArn},
+    model::{Fate, HealthState, ZoneName, object::ObjectKey, target_group::TargetGroupArn},
     view::GroupView,
 };
 
 use super::{
     problems::{Known, problems},
-    report::{Paused, Status, TargetGroup, Zone},
+    report::{LeavingNode, Paused, Status, TargetGroup, Zone},
 };
-use crate::runtime::times::Times;
+use crate::runtime::{times::Times, views::Views};
 
 /// How everything stands, as the leader, which calls itself so, sees it now.
 pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> Status {
@@ -33,6 +36,7 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
         at: times.time(times.now),
         answered_by,
         problems: problems(known, &groups, times),
+        leaving_nodes: leaving_nodes(views),
         target_groups: groups
             .iter()
             .map(|view| {
@@ -41,6 +45,28 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
             })
             .collect(),
     }
+}
+
+/// The nodes that go, each with the pods there that are targets.
+fn leaving_nodes(views: &Views) -> Vec<LeavingNode> {
+    let mut pods: BTreeMap<Arc<str>, (Fate, BTreeSet<ObjectKey>)> =
+        views.nodes.iter().map(|entry| (entry.key().clone(), (*entry.value(), BTreeSet::new()))).collect();
+    if pods.is_empty() {
+        return Vec::new();
+    }
+    for binding in views.all_bindings() {
+        for target in &binding.targets {
+            if let Some((_, there)) = target.node.as_ref().and_then(|node| pods.get_mut(node)) {
+                there.insert(target.pod.clone());
+            }
+        }
+    }
+    let node = |(node, (fate, pods)): (Arc<str>, (Fate, BTreeSet<ObjectKey>))| LeavingNode {
+        node: node.to_string(),
+        reason: fate.reason().to_string(),
+        pods: pods.len(),
+    };
+    pods.into_iter().map(node).collect()
 }
 
 fn target_group(view: &GroupView, bound_by: Vec<String>, times: Times) -> TargetGroup {

@@ -99,9 +99,9 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> V
     }
     for short in known.views.too_short.iter().filter(|short| recent(short.last, times.now)) {
         let said = format!(
-            "{} pods have ended before the load balancer had stopped sending to them, the last {} ago; requests may have been \
-             lost; expected a hold that is long enough",
-            short.pods,
+            "{} ended before the load balancer had stopped sending to them, the last {} ago; requests may have been lost; \
+             expected a hold that is long enough",
+            if short.pods == 1 { "1 pod has".to_owned() } else { format!("{} pods have", short.pods) },
             Spelled(times.now.since(short.last))
         );
         add(Reason::HoldTooShort, &group(short.key()), said);
@@ -217,6 +217,7 @@ mod tests {
         let target = |(at, why): (usize, &&'static str)| TargetView {
             target: Target::new([10, 0, 0, u8::try_from(at).unwrap()].into(), 80),
             pod: ObjectKey::new("shop", "web-0"),
+            node: None,
             registered: true,
             state: Some(HealthState::Unhealthy),
             why,

@@ -15,8 +15,23 @@ pub struct Status {
     pub answered_by: Option<String>,
     /// What is wrong, the worst first.
     pub problems: Vec<Problem>,
+    /// The nodes that are about to go, or gone while pods are left of them, by name.
+    #[serde(default)]
+    pub leaving_nodes: Vec<LeavingNode>,
     /// The target groups, by name.
     pub target_groups: Vec<TargetGroup>,
+}
+
+/// A node that is about to go, or gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeavingNode {
+    /// Its name.
+    pub node: String,
+    /// The word for why its targets go.
+    pub reason: String,
+    /// How many pods there are still targets.
+    pub pods: usize,
 }
 
 /// Something that is wrong.

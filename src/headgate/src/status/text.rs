@@ -4,18 +4,20 @@ use std::fmt::Write;
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
-use super::report::{Status, TargetGroup, Zone};
+use super::report::{LeavingNode, Status, TargetGroup, Zone};
 
 /// The states that have a column; the others are named beside them.
 const COLUMNS: [&str; 4] = ["healthy", "initial", "unhealthy", "draining"];
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
+/// So many nodes that leave are named.
+const NODES: usize = 5;
 /// Columns of words; the others are numbers.
 const WORDS: [usize; 3] = [0, 1, 8];
 
 /// The status as text; `now` is the time that ages are counted from.
 pub fn render(status: &Status, now: Timestamp) -> String {
-    let mut text = head(status);
+    let mut text = head(status) + &leaving(&status.leaving_nodes);
     let mut rows = vec![HEAD.map(str::to_owned)];
     for group in &status.target_groups {
         let also = also(group, now);
@@ -53,6 +55,23 @@ fn head(status: &Status) -> String {
         let _ = writeln!(text, "{}  {}: {}", problem.reason, problem.about, problem.message);
     }
     text + &counted
+}
+
+/// The nodes that go, those with most targets first.
+fn leaving(nodes: &[LeavingNode]) -> String {
+    if nodes.is_empty() {
+        return String::new();
+    }
+    let mut sorted: Vec<&LeavingNode> = nodes.iter().collect();
+    sorted.sort_by(|one, other| other.pods.cmp(&one.pods).then(one.node.cmp(&other.node)));
+    let named =
+        sorted.iter().take(NODES).map(|node| format!("{} {} ({})", node.node, node.pods, node.reason));
+    let mut named: Vec<String> = named.collect();
+    if sorted.len() > NODES {
+        named.push(format!("{} more", sorted.len() - NODES));
+    }
+    let pods: usize = sorted.iter().map(|node| node.pods).sum();
+    format!("Pods that are targets on nodes that leave: {pods}: {}\n", named.join(", "))
 }
 
 fn row(name: &str, zone: Option<&Zone>, also: &str) -> [String; 9] {
@@ -189,6 +208,7 @@ mod tests {
             at: at(0),
             answered_by: Some("headgate-0".to_owned()),
             problems: problems.iter().map(problem).collect(),
+            leaving_nodes: Vec::new(),
             target_groups: vec![blue, red],
         }
     }
@@ -205,6 +225,26 @@ mod tests {
         assert_eq!(lines[1], "Paused  target group red: nothing is written");
         assert_eq!(lines[2], "2 target groups, 4 of 5 wanted targets healthy");
         assert!(render(&status(&[]), at(0).0).starts_with("OK  2 target groups, 4 of 5 wanted"));
+    }
+
+    #[test]
+    fn nodes_that_leave_are_named_with_their_targets_those_with_most_first() {
+        let node = |(at, pods): (usize, &usize)| LeavingNode {
+            node: format!("node-{at}"),
+            reason: "NodeDying".to_owned(),
+            pods: *pods,
+        };
+        let said = |pods: &[usize]| {
+            let nodes = pods.iter().enumerate().map(node).collect();
+            render(&Status { leaving_nodes: nodes, ..status(&[]) }, at(0).0)
+        };
+        let two =
+            "\nPods that are targets on nodes that leave: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
+        assert!(said(&[0, 3]).contains(two), "{}", said(&[0, 3]));
+        let seven = said(&[1, 1, 1, 1, 1, 1, 9]);
+        assert!(seven.contains("leave: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
+        assert!(seven.contains("node-3 1 (NodeDying), 2 more\n"), "{seven}");
+        assert!(!said(&[]).contains("leave"));
     }
 
     #[test]
