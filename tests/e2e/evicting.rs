@@ -153,6 +153,7 @@ fn a_replica_that_has_just_started_leaves_a_pod_whose_removal_is_held_to_the_lea
         });
         let green = json!({"metadata": metadata, "spec": pod_spec(&[("http", 8080)])});
         stage.cluster.create::<Pod>(green).await;
+        stage.cluster.wait_running("green", 1).await;
         stage.cluster.patch::<Service>("web", &json!({"spec": {"selector": {"app": "green"}}})).await;
         stage.cluster.wait_warning("web", "RemovalHeld", &stage.group.name).await;
 
