@@ -38,6 +38,9 @@ async fn bound_by_lbc(s: &Scenario, pods: u32) -> (Group, Lbc) {
     let label = json!({"metadata": {"labels": {INJECT: "enabled"}}});
     namespaces.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
     let group = s.group("web").await;
+    // Where the pods of a roll start is the scheduler's choice: a zone may have none for a while, and its node of the load
+    // balancer nobody to send to.
+    s.aws.set_attribute(&group.arn, "load_balancing.cross_zone.enabled", "true").await;
     let lbc = Lbc::start(s).await;
     s.cluster.service("web", "web", http_port(), None).await;
     bind(&s.cluster, "web", &group.arn).await;

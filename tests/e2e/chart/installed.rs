@@ -103,6 +103,7 @@ fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
             let gated = gated_service(&s).await;
             release.waits_until_its_webhook_is_called().await;
             release.gives_a_new_pod_gate_and_hold(&gated).await;
+            follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
 
             // Applied again, it leaves alone what Headgate has written.
             let secret = wait_secret(&s.cluster.client, KUSTOMIZED).await;
@@ -113,7 +114,6 @@ fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
             assert_eq!(wait_secret(&s.cluster.client, KUSTOMIZED).await, secret);
 
             let after = release.goes_on_without_its_leader(&group, &before).await;
-            follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
             let (stop, delete) = leaves.split_first().expect("it is stopped first");
             terminal.follow(stop).await;
             assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
@@ -269,7 +269,7 @@ impl<'a> Release<'a> {
     }
 
     /// What the page calls otherwise: release and namespace, which are there once for each test, and the registry.
-    fn chart_names(&self) -> [(&'static str, String); 5] {
+    fn chart_names(&self) -> [(&'static str, String); 7] {
         let own = &self.own;
         [
             ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
@@ -277,6 +277,8 @@ impl<'a> Release<'a> {
             ("test headgate ", format!("test {own} ")),
             ("uninstall headgate ", format!("uninstall {own} ")),
             ("--namespace headgate", format!("--namespace {own}")),
+            ("NAME: headgate", format!("NAME: {own}")),
+            ("release \"headgate\"", format!("release \"{own}\"")),
         ]
     }
 
