@@ -254,7 +254,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
         let deregistered = stage.deregistered(&running[gone]).await.unwrap();
         let waited = SystemTime::now().duration_since(deregistered).unwrap();
         assert!(waited >= Duration::from_secs(3), "{waited:?}");
-        let status = async || {
+        let shown = async || {
             for headgate in &stage.headgates {
                 let address = format!("--address={}", headgate.debug());
                 if let (Some(0), said) = command(stage.s.facts(), &["status", &address]).await {
@@ -265,13 +265,13 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
         };
         let two = format!("Pods that are targets on nodes that leave: 2: {node} 2 (NodeDisrupted)");
         wait::until("the status counts what is left there", || async {
-            let said = status().await;
+            let said = shown().await;
             if said.contains(&two) { Ok(()) } else { Err(said) }
         })
         .await;
         taint(&stage, &node, &format!("{DISRUPTED}-early-pdb-")).await;
         wait::until("the status says nothing of nodes", || async {
-            let said = status().await;
+            let said = shown().await;
             if said.contains("on nodes that leave") { Err(said) } else { Ok(()) }
         })
         .await;

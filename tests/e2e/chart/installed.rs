@@ -225,14 +225,14 @@ impl<'a> Release<'a> {
         let within = s.cluster.within(&own);
         let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
         let namespace = &s.cluster.namespace;
-        let (flag, served) = match mode {
+        let (flag, these) = match mode {
             "cluster" => ("--namespace-selector", selector(namespace)),
             _ => ("--namespaces", namespace.clone()),
         };
         let (people, values, serves) =
-            (s.facts().kubeconfig.clone(), PathBuf::new(), format!("{flag}={served}"));
+            (s.facts().kubeconfig.clone(), PathBuf::new(), format!("{flag}={these}"));
         let release = Self { s, own, within, people, values, serves };
-        environment.push(json!({"name": setting, "value": served}));
+        environment.push(json!({"name": setting, "value": these}));
         (release, kustomization(namespace, mode, &environment))
     }
 

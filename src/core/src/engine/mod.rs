@@ -118,10 +118,9 @@ impl Engine {
         let changed = self.services.pass(now);
         self.written(changed, now, now);
         self.nodes_pass(now);
-        if let Some((watch, scope)) = input.lists() {
-            self.term.listed(watch, scope);
-        }
-        if self.term.is_synced() {
+        if let Some((watch, scope)) = input.lists()
+            && self.term.listed(watch, scope)
+        {
             self.gates.touch(Touched::Listed, now);
         }
         match input {

@@ -123,9 +123,10 @@ impl Term {
         Self { unseen, state: State::Standby(None), learnt: Learnt::Unanswered, backoff, late }
     }
 
-    /// A watch has listed.
-    pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) {
+    /// A watch has listed; says whether every one has by now.
+    pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) -> bool {
         self.unseen.remove(&(watch, scope.cloned()));
+        self.has_listed()
     }
 
     /// Whether every watch has listed, and the ledgers were asked for.

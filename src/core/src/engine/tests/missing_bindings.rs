@@ -25,6 +25,25 @@ fn a_gate_without_a_binding_opens_only_some_time_after_everything_is_known() {
 }
 
 #[test]
+fn nor_does_one_of_a_leader_that_gets_its_ledgers_last() {
+    let mut world = World::standby(cluster_wide());
+    world.ledgers_wait = true;
+    world.relist_pods(vec![closed("a", "1", 1).labelled("other")]);
+    world.relist_services(vec![]);
+    world.wait(Duration::from_secs(600));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.written(Change::Relisted(Scope::Cluster, vec![]));
+    let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
+    world.wait(Duration::from_secs(1));
+    world.step(Input::Answered { id: load, result: Ok(Answer::Ledgers(Vec::new())) });
+    assert_eq!(world.turned(), [""; 0], "the TargetBindings are known for a second");
+    world.passes(28, &[]);
+    assert_eq!(world.turned(), ["a - BindingMissing"]);
+    world.passes(2, &[]);
+    assert_eq!(world.turned(), ["a + NothingBound"]);
+}
+
+#[test]
 fn a_binding_that_was_expected_is_waited_for_beside_those_there_are() {
     let mut world = ready();
     world.apply(closed("a", "1", 1).expecting("blue:80,green:80"));
