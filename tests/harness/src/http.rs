@@ -12,8 +12,9 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Longer than anything on loopback takes to answer; an image for all nodes takes longest.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than anything on loopback takes to answer; an image for all nodes takes longest, on a busy machine more than a
+/// minute.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Sends one request on a connection of its own; gives the status and the body.
 ///
