@@ -145,9 +145,7 @@ impl Store {
         coverage.saw(what);
         let result = match (failure, &request) {
             (Some(failure), _) => Err(failure),
-            (None, LedgerRequest::LoadAll) => {
-                Ok(Answer::Ledgers(self.objects.keys().filter_map(|name| self.stored(name)).collect()))
-            }
+            (None, LedgerRequest::LoadAll) => Ok(Answer::Ledgers(self.load_all())),
             (None, LedgerRequest::Load(group)) => Ok(Answer::Ledger(self.stored(&object_name(group)))),
             (None, LedgerRequest::Write(..)) => {
                 let result = self.apply(&request);
@@ -159,6 +157,11 @@ impl Store {
             (None, LedgerRequest::Delete(..)) => self.apply(&request).map(|_| Answer::Done),
         };
         Some((sender, Input::Answered { id, result }))
+    }
+
+    /// All ledgers as they are.
+    pub fn load_all(&self) -> Vec<StoredLedger> {
+        self.objects.keys().filter_map(|name| self.stored(name)).collect()
     }
 
     fn stored(&self, name: &str) -> Option<StoredLedger> {

@@ -53,6 +53,8 @@ pub struct Replica {
     inherited: BTreeSet<PodMark>,
     /// The request for the ledgers in flight.
     pub loading: Option<RequestId>,
+    /// The request of a standby that learns of them, in this very step.
+    pub learns_of_ledgers: Option<RequestId>,
     /// Until when it may call: its last renewal and the renew deadline.
     pub valid_until: Moment,
     /// Until when it does not run, or its renewals get no answer.
@@ -123,6 +125,7 @@ impl Replica {
             loaded: None,
             inherited: BTreeSet::new(),
             loading: None,
+            learns_of_ledgers: None,
             valid_until: Moment::START,
             frozen_until: None,
             cut_off_until: None,
