@@ -351,7 +351,8 @@ fn on(node: &str, last: u8) -> PodFacts {
 }
 
 /// A standby has not seen that they were ready, or has seen them bound, or their gates are open, or the ledger tells of them;
-/// and it does not know what the leader has taken out. It leaves their evictions to the leader, and lets the one go that nothing tells of.
+/// and it does not know what the leader has taken out. It leaves their evictions to the leader, and lets the one go that
+/// nothing tells of.
 fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
     let mut stage = Stage::new(&[(6, Noted::Registered)]);
     let mut ready_alone = service("web");

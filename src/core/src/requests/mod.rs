@@ -50,7 +50,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is ready.
+    /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is
+    /// ready.
     pub const fn is_of_the_leader(&self) -> bool {
         !matches!(self, Self::Call(Call::FindGroup { .. }) | Self::Ledger(LedgerRequest::LoadAll))
     }

@@ -158,7 +158,7 @@ async fn readyz(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response()
     } else if !shown.pulse.is_synced() {
-        let text = "not every watch has listed all there is yet; nothing is sent to AWS before that\n";
+        let text = "not every watch has listed all there is yet, or the TargetLedgers were not asked for; nothing is sent to AWS before that\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else if shown.certificate.is_some_and(|certificate| certificate.borrow().is_none()) {
         let text = "the webhook has no certificate yet, so new pods would be missed; the log says what it waits for\n";

@@ -34,7 +34,7 @@ impl Cluster {
                 "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept \
                  (ClockStepped), by direction: forwards, back",
             ),
-            synced: page.gauge("synced", "1 once every watch has listed all there is; nothing is sent to AWS before"),
+            synced: page.gauge("synced", "1 once every watch has listed all there is and the TargetLedgers were asked for; nothing is sent to AWS before"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What readers may see without asking the engine: one entry per binding and per target group, replaced only when
 //! that one has changed.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use dashmap::DashMap;
 use headgate_core::{
@@ -38,20 +38,12 @@ pub struct Views {
 impl Views {
     /// These nodes are about to go, and no others.
     pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
-        let mut left = self.nodes.len();
-        let mut fresh = Vec::new();
+        let going: HashMap<&Arc<str>, Fate> = going.collect();
+        self.nodes.retain(|node, fate| going.get(node) == Some(fate));
         for (node, fate) in going {
-            if self.nodes.get(node).is_some_and(|known| *known == fate) {
-                left -= 1;
+            if !self.nodes.contains_key(node) {
+                self.nodes.insert(node.clone(), fate);
             }
-            fresh.push((node, fate));
-        }
-        if left == 0 && fresh.len() == self.nodes.len() {
-            return;
-        }
-        self.nodes.retain(|node, fate| fresh.contains(&(node, *fate)));
-        for (node, fate) in fresh {
-            self.nodes.entry(node.clone()).or_insert(fate);
         }
     }
 
