@@ -12,9 +12,19 @@ pub(crate) type Source = (&'static str, &'static str);
 /// The one program, whatever the minor.
 const MAIN: Source = ("main.go", include_str!("../../kubernetes/main.go"));
 
+const V33: [Source; 3] = [
+    ("go.mod", include_str!("../../kubernetes/1.33/go.mod")),
+    ("go.sum", include_str!("../../kubernetes/1.33/go.sum")),
+    MAIN,
+];
 const V34: [Source; 3] = [
     ("go.mod", include_str!("../../kubernetes/1.34/go.mod")),
     ("go.sum", include_str!("../../kubernetes/1.34/go.sum")),
+    MAIN,
+];
+const V35: [Source; 3] = [
+    ("go.mod", include_str!("../../kubernetes/1.35/go.mod")),
+    ("go.sum", include_str!("../../kubernetes/1.35/go.sum")),
     MAIN,
 ];
 const V36: [Source; 3] = [
@@ -28,10 +38,18 @@ const V36: [Source; 3] = [
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
 )]
 pub enum Minor {
+    /// Kubernetes 1.33.
+    #[value(name = "1.33")]
+    #[serde(rename = "1.33")]
+    V33,
     /// Kubernetes 1.34.
     #[value(name = "1.34")]
     #[serde(rename = "1.34")]
     V34,
+    /// Kubernetes 1.35.
+    #[value(name = "1.35")]
+    #[serde(rename = "1.35")]
+    V35,
     /// Kubernetes 1.36.
     #[default]
     #[value(name = "1.36")]
@@ -48,7 +66,9 @@ impl Minor {
     /// Its name, such as `1.36`.
     pub fn name(self) -> &'static str {
         match self {
+            Self::V33 => "1.33",
             Self::V34 => "1.34",
+            Self::V35 => "1.35",
             Self::V36 => "1.36",
         }
     }
@@ -63,7 +83,9 @@ impl Minor {
     /// The sources of its build.
     pub(crate) fn sources(self) -> &'static [Source; 3] {
         match self {
+            Self::V33 => &V33,
             Self::V34 => &V34,
+            Self::V35 => &V35,
             Self::V36 => &V36,
         }
     }
