@@ -17,7 +17,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // credential plug-ins of kubeconfig files
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // version metric
@@ -39,10 +38,8 @@ var programs = map[string]func() int{
 		return scheduler.NewSchedulerCommand()
 	}),
 	"kube-proxy": component(proxy.NewProxyCommand),
-	"kubelet": component(func() *cobra.Command {
-		return kubelet.NewKubeletCommand(context.Background())
-	}),
-	"kubectl": runKubectl,
+	"kubelet":    component(newKubelet),
+	"kubectl":    runKubectl,
 }
 
 func main() {
@@ -73,10 +70,19 @@ func runEtcd() int {
 	return 0
 }
 
-// runKubectl sets the verbosity before the command exists, because building it already
-// reads the kubeconfig and looks for plug-ins.
+// newKubelet builds the kubelet's command. Since Kubernetes 1.34 it is given a context.
+func newKubelet() *cobra.Command {
+	var build any = kubelet.NewKubeletCommand
+	switch build := build.(type) {
+	case func() *cobra.Command:
+		return build()
+	case func(context.Context) *cobra.Command:
+		return build(context.Background())
+	}
+	panic("kubelet.NewKubeletCommand has a type that this program does not know")
+}
+
 func runKubectl() int {
-	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}
