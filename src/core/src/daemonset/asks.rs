@@ -1,0 +1,242 @@
+//! What was asked for and is not seen yet: pods that are being made, and pods that were deleted or evicted.
+//!
+//! A watch lags behind what was done. What is planned on its word alone would be done twice: a second pod for one that is
+//! there already, or a second old pod deleted before the first one's end is seen.
+//!
+//! ```text
+//!  Make ──► Asked ──► Made(uid) ──► the watch shows it, or its end
+//!             │  ├──► Taken: somebody has the name; it may be ours, and the watch behind
+//!             │  └──► nobody knows ──► asked for again, under the same name
+//!             └────► refused: forgotten
+//! ```
+//!
+//! * **Owns** these, for one set.
+//! * **Guarantees.** A name is asked for again until it is known whether there is a pod of that name. So no answer that was
+//!   lost makes a second pod.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    super::model::{
+        Moment, Uid,
+        daemonset::{Revision, SetPod},
+    },
+    Ask,
+};
+
+/// After so long without news a name is asked for again, and a deletion sent again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A watch that has not shown by then what was made will not.
+const LAG: Duration = Duration::from_secs(60);
+/// Whoever was asked to evict a pod and said no is asked again after this long, as `kubectl drain` does.
+pub const EVICT_AGAIN: Duration = Duration::from_secs(5);
+
+/// A pod that is being made.
+#[derive(Clone, Debug)]
+pub struct Making {
+    /// On this node.
+    pub node: Arc<str>,
+    /// Of this revision.
+    pub revision: Revision,
+    is: Made,
+}
+
+#[derive(Clone, Debug)]
+enum Made {
+    /// It is asked for; pods of this name that went since then.
+    Asked(BTreeSet<Uid>),
+    /// Nobody knows whether it was made: it is asked for again then.
+    Unknown(Moment),
+    /// It is made, and the watch should show it by then.
+    Made(Uid, Moment),
+    /// Somebody has the name. Until then it may be a pod of ours.
+    Taken(Moment),
+}
+
+/// A pod that was deleted or evicted.
+#[derive(Clone, Debug)]
+enum Going {
+    /// It was asked for.
+    Asked,
+    /// Nobody knows whether it was done, or it was: if nothing is seen by then, it is asked for again.
+    Sent(Moment),
+    /// It was refused, and is not asked for again before then.
+    Refused(Moment),
+}
+
+/// What was asked for a set.
+#[derive(Clone, Debug, Default)]
+pub struct Asks {
+    making: BTreeMap<Arc<str>, Making>,
+    going: BTreeMap<Uid, (Ask, Going)>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; of a pod that was made, which life of its name.
+    Done(Option<Uid>),
+    /// Somebody has the name.
+    Exists,
+    /// There is no such object, or it is another life of its name.
+    Gone,
+    /// It was changed since it was seen.
+    Conflict,
+    /// It will not be done.
+    Refused(Box<str>),
+    /// Not now: a budget, or whoever guards evictions, says no.
+    NotNow(Box<str>),
+    /// Nobody knows whether it was done.
+    Unknown(Box<str>),
+}
+
+impl Asks {
+    /// A pod of this name is asked for.
+    pub fn make(&mut self, name: Arc<str>, node: Arc<str>, revision: Revision) {
+        self.making.insert(name, Making { node, revision, is: Made::Asked(BTreeSet::new()) });
+    }
+
+    /// What became of the pod of this name. Says whether it was made.
+    pub fn made(&mut self, name: &Arc<str>, outcome: &Outcome, now: Moment) -> bool {
+        let Some(making) = self.making.get_mut(name) else { return matches!(outcome, Outcome::Done(_)) };
+        match outcome {
+            Outcome::Done(Some(uid)) => {
+                let has_gone = matches!(&making.is, Made::Asked(gone) if gone.contains(uid));
+                if has_gone {
+                    self.making.remove(name);
+                } else {
+                    making.is = Made::Made(uid.clone(), now + LAG);
+                }
+                return true;
+            }
+            Outcome::Exists => making.is = Made::Taken(now + LAG),
+            Outcome::Done(None) | Outcome::Unknown(_) | Outcome::Conflict => making.is = Made::Unknown(now + AGAIN),
+            Outcome::Gone | Outcome::Refused(_) | Outcome::NotNow(_) => {
+                self.making.remove(name);
+            }
+        }
+        false
+    }
+
+    /// This deletion or eviction is asked for.
+    pub fn end(&mut self, uid: Uid, ask: Ask) {
+        self.going.insert(uid, (ask, Going::Asked));
+    }
+
+    /// What became of it.
+    pub fn ended(&mut self, uid: &Uid, outcome: &Outcome, now: Moment) {
+        let Some((_, going)) = self.going.get_mut(uid) else { return };
+        *going = match outcome {
+            Outcome::Refused(_) | Outcome::NotNow(_) => Going::Refused(now + EVICT_AGAIN),
+            Outcome::Done(_) | Outcome::Gone | Outcome::Conflict | Outcome::Exists => Going::Sent(now + LAG),
+            Outcome::Unknown(_) => Going::Sent(now + AGAIN),
+        };
+    }
+
+    /// The watch shows a pod.
+    pub fn shows(&mut self, pod: &SetPod) {
+        let is_it = |making: &Making| !matches!(&making.is, Made::Made(uid, _) if *uid != pod.uid);
+        if self.making.get(&pod.key.name).is_some_and(is_it) {
+            self.making.remove(&pod.key.name);
+        }
+        if pod.terminating {
+            self.going.remove(&pod.uid);
+        }
+    }
+
+    /// The watch says that a pod is gone.
+    pub fn gone(&mut self, pod: &SetPod) {
+        self.going.remove(&pod.uid);
+        if let Some(making) = self.making.get_mut(&pod.key.name) {
+            match &mut making.is {
+                Made::Asked(gone) => {
+                    gone.insert(pod.uid.clone());
+                }
+                Made::Made(uid, _) if *uid == pod.uid => {
+                    self.making.remove(&pod.key.name);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Forgets what no news has come of, and pods that are not there any more.
+    pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
+        let over = |is: &Made| match is {
+            Made::Made(_, until) => *until <= now,
+            // A name that is somebody else's is tried again some time.
+            Made::Taken(until) => *until + 10 * LAG <= now,
+            Made::Asked(_) | Made::Unknown(_) => false,
+        };
+        self.making.retain(|_, making| !over(&making.is));
+        self.going.retain(|uid, _| is_there(uid));
+    }
+
+    /// The pods that count as being there: those that are made, or may be.
+    pub fn making(&self, now: Moment) -> impl Iterator<Item = (&Arc<str>, &Making)> {
+        self.making.iter().filter(move |(_, making)| !matches!(making.is, Made::Taken(until) if until <= now))
+    }
+
+    /// The names that are asked for once more now.
+    pub fn again(&mut self, now: Moment) -> Vec<(Arc<str>, Making)> {
+        let due = |making: &Making| matches!(making.is, Made::Unknown(at) if at <= now);
+        let again = self.making.iter_mut().filter(|(_, making)| due(making));
+        again
+            .map(|(name, making)| {
+                making.is = Made::Asked(BTreeSet::new());
+                (name.clone(), making.clone())
+            })
+            .collect()
+    }
+
+    /// Whether a name cannot be given to another pod.
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.making.contains_key(name)
+    }
+
+    /// Whether a pod counts as leaving, though the watch does not say so.
+    pub fn leaves(&self, uid: &Uid) -> bool {
+        matches!(self.going.get(uid), Some((_, Going::Asked | Going::Sent(_))))
+    }
+
+    /// Whether the end of a pod may be asked for now.
+    pub fn may_end(&self, uid: &Uid, now: Moment) -> bool {
+        match self.going.get(uid) {
+            None => true,
+            Some((_, Going::Asked | Going::Sent(_))) => false,
+            Some((_, Going::Refused(at))) => *at <= now,
+        }
+    }
+
+    /// The ends that are asked for once more, because nothing was seen of them for too long.
+    pub fn end_again(&mut self, now: Moment) -> Vec<Ask> {
+        let due = self.going.values_mut().filter(|(_, going)| matches!(going, Going::Sent(at) if *at <= now));
+        due.map(|(ask, going)| {
+            *going = Going::Asked;
+            ask.clone()
+        })
+        .collect()
+    }
+
+    /// How many pods are asked for and not answered.
+    pub fn in_flight(&self) -> usize {
+        self.making.values().filter(|making| matches!(making.is, Made::Asked(_))).count()
+    }
+
+    /// When there is something to do.
+    pub fn due(&self) -> Option<Moment> {
+        let making = self.making.values().filter_map(|making| match making.is {
+            Made::Unknown(at) | Made::Made(_, at) | Made::Taken(at) => Some(at),
+            Made::Asked(_) => None,
+        });
+        let going = self.going.values().filter_map(|(_, going)| match going {
+            Going::Sent(at) | Going::Refused(at) => Some(*at),
+            Going::Asked => None,
+        });
+        making.chain(going).min()
+    }
+}

@@ -1,0 +1,238 @@
+//! What is to be done about a set as it is now: the steps, what is to be remembered, and how far everything is.
+//!
+//! * **Owns** no state: [`plan`] is a function of what was seen.
+//! * **Guarantees.** Nothing is done about a turn, or with a revision, that is not in the status yet: so it is known to whoever
+//!   leads next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    super::model::{
+        WallTime,
+        daemonset::{Remembered, Revision, SetFacts, SetNode, Strategy},
+        words::words,
+    },
+    budget::min_available,
+    node::{self, PodNow, State, Step},
+    placement::{Standing, standing},
+    turns::{self, NodeNow, Progress, Turns, turns},
+};
+
+words! {
+    /// What a node in its turn waits for.
+    Waits {
+        /// Its turn is only written down yet.
+        Begins = "TurnBegins",
+        /// New pods are not ready.
+        NotReady = "PodsNotReadyYet",
+        /// New pods are ready, and not for long enough.
+        NotAvailable = "PodsNotAvailableYet",
+        /// Old pods are on their way out.
+        OldPods = "OldPodsLeave",
+    }
+}
+
+words! {
+    /// How the roll is.
+    Roll {
+        /// All nodes are updated.
+        Done = "RollComplete",
+        /// Nodes have their turns.
+        GoesOn = "NodesInTurn",
+        /// A node takes longer than the deadline.
+        Stopped = "ProgressDeadlineExceeded",
+        /// The set is paused.
+        Paused = "RollPaused",
+        /// Old pods stay until somebody deletes them.
+        OnDelete = "WaitsForDeletion",
+        /// What was updated is not available.
+        Degraded = "WaitsForDegradedNodes",
+        /// The nodes that are left take no pods, or are not ready.
+        NodesNotReady = "WaitsForNodes",
+    }
+}
+
+/// How far a set is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Of which generation of the set this is said.
+    pub generation: i64,
+    /// What is to be remembered.
+    pub remembered: Remembered,
+    /// How the roll is.
+    pub roll: Roll,
+    /// The nodes in their turn that are late.
+    pub late: BTreeSet<Arc<str>>,
+    /// What nodes in their turn wait for.
+    pub waits: BTreeMap<Arc<str>, Waits>,
+    /// So many nodes are to have pods.
+    pub nodes: usize,
+    /// So many of them are updated.
+    pub updated_nodes: usize,
+    /// Those of them that have fewer available pods than they should.
+    pub degraded: BTreeSet<Arc<str>>,
+    /// So many pods are wanted on them.
+    pub wanted: usize,
+    /// So many live pods there are, wherever they are.
+    pub pods: usize,
+    /// So many are of the update.
+    pub updated: usize,
+    /// So many are ready.
+    pub ready: usize,
+    /// So many are available.
+    pub available: usize,
+    /// Why the API server makes no pod, in its words.
+    pub refused: Option<Box<str>>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// On each node.
+    pub steps: Vec<(Arc<str>, Step)>,
+    /// How far everything is.
+    pub status: Status,
+    /// The `minAvailable` of its budget; `None`: it has none.
+    pub budget: Option<usize>,
+    /// When a node is late.
+    pub due: Option<WallTime>,
+}
+
+/// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from.
+pub fn plan(
+    set: &SetFacts,
+    nodes: &BTreeMap<Arc<str>, SetNode>,
+    mut pods: BTreeMap<Arc<str>, Vec<PodNow>>,
+    kept: &BTreeSet<Revision>,
+    wall: WallTime,
+) -> Plan {
+    let spec = &set.spec;
+    let mut fleet = Vec::new();
+    for (name, node) in nodes {
+        let here = pods.remove(name).unwrap_or_default();
+        let standing = standing(node, &spec.placement);
+        if standing == Standing::Takes || !here.is_empty() {
+            fleet.push(NodeNow { name, zone: &node.zone, standing, ready: node.ready, pods: here });
+        }
+    }
+    let gone: Vec<(Arc<str>, Vec<PodNow>)> = pods.into_iter().collect();
+    fleet.extend(gone.iter().map(|(name, pods)| NodeNow {
+        name,
+        zone: "",
+        standing: Standing::Gone,
+        ready: false,
+        pods: pods.clone(),
+    }));
+
+    let update = &spec.revision;
+    let known = set.remembered.update.as_ref() == Some(update);
+    let before = if known { set.remembered.turns.clone() } else { BTreeMap::new() };
+    let current = set.remembered.current.clone().filter(|current| kept.contains(current));
+    let current = current.unwrap_or_else(|| update.clone());
+    let terms = turns::Terms {
+        update,
+        wanted: spec.pods_per_node,
+        at_once: spec.nodes_at_once,
+        deadline: spec.deadline,
+        is_paused: spec.paused || spec.strategy == Strategy::OnDelete,
+        is_settled: current == *update,
+    };
+    let turns = turns(&fleet, &before, terms, wall);
+    let settled = fleet.iter().filter(|node| node.can_turn()).all(|node| {
+        matches!(node.progress(update, spec.pods_per_node), Progress::Updated | Progress::Empty)
+    });
+    let next = if settled { update.clone() } else { current.clone() };
+
+    let wanted = fleet.iter().map(|node| match node.standing {
+        Standing::Takes => spec.pods_per_node,
+        _ => node.pods.iter().filter(|pod| pod.state != State::Finished).count(),
+    });
+    let budget = spec.may_miss.map(|may_miss| min_available(wanted.sum(), may_miss));
+    let available = fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state == State::Available);
+    let mut spare = budget.map_or(usize::MAX, |least| available.count().saturating_sub(least));
+    let mut steps = Vec::new();
+    // Until it is written what nodes are to have, nothing is done.
+    if set.remembered.current.is_some() && known {
+        for node in &fleet {
+            let in_turn = before.contains_key(node.name) && turns.have.contains_key(node.name) && !spec.paused;
+            let terms = node::Terms {
+                wanted: spec.pods_per_node,
+                strategy: spec.strategy,
+                update,
+                current: &current,
+                in_turn,
+            };
+            let here = node::steps(&node.pods, node.standing, &terms, &mut spare);
+            steps.extend(here.into_iter().map(|step| (node.name.clone(), step)));
+        }
+    }
+    let due = turns.due;
+    let remembered = Remembered { current: Some(next), update: Some(update.clone()), turns: turns.have.clone() };
+    Plan { steps, status: status(set, &fleet, &turns, remembered), budget, due }
+}
+
+fn status(set: &SetFacts, fleet: &[NodeNow<'_>], turns: &Turns, remembered: Remembered) -> Status {
+    let (update, wanted) = (&set.spec.revision, set.spec.pods_per_node);
+    let takes: Vec<&NodeNow<'_>> = fleet.iter().filter(|node| node.standing == Standing::Takes).collect();
+    let live = || fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state.is_live());
+    let is_available = |pod: &&PodNow| pod.state == State::Available;
+    let is_degraded = |node: &&&NodeNow<'_>| node.pods.iter().filter(is_available).count() < wanted;
+    let waits = |node: &&NodeNow<'_>| Some((node.name.clone(), waits(node, update)));
+    Status {
+        generation: set.generation,
+        roll: roll(set, &takes, turns),
+        late: turns.late.clone(),
+        waits: takes.iter().filter(|node| turns.have.contains_key(node.name)).filter_map(waits).collect(),
+        nodes: takes.len(),
+        updated_nodes: takes.iter().filter(|node| node.progress(update, wanted) == Progress::Updated).count(),
+        degraded: takes.iter().filter(is_degraded).map(|node| node.name.clone()).collect(),
+        wanted: takes.len() * wanted,
+        pods: live().count(),
+        updated: live().filter(|pod| pod.revision == *update).count(),
+        ready: live().filter(|pod| pod.state >= State::Ready).count(),
+        available: live().filter(is_available).count(),
+        refused: None,
+        remembered,
+    }
+}
+
+fn waits(node: &NodeNow<'_>, update: &Revision) -> Waits {
+    let is = |of_update: bool, states: &[State]| {
+        node.pods.iter().any(|pod| (pod.revision == *update) == of_update && states.contains(&pod.state))
+    };
+    if is(true, &[State::Making, State::Starting]) {
+        Waits::NotReady
+    } else if is(true, &[State::Ready]) {
+        Waits::NotAvailable
+    } else if is(false, &[State::Leaving]) {
+        Waits::OldPods
+    } else {
+        Waits::Begins
+    }
+}
+
+fn roll(set: &SetFacts, takes: &[&NodeNow<'_>], turns: &Turns) -> Roll {
+    let progress = |node: &&&NodeNow<'_>| node.progress(&set.spec.revision, set.spec.pods_per_node);
+    let old = |node: &&&NodeNow<'_>| matches!(progress(node), Progress::Outdated | Progress::Mixed);
+    let is_updated = takes.iter().all(|node| progress(&node) == Progress::Updated);
+    if !turns.late.is_empty() {
+        Roll::Stopped
+    } else if is_updated {
+        Roll::Done
+    } else if set.spec.paused {
+        Roll::Paused
+    } else if !turns.have.is_empty() {
+        Roll::GoesOn
+    } else if takes.iter().any(|node| old(&node)) {
+        match set.spec.strategy {
+            Strategy::OnDelete => Roll::OnDelete,
+            _ if takes.iter().filter(old).all(|node| !node.can_turn()) => Roll::NodesNotReady,
+            _ => Roll::Degraded,
+        }
+    } else {
+        Roll::Degraded
+    }
+}
