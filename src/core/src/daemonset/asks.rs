@@ -26,12 +26,15 @@ use super::{
         daemonset::{Revision, SetPod},
     },
     Ask,
+    node::State,
 };
 
 /// After so long without news a name is asked for again, and a deletion sent again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// A watch that has not shown by then what was made will not.
 const LAG: Duration = Duration::from_secs(60);
+/// The watch has shown by then how a pod is that was changed.
+const CHANGED: Duration = Duration::from_secs(1);
 /// Whoever was asked to evict a pod and said no is asked again after this long, as `kubectl drain` does.
 pub const EVICT_AGAIN: Duration = Duration::from_secs(5);
 
@@ -51,6 +54,8 @@ enum Made {
     Asked(BTreeSet<Uid>),
     /// Nobody knows whether it was made: it is asked for again then.
     Unknown(Moment),
+    /// Nobody knows that, and it is not asked for again: it is not wanted any more. Until then it may be there.
+    Doubtful(Moment),
     /// It is made, and the watch should show it by then.
     Made(Uid, Moment),
     /// Somebody has the name. Until then it may be a pod of ours.
@@ -62,17 +67,32 @@ enum Made {
 enum Going {
     /// It was asked for.
     Asked,
-    /// Nobody knows whether it was done, or it was: if nothing is seen by then, it is asked for again.
-    Sent(Moment),
+    /// Nobody knows whether it was done: if nothing is seen by then, it is asked for again.
+    Unknown(Moment),
+    /// Nobody knows that, and it is not asked for again: the set wants something else by now. Until then it may go.
+    Doubtful(Moment),
+    /// It is done: if nothing is seen by then, it is asked for again.
+    Done(Moment),
     /// It was refused, and is not asked for again before then.
     Refused(Moment),
+}
+
+/// A pod whose end was asked for.
+#[derive(Clone, Debug)]
+struct End {
+    ask: Ask,
+    /// Of this generation of the set.
+    generation: i64,
+    /// It was asked for before, and nobody knows whether that was done.
+    doubtful: bool,
+    is: Going,
 }
 
 /// What was asked for a set.
 #[derive(Clone, Debug, Default)]
 pub struct Asks {
     making: BTreeMap<Arc<str>, Making>,
-    going: BTreeMap<Uid, (Ask, Going)>,
+    going: BTreeMap<Uid, End>,
 }
 
 /// What became of it.
@@ -114,7 +134,9 @@ impl Asks {
                 return true;
             }
             Outcome::Exists => making.is = Made::Taken(now + LAG),
-            Outcome::Done(None) | Outcome::Unknown(_) | Outcome::Conflict => making.is = Made::Unknown(now + AGAIN),
+            Outcome::Done(None) | Outcome::Unknown(_) | Outcome::Conflict => {
+                making.is = Made::Unknown(now + AGAIN)
+            }
             Outcome::Gone | Outcome::Refused(_) | Outcome::NotNow(_) => {
                 self.making.remove(name);
             }
@@ -122,18 +144,25 @@ impl Asks {
         false
     }
 
-    /// This deletion or eviction is asked for.
-    pub fn end(&mut self, uid: Uid, ask: Ask) {
-        self.going.insert(uid, (ask, Going::Asked));
+    /// This deletion or eviction is asked for, because of this generation of the set.
+    pub fn end(&mut self, uid: Uid, ask: Ask, generation: i64) {
+        self.going.insert(uid, End { ask, generation, doubtful: false, is: Going::Asked });
     }
 
     /// What became of it.
     pub fn ended(&mut self, uid: &Uid, outcome: &Outcome, now: Moment) {
-        let Some((_, going)) = self.going.get_mut(uid) else { return };
-        *going = match outcome {
+        let Some(End { ask, doubtful, is, .. }) = self.going.get_mut(uid) else { return };
+        *doubtful |= matches!(outcome, Outcome::Unknown(_));
+        let was_changed =
+            *outcome == Outcome::Conflict && matches!(ask, Ask::Delete { version: Some(_), .. });
+        *is = match outcome {
+            // The watch will show how it is now.
+            Outcome::Conflict if was_changed => Going::Refused(now + CHANGED),
+            // What was asked for before may have been done all the same.
+            Outcome::Refused(_) | Outcome::NotNow(_) if *doubtful => Going::Doubtful(now + LAG),
             Outcome::Refused(_) | Outcome::NotNow(_) => Going::Refused(now + EVICT_AGAIN),
-            Outcome::Done(_) | Outcome::Gone | Outcome::Conflict | Outcome::Exists => Going::Sent(now + LAG),
-            Outcome::Unknown(_) => Going::Sent(now + AGAIN),
+            Outcome::Done(_) | Outcome::Gone | Outcome::Conflict | Outcome::Exists => Going::Done(now + LAG),
+            Outcome::Unknown(_) => Going::Unknown(now + AGAIN),
         };
     }
 
@@ -167,13 +196,14 @@ impl Asks {
     /// Forgets what no news has come of, and pods that are not there any more.
     pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
         let over = |is: &Made| match is {
-            Made::Made(_, until) => *until <= now,
+            Made::Made(_, until) | Made::Doubtful(until) => *until <= now,
             // A name that is somebody else's is tried again some time.
             Made::Taken(until) => *until + 10 * LAG <= now,
             Made::Asked(_) | Made::Unknown(_) => false,
         };
         self.making.retain(|_, making| !over(&making.is));
-        self.going.retain(|uid, _| is_there(uid));
+        let is_over = |is: &Going| matches!(is, Going::Doubtful(until) if *until <= now);
+        self.going.retain(|uid, end| is_there(uid) && !is_over(&end.is));
     }
 
     /// The pods that count as being there: those that are made, or may be.
@@ -181,9 +211,12 @@ impl Asks {
         self.making.iter().filter(move |(_, making)| !matches!(making.is, Made::Taken(until) if until <= now))
     }
 
-    /// The names that are asked for once more now.
-    pub fn again(&mut self, now: Moment) -> Vec<(Arc<str>, Making)> {
+    /// The names that are asked for once more now, where that is wanted still.
+    pub fn again(&mut self, now: Moment, is_wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Making)> {
         let due = |making: &Making| matches!(making.is, Made::Unknown(at) if at <= now);
+        for making in self.making.values_mut().filter(|making| due(making) && !is_wanted(&making.node)) {
+            making.is = Made::Doubtful(now + LAG);
+        }
         let again = self.making.iter_mut().filter(|(_, making)| due(making));
         again
             .map(|(name, making)| {
@@ -193,31 +226,45 @@ impl Asks {
             .collect()
     }
 
+    /// Whether pods of this revision are asked for.
+    pub fn makes(&self, revision: &Revision) -> bool {
+        self.making.values().any(|making| making.revision == *revision)
+    }
+
     /// Whether a name cannot be given to another pod.
     pub fn is_taken(&self, name: &str) -> bool {
         self.making.contains_key(name)
     }
 
-    /// Whether a pod counts as leaving, though the watch does not say so.
-    pub fn leaves(&self, uid: &Uid) -> bool {
-        matches!(self.going.get(uid), Some((_, Going::Asked | Going::Sent(_))))
+    /// What a pod counts as, though the watch does not say so.
+    pub fn state(&self, uid: &Uid) -> Option<State> {
+        match self.going.get(uid)?.is {
+            Going::Asked | Going::Unknown(_) | Going::Doubtful(_) => Some(State::Ending),
+            Going::Done(_) => Some(State::Leaving),
+            Going::Refused(_) => None,
+        }
     }
 
     /// Whether the end of a pod may be asked for now.
     pub fn may_end(&self, uid: &Uid, now: Moment) -> bool {
-        match self.going.get(uid) {
+        match self.going.get(uid).map(|end| &end.is) {
             None => true,
-            Some((_, Going::Asked | Going::Sent(_))) => false,
-            Some((_, Going::Refused(at))) => *at <= now,
+            Some(Going::Asked | Going::Unknown(_) | Going::Doubtful(_) | Going::Done(_)) => false,
+            Some(Going::Refused(at)) => *at <= now,
         }
     }
 
-    /// The ends that are asked for once more, because nothing was seen of them for too long.
-    pub fn end_again(&mut self, now: Moment) -> Vec<Ask> {
-        let due = self.going.values_mut().filter(|(_, going)| matches!(going, Going::Sent(at) if *at <= now));
-        due.map(|(ask, going)| {
-            *going = Going::Asked;
-            ask.clone()
+    /// The ends that are asked for once more, because nothing was seen of them for too long. If the set has changed since then,
+    /// it is decided anew.
+    pub fn end_again(&mut self, now: Moment, generation: i64) -> Vec<Ask> {
+        let is_due = |end: &End| matches!(end.is, Going::Unknown(at) | Going::Done(at) if at <= now);
+        for end in self.going.values_mut().filter(|end| is_due(end) && end.generation != generation) {
+            end.is = Going::Doubtful(now + LAG);
+        }
+        let due = self.going.values_mut().filter(|end| is_due(end));
+        due.map(|end| {
+            end.is = Going::Asked;
+            end.ask.clone()
         })
         .collect()
     }
@@ -230,11 +277,11 @@ impl Asks {
     /// When there is something to do.
     pub fn due(&self) -> Option<Moment> {
         let making = self.making.values().filter_map(|making| match making.is {
-            Made::Unknown(at) | Made::Made(_, at) | Made::Taken(at) => Some(at),
+            Made::Unknown(at) | Made::Doubtful(at) | Made::Made(_, at) | Made::Taken(at) => Some(at),
             Made::Asked(_) => None,
         });
-        let going = self.going.values().filter_map(|(_, going)| match going {
-            Going::Sent(at) | Going::Refused(at) => Some(*at),
+        let going = self.going.values().filter_map(|end| match &end.is {
+            Going::Unknown(at) | Going::Doubtful(at) | Going::Done(at) | Going::Refused(at) => Some(*at),
             Going::Asked => None,
         });
         making.chain(going).min()

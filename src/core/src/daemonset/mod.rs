@@ -74,6 +74,8 @@ pub enum Ask {
         name: Arc<str>,
         /// Which life of it.
         uid: Uid,
+        /// Only if it is as it was: it did not serve then.
+        version: Option<Arc<str>>,
         /// Why.
         why: Why,
     },
@@ -195,7 +197,11 @@ impl Daemonsets {
             Input::Pod(change) => {
                 for (key, pod, is_there) in self.seen.pods(change) {
                     let set = self.sets.entry(key.clone()).or_default();
-                    if is_there { set.asks.shows(&pod) } else { set.asks.gone(&pod) }
+                    if is_there {
+                        set.asks.shows(&pod)
+                    } else {
+                        set.asks.gone(&pod)
+                    }
                     self.touched.insert(key);
                 }
             }
@@ -258,8 +264,7 @@ impl Daemonsets {
                 self.last_id += 1;
                 let id = RequestId(self.last_id);
                 let uid = facts.uid.clone();
-                self.in_flight
-                    .insert(id, InFlight { set: key.clone(), uid: uid.clone(), ask: ask.clone() });
+                self.in_flight.insert(id, InFlight { set: key.clone(), uid: uid.clone(), ask: ask.clone() });
                 asked.push(Asked { id, set: key.clone(), uid, ask });
             }
         }

@@ -3,9 +3,9 @@
 //! * **Owns** no state: pods in, steps out.
 //! * **Guarantees.** A node has never more live pods than it is to have and the surge; never fewer available ones than it is
 //!   to have, less what may be unavailable, by what is done here. Terminating pods count as neither: a hold keeps them for
-//!   minutes.
+//!   minutes. One whose end is asked for takes room until that is done, and is not available any more.
 //! * **Assumes** that what was done before is among the pods: a pod that is being made is [`State::Making`], one whose
-//!   deletion was sent is [`State::Leaving`].
+//!   deletion was sent is [`State::Ending`].
 
 use super::{
     super::model::{
@@ -27,7 +27,9 @@ pub enum State {
     Ready,
     /// It is available.
     Available,
-    /// It is terminating, or was asked to be.
+    /// Its end is asked for, and nobody knows whether that is done.
+    Ending,
+    /// It is terminating.
     Leaving,
     /// It has ended by itself, and is no use.
     Finished,
@@ -35,6 +37,11 @@ pub enum State {
 
 impl State {
     /// Whether it is one of those that a node is to have.
+    pub const fn stays(self) -> bool {
+        matches!(self, Self::Making | Self::Starting | Self::Ready | Self::Available)
+    }
+
+    /// Whether it may be one of those that there are.
     pub const fn is_live(self) -> bool {
         !matches!(self, Self::Leaving | Self::Finished)
     }
@@ -129,13 +136,13 @@ impl Node<'_> {
     fn takes(&mut self) {
         self.drop_surplus();
         match self.terms.strategy {
-            Strategy::RollingUpdate { surge, unavailable } if self.terms.in_turn => {
+            Strategy::RollingUpdate { unavailable, .. } if self.terms.in_turn => {
                 self.roll(unavailable);
-                self.make(self.terms.wanted + surge, self.terms.update);
+                self.make(self.terms.wanted + self.terms.strategy.surge(), self.terms.update);
             }
             Strategy::NodeReplace if self.terms.in_turn => self.replace(),
             _ => {
-                let has_turned = self.live().any(|pod| pod.revision == *self.terms.update);
+                let has_turned = self.staying().any(|pod| pod.revision == *self.terms.update);
                 let newest = has_turned || self.terms.strategy == Strategy::OnDelete;
                 let revision = if newest { self.terms.update } else { self.terms.current };
                 self.refill(revision);
@@ -143,27 +150,27 @@ impl Node<'_> {
         }
     }
 
-    fn live(&self) -> impl Iterator<Item = &PodNow> {
-        self.pods.iter().filter(|pod| pod.state.is_live())
+    fn staying(&self) -> impl Iterator<Item = &PodNow> {
+        self.pods.iter().filter(|pod| pod.state.stays())
+    }
+
+    fn live(&self) -> usize {
+        self.pods.iter().filter(|pod| pod.state.is_live()).count()
     }
 
     fn updated(&self) -> usize {
-        self.live().filter(|pod| pod.revision == *self.terms.update).count()
+        self.staying().filter(|pod| pod.revision == *self.terms.update).count()
     }
 
     fn available(&self) -> usize {
         self.pods.iter().filter(|pod| pod.state == State::Available).count()
     }
 
-    /// How many live pods there may be: more than are wanted while one revision follows another.
+    /// How many pods may stay: more than are wanted while one revision follows another.
     fn most(&self) -> usize {
         let updated = self.updated();
-        match self.terms.strategy {
-            Strategy::RollingUpdate { surge, .. } if updated > 0 && updated < self.live().count() => {
-                self.terms.wanted + surge
-            }
-            _ => self.terms.wanted,
-        }
+        let is_mixed = updated > 0 && updated < self.staying().count();
+        self.terms.wanted + if is_mixed { self.terms.strategy.surge() } else { 0 }
     }
 
     /// Takes what is too much: the least useful first, and of the updated ones no more than are too many by themselves.
@@ -176,8 +183,8 @@ impl Node<'_> {
         });
         for at in order {
             let is_updated = self.pods[at].revision == *self.terms.update;
-            let too_many = self.live().count() > most || (is_updated && self.updated() > wanted);
-            if self.pods[at].state.is_live() && too_many && self.may_go(at, wanted) {
+            let too_many = self.staying().count() > most || (is_updated && self.updated() > wanted);
+            if self.pods[at].state.stays() && too_many && self.may_go(at, wanted) {
                 self.delete(at, Why::Surplus);
             }
         }
@@ -199,7 +206,7 @@ impl Node<'_> {
             (0..self.pods.len()).filter(|at| self.pods[*at].revision != *self.terms.update).collect();
         order.sort_by_key(|at| (self.pods[*at].state, self.pods[*at].created, self.pods[*at].uid.clone()));
         for at in order {
-            if self.pods[at].uid.is_none() || !self.pods[at].state.is_live() {
+            if self.pods[at].uid.is_none() || !self.pods[at].state.stays() {
                 continue;
             }
             if self.may_go(at, wanted) {
@@ -211,21 +218,21 @@ impl Node<'_> {
         }
     }
 
-    /// All old pods go at once, and the new ones come when nothing is left of them.
+    /// All old pods go at once, and the new ones come when nothing is left of those that went. A budget may let some of them
+    /// stay for longer: then what is missing is made first.
     fn replace(&mut self) {
-        let old = |pod: &&PodNow| pod.revision != *self.terms.update;
-        if self.pods.iter().filter(old).any(|pod| pod.state != State::Finished) {
-            let update = self.terms.update;
-            self.delete_all(|pod| pod.revision != *update && pod.state < State::Ready, Why::Outdated);
-            self.evict_all(|pod| pod.revision != *update, Why::Outdated);
-        } else {
-            self.make(self.terms.wanted, self.terms.update);
+        let update = self.terms.update;
+        let leaves = |pod: &&PodNow| matches!(pod.state, State::Ending | State::Leaving);
+        if !self.pods.iter().any(|pod| leaves(&pod)) {
+            self.refill(update);
         }
+        self.delete_all(|pod| pod.revision != *update && pod.state < State::Ready, Why::Outdated);
+        self.evict_all(|pod| pod.revision != *update, Why::Outdated);
     }
 
     /// What is missing is made, of this revision.
     fn refill(&mut self, revision: &Revision) {
-        for _ in self.live().count()..self.terms.wanted {
+        for _ in self.live()..self.terms.wanted {
             self.steps.push(Step::Make(revision.clone()));
         }
     }
@@ -233,7 +240,7 @@ impl Node<'_> {
     /// Updated pods are made, as many as are wanted, if there are not more live ones than `most` then.
     fn make(&mut self, most: usize, revision: &Revision) {
         let missing = self.terms.wanted.saturating_sub(self.updated());
-        let room = most.saturating_sub(self.live().count());
+        let room = most.saturating_sub(self.live());
         for _ in 0..missing.min(room) {
             self.steps.push(Step::Make(revision.clone()));
         }
@@ -241,22 +248,22 @@ impl Node<'_> {
 
     fn delete(&mut self, at: usize, why: Why) {
         self.steps.extend(self.pods[at].uid.clone().map(|uid| Step::Delete(uid, why)));
-        self.pods[at].state = State::Leaving;
+        self.pods[at].state = State::Ending;
     }
 
     fn delete_all(&mut self, which: impl Fn(&PodNow) -> bool, why: Why) {
         for at in 0..self.pods.len() {
             let pod = &self.pods[at];
-            if pod.state.is_live() && pod.uid.is_some() && which(pod) {
+            if pod.state.stays() && pod.uid.is_some() && which(pod) {
                 self.delete(at, why);
             }
         }
     }
 
     fn evict_all(&mut self, which: impl Fn(&PodNow) -> bool, why: Why) {
-        for pod in self.pods.iter_mut().filter(|pod| pod.state.is_live() && which(pod)) {
+        for pod in self.pods.iter_mut().filter(|pod| pod.state.stays() && which(pod)) {
             self.steps.extend(pod.uid.clone().map(|uid| Step::Evict(uid, why)));
-            pod.state = State::Leaving;
+            pod.state = State::Ending;
         }
     }
 }
@@ -276,6 +283,7 @@ mod tests {
                 "starting" | "pending" => State::Starting,
                 "ready" => State::Ready,
                 "available" => State::Available,
+                "ending" => State::Ending,
                 "leaving" => State::Leaving,
                 "finished" => State::Finished,
                 _ => panic!("{word}"),
@@ -344,7 +352,9 @@ mod tests {
         assert_eq!(turn(2, ROLL, &with(&["b:making"])), none);
         assert_eq!(turn(2, ROLL, &with(&["b:starting"])), none);
         assert_eq!(turn(2, ROLL, &with(&["b:ready"])), none);
-        assert_eq!(turn(2, ROLL, &with(&["b:available"])), ["delete u0 OutdatedPod", "make b"]);
+        assert_eq!(turn(2, ROLL, &with(&["b:available"])), ["delete u0 OutdatedPod"]);
+        assert_eq!(turn(2, ROLL, &["a:ending", "a:available", "b:available"]), none, "is there room?");
+        assert_eq!(turn(2, ROLL, &["a:leaving", "a:available", "b:available"]), ["make b"]);
         assert_eq!(turn(2, ROLL, &["a:leaving", "a:available", "b:available", "b:ready"]), none);
         assert_eq!(
             turn(2, ROLL, &["a:leaving", "a:available", "b:available", "b:available"]),
@@ -355,9 +365,10 @@ mod tests {
     #[test]
     fn old_pods_that_serve_nobody_go_without_waiting() {
         assert_eq!(turn(1, ROLL, &["a:starting"]), ["delete u0 OutdatedPod", "make b"]);
+        assert_eq!(turn(2, ROLL, &["a:starting", "a:available"]), ["delete u0 OutdatedPod", "make b"]);
         assert_eq!(
-            turn(2, ROLL, &["a:starting", "a:available"]),
-            ["delete u0 OutdatedPod", "make b", "make b"],
+            turn(2, ROLL, &["a:leaving", "a:available", "b:starting"]),
+            ["make b"],
             "one in its place, and one more"
         );
         let none: [&str; 0] = [];
@@ -370,11 +381,12 @@ mod tests {
         let old = ["a:available", "a:available"];
         let mut spare = 1;
         let first = with_spare(Standing::Takes, 2, IN_PLACE, true, &old, &mut spare);
-        assert_eq!((first, spare), (vec!["delete u0 OutdatedPod".into(), "make b".to_owned()], 0));
+        assert_eq!((first, spare), (vec!["delete u0 OutdatedPod".to_owned()], 0));
         let none: [&str; 0] = [];
         assert_eq!(with_spare(Standing::Takes, 2, IN_PLACE, true, &old, &mut spare), none);
         assert_eq!(turn(2, IN_PLACE, &["a:available", "b:starting"]), none);
-        assert_eq!(turn(2, IN_PLACE, &["a:available", "b:available"]), ["delete u0 OutdatedPod", "make b"]);
+        assert_eq!(turn(2, IN_PLACE, &["a:leaving", "a:available"]), ["make b"]);
+        assert_eq!(turn(2, IN_PLACE, &["a:available", "b:available"]), ["delete u0 OutdatedPod"]);
     }
 
     #[test]
@@ -390,6 +402,11 @@ mod tests {
         assert_eq!(replace(&["a:leaving"]), none);
         assert_eq!(replace(&[]), ["make b", "make b"]);
         assert_eq!(replace(&["a:finished", "b:starting"]), ["delete u0 PodFinished", "make b"]);
+        assert_eq!(
+            replace(&["a:available"]),
+            ["make b", "evict u0 OutdatedPod"],
+            "a budget may have let the other one go, and want a new one before this one goes"
+        );
     }
 
     #[test]
@@ -414,7 +431,11 @@ mod tests {
             on(Standing::Takes, 1, ROLL, false, &["a:available", "a:ready"]),
             ["delete u1 SurplusPod"]
         );
-        assert_eq!(on(Standing::Takes, 1, ROLL, false, &["a:ready", "a:ready"]), none, "either may serve alone");
+        assert_eq!(
+            on(Standing::Takes, 1, ROLL, false, &["a:ready", "a:ready"]),
+            none,
+            "either may serve alone"
+        );
     }
 
     #[test]

@@ -141,9 +141,7 @@ pub fn plan(
         is_settled: current == *update,
     };
     let turns = turns(&fleet, &before, terms, wall);
-    let settled = fleet.iter().filter(|node| node.can_turn()).all(|node| {
-        matches!(node.progress(update, spec.pods_per_node), Progress::Updated | Progress::Empty)
-    });
+    let settled = turns.have.is_empty() && is_settled(&fleet, update, spec.pods_per_node);
     let next = if settled { update.clone() } else { current.clone() };
 
     let wanted = fleet.iter().map(|node| match node.standing {
@@ -157,7 +155,8 @@ pub fn plan(
     // Until it is written what nodes are to have, nothing is done.
     if set.remembered.current.is_some() && known {
         for node in &fleet {
-            let in_turn = before.contains_key(node.name) && turns.have.contains_key(node.name) && !spec.paused;
+            let in_turn =
+                before.contains_key(node.name) && turns.have.contains_key(node.name) && !spec.paused;
             let terms = node::Terms {
                 wanted: spec.pods_per_node,
                 strategy: spec.strategy,
@@ -170,14 +169,25 @@ pub fn plan(
         }
     }
     let due = turns.due;
-    let remembered = Remembered { current: Some(next), update: Some(update.clone()), turns: turns.have.clone() };
+    let remembered =
+        Remembered { current: Some(next), update: Some(update.clone()), turns: turns.have.clone() };
     Plan { steps, status: status(set, &fleet, &turns, remembered), budget, due }
+}
+
+/// Whether the update has proven itself on all nodes that can have their turn, or there is nothing else anyway. None has its
+/// turn.
+fn is_settled(fleet: &[NodeNow<'_>], update: &Revision, wanted: usize) -> bool {
+    let can_turn = || fleet.iter().filter(|node| node.can_turn()).map(|node| node.progress(update, wanted));
+    let is_over = can_turn().all(|progress| matches!(progress, Progress::Updated | Progress::Empty));
+    let is_proven = can_turn().any(|progress| progress == Progress::Updated);
+    let is_other = |pod: &PodNow| pod.state.stays() && pod.revision != *update;
+    is_over && (is_proven || !fleet.iter().flat_map(|node| &node.pods).any(is_other))
 }
 
 fn status(set: &SetFacts, fleet: &[NodeNow<'_>], turns: &Turns, remembered: Remembered) -> Status {
     let (update, wanted) = (&set.spec.revision, set.spec.pods_per_node);
     let takes: Vec<&NodeNow<'_>> = fleet.iter().filter(|node| node.standing == Standing::Takes).collect();
-    let live = || fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state.is_live());
+    let live = || fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state.stays());
     let is_available = |pod: &&PodNow| pod.state == State::Available;
     let is_degraded = |node: &&&NodeNow<'_>| node.pods.iter().filter(is_available).count() < wanted;
     let waits = |node: &&NodeNow<'_>| Some((node.name.clone(), waits(node, update)));
@@ -207,7 +217,7 @@ fn waits(node: &NodeNow<'_>, update: &Revision) -> Waits {
         Waits::NotReady
     } else if is(true, &[State::Ready]) {
         Waits::NotAvailable
-    } else if is(false, &[State::Leaving]) {
+    } else if is(false, &[State::Ending, State::Leaving]) {
         Waits::OldPods
     } else {
         Waits::Begins

@@ -15,6 +15,7 @@ use super::{
     Ask,
     asks::{Asks, Outcome},
     node::{PodNow, State, Step, Why},
+    placement::{Standing, standing},
     plan::{Plan, Status, plan},
     seen::Seen,
 };
@@ -169,16 +170,29 @@ impl Set {
         let is_own = |pod: &SetPod| is_own(pod, facts);
         self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
         self.sent.retain(|(_, until)| *until > now);
+        let mut asks = self.asks.end_again(now, facts.generation);
         let mut wants = Vec::new();
         belongings(facts, &pods, &mut wants);
-        let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &mut wants);
+        let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
         let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod)), now, wall);
+        let most = |node: &Arc<str>| {
+            let in_turn = facts.remembered.turns.contains_key(node);
+            facts.spec.pods_per_node + if in_turn { facts.spec.strategy.surge() } else { 0 }
+        };
+        let has_room: BTreeSet<Arc<str>> = here
+            .iter()
+            .filter(|(node, pods)| pods.iter().filter(|pod| pod.state.is_live()).count() <= most(node))
+            .map(|(node, _)| node.clone())
+            .collect();
         let Plan { steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
         self.due.1 = self.due.1.into_iter().chain(due).min();
         budgets(facts, seen, budget, &mut wants);
 
-        let mut asks = self.asks.end_again(now);
-        for (name, making) in self.asks.again(now) {
+        let takes = |node: &str| {
+            let node = seen.all_nodes().get(node);
+            node.is_some_and(|node| standing(node, &facts.spec.placement) == Standing::Takes)
+        };
+        for (name, making) in self.asks.again(now, |node| takes(node) && has_room.contains(node)) {
             asks.push(Ask::Make { name, node: making.node, revision: making.revision });
         }
         self.carry_out(facts, seen, steps, &kept, now, &mut asks);
@@ -210,9 +224,11 @@ impl Set {
     ) -> BTreeMap<Arc<str>, Vec<PodNow>> {
         let mut by_node: BTreeMap<Arc<str>, Vec<PodNow>> = BTreeMap::new();
         for pod in pods {
+            let asked = self.asks.state(&pod.uid);
             let state = match pod.ready {
-                _ if pod.terminating || self.asks.leaves(&pod.uid) => State::Leaving,
-                _ if pod.finished => State::Finished,
+                _ if pod.terminating => State::Leaving,
+                _ if pod.finished && asked.is_none() => State::Finished,
+                _ if asked.is_some() => asked.unwrap_or(State::Ending),
                 None => State::Starting,
                 Some(since) if since + facts.spec.min_ready <= wall => State::Available,
                 Some(since) => {
@@ -272,12 +288,14 @@ impl Set {
                     let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid, now)) else {
                         continue;
                     };
+                    let pod = seen.pod(&facts.key, name);
                     if why == Why::Finished {
-                        let pod = seen.pod(&facts.key, name);
                         self.has_ended(&node, pod.map(|pod| pod.revision.clone()), now);
                     }
-                    let ask = Ask::Delete { name: (*name).clone(), uid: uid.clone(), why };
-                    self.asks.end(uid, ask.clone());
+                    let serves = pod.is_none_or(|pod| pod.ready.is_some());
+                    let version = pod.filter(|_| !serves).map(|pod| pod.version.clone());
+                    let ask = Ask::Delete { name: (*name).clone(), uid: uid.clone(), version, why };
+                    self.asks.end(uid, ask.clone(), facts.generation);
                     asks.push(ask);
                 }
                 Step::Evict(uid, why) => {
@@ -285,7 +303,7 @@ impl Set {
                         continue;
                     };
                     let ask = Ask::Evict { name: (*name).clone(), uid: uid.clone(), why };
-                    self.asks.end(uid, ask.clone());
+                    self.asks.end(uid, ask.clone(), facts.generation);
                     asks.push(ask);
                 }
             }
@@ -330,8 +348,7 @@ impl Set {
             self.due_at(Some(self.written.next));
             return None;
         }
-        self.written =
-            Written { status: Some(status.clone()), awaited: Some(now + LOST), next: now + PACE };
+        self.written = Written { status: Some(status.clone()), awaited: Some(now + LOST), next: now + PACE };
         Some(Ask::Write { version: facts.version.clone(), status: Box::new(status.clone()) })
     }
 }
@@ -355,7 +372,13 @@ fn belongings(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
 }
 
 /// Keeps the revisions that are needed, and gives those that there are.
-fn revisions(facts: &SetFacts, seen: &Seen, pods: &[&SetPod], wants: &mut Vec<Ask>) -> BTreeSet<Revision> {
+fn revisions(
+    facts: &SetFacts,
+    seen: &Seen,
+    pods: &[&SetPod],
+    asks: &Asks,
+    wants: &mut Vec<Ask>,
+) -> BTreeSet<Revision> {
     let all = seen.revisions_of(&facts.key);
     let (own, others): (Vec<&RevisionFacts>, Vec<_>) = all
         .filter(|revision| revision.controller.as_ref().is_none_or(|owner| owner.uid == facts.uid))
@@ -378,6 +401,7 @@ fn revisions(facts: &SetFacts, seen: &Seen, pods: &[&SetPod], wants: &mut Vec<As
         revision == update
             || facts.remembered.current.as_ref() == Some(revision)
             || pods.iter().any(|pod| pod.revision == *revision)
+            || asks.makes(revision)
     };
     let mut old: Vec<&&RevisionFacts> = own.iter().filter(|kept| !is_used(&kept.revision)).collect();
     old.sort_by_key(|kept| std::cmp::Reverse(kept.number));
@@ -410,9 +434,8 @@ fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<
 
 /// Short for the name of a node, in letters that every name may have: FNV-1a.
 fn short(node: &str) -> String {
-    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash =
+        node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let letters = b"0123456789abcdefghijklmnopqrstuv";
     (0..6).map(|at| letters[(hash >> (5 * at)) as usize % 32] as char).collect()
 }

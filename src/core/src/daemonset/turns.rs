@@ -6,7 +6,8 @@
 //! * **Owns** no state.
 //! * **Guarantees.** At most as many nodes as the set says have their turn, those counted that had it in this roll and are
 //!   not as they should be. A node whose turn takes longer than the deadline stops the roll: no other node gets one. What
-//!   has its turn goes on, and if it gets there the roll does, too.
+//!   has its turn goes on, and if it gets there the roll does, too. A node where old pods are, and none of them serves, has its
+//!   turn at once: there is nothing to lose.
 //! * **Assumes** that a node which is not ready, or takes no pods, has something else to do: its turn is over, and comes
 //!   again.
 
@@ -58,7 +59,7 @@ pub enum Progress {
 impl NodeNow<'_> {
     /// How far it is.
     pub fn progress(&self, update: &Revision, wanted: usize) -> Progress {
-        let live = || self.pods.iter().filter(|pod| pod.state.is_live());
+        let live = || self.pods.iter().filter(|pod| pod.state.stays());
         let updated = live().filter(|pod| pod.revision == *update);
         match (updated.clone().count(), live().count()) {
             (0, 0) => Progress::Empty,
@@ -74,9 +75,14 @@ impl NodeNow<'_> {
         self.standing == Standing::Takes && self.ready
     }
 
-    /// Whether nothing there serves.
+    /// Whether it has fewer available pods than it should.
+    fn is_short(&self, wanted: usize) -> bool {
+        self.pods.iter().filter(|pod| pod.state == State::Available).count() < wanted
+    }
+
+    /// Whether nothing there serves: not even one that is on its way out.
     fn is_down(&self) -> bool {
-        !self.pods.iter().any(|pod| matches!(pod.state, State::Ready | State::Available))
+        self.pods.iter().all(|pod| matches!(pod.state, State::Making | State::Starting | State::Finished))
     }
 }
 
@@ -109,11 +115,14 @@ pub struct Turns {
 }
 
 /// Who has a turn from now on, of those that had one before.
-pub fn turns(nodes: &[NodeNow<'_>], before: &BTreeMap<Arc<str>, WallTime>, terms: Terms<'_>, wall: WallTime) -> Turns {
+pub fn turns(
+    nodes: &[NodeNow<'_>],
+    before: &BTreeMap<Arc<str>, WallTime>,
+    terms: Terms<'_>,
+    wall: WallTime,
+) -> Turns {
     let progress = |node: &NodeNow<'_>| node.progress(terms.update, terms.wanted);
-    let goes_on = |node: &&NodeNow<'_>| {
-        node.can_turn() && progress(node) != Progress::Updated
-    };
+    let goes_on = |node: &&NodeNow<'_>| node.can_turn() && progress(node) != Progress::Updated;
     let mut turns = Turns::default();
     for node in nodes.iter().filter(goes_on) {
         if let Some(since) = before.get(node.name) {
@@ -126,7 +135,7 @@ pub fn turns(nodes: &[NodeNow<'_>], before: &BTreeMap<Arc<str>, WallTime>, terms
             }
         }
     }
-    if terms.is_paused || !turns.late.is_empty() {
+    if terms.is_paused {
         return turns;
     }
     let wait = |node: &&NodeNow<'_>| {
@@ -147,14 +156,23 @@ pub fn turns(nodes: &[NodeNow<'_>], before: &BTreeMap<Arc<str>, WallTime>, terms
         *have += usize::from(turns.have.contains_key(node.name));
         *updated += usize::from(progress(node) == Progress::Updated);
     }
-    for _ in busy..terms.at_once.at_most(takes) {
-        // First what was begun, then where nothing serves, then by zone.
+    let mut room = terms.at_once.at_most(takes).saturating_sub(busy);
+    if !turns.late.is_empty() {
+        room = 0;
+    }
+    loop {
+        // First where nothing serves: what was bad there costs nobody anything, and may hold up evictions elsewhere. Then what
+        // was begun, then where pods are missing, then by zone.
         let next = waiting.iter().enumerate().min_by_key(|(_, node)| {
             let begun = progress(node) == Progress::Mixed;
             let zone = zones.get(node.zone).copied().unwrap_or_default();
-            (!begun, !node.is_down(), zone, node.zone, node.name)
+            (!node.is_down(), !begun, !node.is_short(terms.wanted), zone, node.zone, node.name)
         });
-        let Some((at, _)) = next else { break };
+        let Some((at, node)) = next else { break };
+        if !node.is_down() && room == 0 {
+            break;
+        }
+        room = room.saturating_sub(1);
         let node = waiting.swap_remove(at);
         zones.entry(node.zone).or_default().0 += 1;
         turns.have.insert(node.name.clone(), wall);
@@ -259,9 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_comes_first_and_then_where_nothing_serves() {
-        assert_eq!(played(&[("a1", "old"), ("b1", "down"), ("c1", "mixed")]).have(), ["c1"]);
+    fn what_was_begun_comes_first_and_where_nothing_serves_at_once() {
+        assert_eq!(played(&[("a1", "old"), ("c1", "mixed")]).have(), ["c1"]);
         assert_eq!(played(&[("a1", "old"), ("b1", "down")]).have(), ["b1"]);
+        assert_eq!(played(&[("a1", "old"), ("b1", "down"), ("c1", "down")]).have(), ["b1", "c1"]);
+        let mut roll = played(&[("a1", "mixed"), ("b1", "down"), ("c1", "old")]);
+        roll.before.insert("a1".into(), at(0));
+        assert_eq!(roll.turns(at(600)).have.keys().map(|name| &**name).collect::<Vec<_>>(), ["a1", "b1"]);
     }
 
     #[test]

@@ -62,6 +62,16 @@ pub enum Strategy {
     OnDelete,
 }
 
+impl Strategy {
+    /// How many more pods than a node is to have there may be.
+    pub const fn surge(self) -> usize {
+        match self {
+            Self::RollingUpdate { surge, .. } => surge,
+            Self::NodeReplace | Self::OnDelete => 0,
+        }
+    }
+}
+
 /// What a set asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSpec {
@@ -136,6 +146,8 @@ pub struct SetPod {
     pub key: ObjectKey,
     /// This life of that name.
     pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
     /// The set that controls it.
     pub controller: Option<Owner>,
     /// The name in its label [`OWNED_BY`].
@@ -360,6 +372,9 @@ mod tests {
         };
         assert!(tolerates(None, None, None) && tolerates(Some("dedicated"), Some("edge"), None));
         assert!(!tolerates(Some("other"), None, None) && !tolerates(Some("dedicated"), Some("core"), None));
-        assert!(!tolerates(None, None, Some(Effect::NoExecute)) && tolerates(None, None, Some(Effect::NoSchedule)));
+        assert!(
+            !tolerates(None, None, Some(Effect::NoExecute))
+                && tolerates(None, None, Some(Effect::NoSchedule))
+        );
     }
 }
