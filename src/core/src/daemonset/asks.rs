@@ -20,13 +20,13 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    super::model::{
-        Moment, Uid,
-        daemonset::{Revision, SetPod},
+use super::super::model::{
+    Moment, Uid,
+    daemonset::{
+        Revision, SetPod,
+        ask::{Ask, Outcome},
+        node::State,
     },
-    Ask,
-    node::State,
 };
 
 /// After so long without news a name is asked for again, and a deletion sent again.
@@ -42,10 +42,22 @@ pub const EVICT_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Making {
     /// On this node.
-    pub node: Arc<str>,
+    node: Arc<str>,
     /// Of this revision.
-    pub revision: Revision,
+    revision: Revision,
     is: Made,
+}
+
+impl Making {
+    /// On which node.
+    pub const fn node(&self) -> &Arc<str> {
+        &self.node
+    }
+
+    /// Of which revision.
+    pub const fn revision(&self) -> &Revision {
+        &self.revision
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +69,7 @@ enum Made {
     /// Nobody knows that, and it is not asked for again: it is not wanted any more. Until then it may be there.
     Doubtful(Moment),
     /// It is made, and the watch should show it by then.
-    Made(Uid, Moment),
+    Shown(Uid, Moment),
     /// Somebody has the name. Until then it may be a pod of ours.
     Taken(Moment),
 }
@@ -95,25 +107,6 @@ pub struct Asks {
     going: BTreeMap<Uid, End>,
 }
 
-/// What became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done; of a pod that was made, which life of its name.
-    Done(Option<Uid>),
-    /// Somebody has the name.
-    Exists,
-    /// There is no such object, or it is another life of its name.
-    Gone,
-    /// It was changed since it was seen.
-    Conflict,
-    /// It will not be done.
-    Refused(Box<str>),
-    /// Not now: a budget, or whoever guards evictions, says no.
-    NotNow(Box<str>),
-    /// Nobody knows whether it was done.
-    Unknown(Box<str>),
-}
-
 impl Asks {
     /// A pod of this name is asked for.
     pub fn make(&mut self, name: Arc<str>, node: Arc<str>, revision: Revision) {
@@ -129,13 +122,13 @@ impl Asks {
                 if has_gone {
                     self.making.remove(name);
                 } else {
-                    making.is = Made::Made(uid.clone(), now + LAG);
+                    making.is = Made::Shown(uid.clone(), now + LAG);
                 }
                 return true;
             }
             Outcome::Exists => making.is = Made::Taken(now + LAG),
             Outcome::Done(None) | Outcome::Unknown(_) | Outcome::Conflict => {
-                making.is = Made::Unknown(now + AGAIN)
+                making.is = Made::Unknown(now + AGAIN);
             }
             Outcome::Gone | Outcome::Refused(_) | Outcome::NotNow(_) => {
                 self.making.remove(name);
@@ -168,7 +161,7 @@ impl Asks {
 
     /// The watch shows a pod.
     pub fn shows(&mut self, pod: &SetPod) {
-        let is_it = |making: &Making| !matches!(&making.is, Made::Made(uid, _) if *uid != pod.uid);
+        let is_it = |making: &Making| !matches!(&making.is, Made::Shown(uid, _) if *uid != pod.uid);
         if self.making.get(&pod.key.name).is_some_and(is_it) {
             self.making.remove(&pod.key.name);
         }
@@ -185,7 +178,7 @@ impl Asks {
                 Made::Asked(gone) => {
                     gone.insert(pod.uid.clone());
                 }
-                Made::Made(uid, _) if *uid == pod.uid => {
+                Made::Shown(uid, _) if *uid == pod.uid => {
                     self.making.remove(&pod.key.name);
                 }
                 _ => {}
@@ -196,7 +189,7 @@ impl Asks {
     /// Forgets what no news has come of, and pods that are not there any more.
     pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
         let over = |is: &Made| match is {
-            Made::Made(_, until) | Made::Doubtful(until) => *until <= now,
+            Made::Shown(_, until) | Made::Doubtful(until) => *until <= now,
             // A name that is somebody else's is tried again some time.
             Made::Taken(until) => *until + 10 * LAG <= now,
             Made::Asked(_) | Made::Unknown(_) => false,
@@ -277,7 +270,7 @@ impl Asks {
     /// When there is something to do.
     pub fn due(&self) -> Option<Moment> {
         let making = self.making.values().filter_map(|making| match making.is {
-            Made::Unknown(at) | Made::Doubtful(at) | Made::Made(_, at) | Made::Taken(at) => Some(at),
+            Made::Unknown(at) | Made::Doubtful(at) | Made::Shown(_, at) | Made::Taken(at) => Some(at),
             Made::Asked(_) => None,
         });
         let going = self.going.values().filter_map(|end| match &end.is {

@@ -17,24 +17,25 @@
 //!   nodes are gone is not believed before it is confirmed.
 //! * **Assumes** that the API server knows the last list: what leads anew begins with consistent reads.
 
-pub mod asks;
-pub mod budget;
-pub mod node;
+mod asks;
+mod budget;
+mod node;
 pub mod placement;
-pub mod plan;
+mod plan;
 mod seen;
 mod set;
-pub mod turns;
+mod turns;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use self::{asks::Outcome, node::Why, plan::Status, seen::Seen, set::Set};
+use self::{seen::Seen, set::Set};
 use crate::model::{
     Change, Moment, ObjectKey, RequestId, Scope, Uid, WallTime,
-    daemonset::{BudgetFacts, Revision, RevisionFacts, SetFacts, SetNode, SetPod},
+    daemonset::{
+        BudgetFacts, RevisionFacts, SetFacts, SetNode, SetPod,
+        ask::{Ask, Asked, Outcome},
+        status::Status,
+    },
 };
 
 /// What the world says.
@@ -54,108 +55,6 @@ pub enum Input {
     Answered(RequestId, Outcome),
     /// Time has passed.
     Passed,
-}
-
-/// What is asked of the API server.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
-    /// Make a pod of this name for this node, of this revision.
-    Make {
-        /// The name.
-        name: Arc<str>,
-        /// The node.
-        node: Arc<str>,
-        /// The revision.
-        revision: Revision,
-    },
-    /// Delete this life of a pod.
-    Delete {
-        /// The name.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-        /// Only if it is as it was: it did not serve then.
-        version: Option<Arc<str>>,
-        /// Why.
-        why: Why,
-    },
-    /// Evict this life of a pod.
-    Evict {
-        /// The name.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-        /// Why.
-        why: Why,
-    },
-    /// Make the set the controller of this life of a pod.
-    Adopt {
-        /// The name.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-    },
-    /// The set is not the controller of this life of a pod any more.
-    Release {
-        /// The name.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-    },
-    /// Keep the template as it is now as a revision of this number.
-    KeepRevision {
-        /// Its hash.
-        revision: Revision,
-        /// The higher, the newer.
-        number: i64,
-    },
-    /// A revision is what the set asks for again: it gets this number.
-    RenumberRevision {
-        /// The name of the ControllerRevision.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-        /// The higher, the newer.
-        number: i64,
-    },
-    /// Make the set the controller of this life of a ControllerRevision.
-    AdoptRevision {
-        /// The name of the ControllerRevision.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-    },
-    /// Delete this life of a ControllerRevision.
-    DropRevision {
-        /// The name of the ControllerRevision.
-        name: Arc<str>,
-        /// Which life of it.
-        uid: Uid,
-    },
-    /// Keep a budget with this `minAvailable`.
-    KeepBudget(usize),
-    /// Delete the budget.
-    DropBudget(Uid),
-    /// Write the status, upon this version of the set.
-    Write {
-        /// The version.
-        version: Arc<str>,
-        /// What to write.
-        status: Box<Status>,
-    },
-}
-
-/// Something that is asked for a set.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// Comes back with the answer.
-    pub id: RequestId,
-    /// The set.
-    pub set: ObjectKey,
-    /// Which life of it.
-    pub uid: Uid,
-    /// What is asked.
-    pub ask: Ask,
 }
 
 /// What is asked, and whom the answer is for.
@@ -198,9 +97,9 @@ impl Daemonsets {
                 for (key, pod, is_there) in self.seen.pods(change) {
                     let set = self.sets.entry(key.clone()).or_default();
                     if is_there {
-                        set.asks.shows(&pod)
+                        set.shows_pod(&pod);
                     } else {
-                        set.asks.gone(&pod)
+                        set.lost_pod(&pod);
                     }
                     self.touched.insert(key);
                 }

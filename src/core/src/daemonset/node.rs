@@ -7,108 +7,15 @@
 //! * **Assumes** that what was done before is among the pods: a pod that is being made is [`State::Making`], one whose
 //!   deletion was sent is [`State::Ending`].
 
-use super::{
-    super::model::{
-        Uid, WallTime,
-        daemonset::{Revision, Strategy},
-        words::words,
-    },
-    placement::Standing,
+use super::super::model::daemonset::{
+    Revision, Strategy,
+    ask::{Step, Why},
+    node::{NodeTerms, PodNow, Standing, State},
 };
-
-/// How far a pod is. The order is that in which pods are taken when there are too many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// It is being made.
-    Making,
-    /// It is not ready.
-    Starting,
-    /// It is ready, and not for long enough.
-    Ready,
-    /// It is available.
-    Available,
-    /// Its end is asked for, and nobody knows whether that is done.
-    Ending,
-    /// It is terminating.
-    Leaving,
-    /// It has ended by itself, and is no use.
-    Finished,
-}
-
-impl State {
-    /// Whether it is one of those that a node is to have.
-    pub const fn stays(self) -> bool {
-        matches!(self, Self::Making | Self::Starting | Self::Ready | Self::Available)
-    }
-
-    /// Whether it may be one of those that there are.
-    pub const fn is_live(self) -> bool {
-        !matches!(self, Self::Leaving | Self::Finished)
-    }
-}
-
-/// A pod on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodNow {
-    /// Which one; `None`: it is being made.
-    pub uid: Option<Uid>,
-    /// What it was made from.
-    pub revision: Revision,
-    /// How far it is.
-    pub state: State,
-    /// When it was made.
-    pub created: WallTime,
-    /// It has a node.
-    pub scheduled: bool,
-}
-
-/// What holds for the pods of a node.
-#[derive(Clone, Debug)]
-pub struct Terms<'a> {
-    /// So many pods are to be there.
-    pub wanted: usize,
-    /// How they come to be of a new revision.
-    pub strategy: Strategy,
-    /// What they are to become.
-    pub update: &'a Revision,
-    /// What they are until the turn of the node comes.
-    pub current: &'a Revision,
-    /// The node has its turn.
-    pub in_turn: bool,
-}
-
-words! {
-    /// Why a pod is deleted or evicted.
-    Why {
-        /// It has ended by itself.
-        Finished = "PodFinished",
-        /// There are more than there should be.
-        Surplus = "SurplusPod",
-        /// It is of an older revision.
-        Outdated = "OutdatedPod",
-        /// It has no node yet, and the one that it was made for takes none any more.
-        NodeTakesNone = "NodeTakesNoPods",
-        /// Its node is not for this set any more.
-        NodeNotSelected = "NodeNotSelected",
-        /// Its node is gone.
-        NodeDeleted = "NodeDeleted",
-    }
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A pod of this revision is made.
-    Make(Revision),
-    /// A pod is deleted.
-    Delete(Uid, Why),
-    /// A pod is evicted: budgets, hold and zone guard have their say.
-    Evict(Uid, Why),
-}
 
 /// What is to be done on a node. `spare` is how many available pods of the whole set may be missing yet; what is taken of
 /// them is counted.
-pub fn steps(pods: &[PodNow], standing: Standing, terms: &Terms<'_>, spare: &mut usize) -> Vec<Step> {
+pub fn steps(pods: &[PodNow], standing: Standing, terms: &NodeTerms<'_>, spare: &mut usize) -> Vec<Step> {
     let mut node = Node { pods: pods.to_vec(), terms, spare, steps: Vec::new() };
     for pod in pods.iter().filter(|pod| pod.state == State::Finished) {
         node.steps.extend(pod.uid.clone().map(|uid| Step::Delete(uid, Why::Finished)));
@@ -127,7 +34,7 @@ pub fn steps(pods: &[PodNow], standing: Standing, terms: &Terms<'_>, spare: &mut
 
 struct Node<'a> {
     pods: Vec<PodNow>,
-    terms: &'a Terms<'a>,
+    terms: &'a NodeTerms<'a>,
     spare: &'a mut usize,
     steps: Vec<Step>,
 }
@@ -273,6 +180,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::{Uid, WallTime};
 
     /// Pods by a word each: the revision, and how far it is, as `a:available`.
     fn pods(all: &[&str]) -> Vec<PodNow> {
@@ -324,7 +232,7 @@ mod tests {
         spare: &mut usize,
     ) -> Vec<String> {
         let (update, current) = ("b".into(), "a".into());
-        let terms = Terms { wanted, strategy, update: &update, current: &current, in_turn };
+        let terms = NodeTerms { wanted, strategy, update: &update, current: &current, in_turn };
         said(&steps(&pods(all), standing, &terms, spare))
     }
 

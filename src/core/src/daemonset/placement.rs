@@ -5,7 +5,7 @@
 //!   would have to leave at once. Pods that run there stay until somebody evicts them.
 
 use super::super::model::{
-    daemonset::{Effect, Placement, SetNode, Term, Toleration},
+    daemonset::{Effect, Placement, SetNode, Term, Toleration, node::Standing},
     signal::{DISRUPTED, DYING},
 };
 
@@ -19,19 +19,6 @@ const TOLERATED: [(&str, Effect); 5] = [
 ];
 /// The name of a node, as a field.
 const NAME: &str = "metadata.name";
-
-/// What a node is for a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is to have pods.
-    Takes,
-    /// It gets no new ones; those that run stay.
-    Keeps,
-    /// It is not for this set.
-    Leaves,
-    /// There is no such node any more.
-    Gone,
-}
 
 /// What every pod of a set tolerates.
 pub fn tolerated() -> impl Iterator<Item = Toleration> {

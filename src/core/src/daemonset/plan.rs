@@ -12,94 +12,17 @@ use std::{
 use super::{
     super::model::{
         WallTime,
-        daemonset::{Remembered, Revision, SetFacts, SetNode, Strategy},
-        words::words,
+        daemonset::{
+            Remembered, Revision, SetFacts, SetNode, Strategy,
+            node::{NodeNow, NodeTerms, PodNow, Progress, Standing, State, TurnTerms, Turns},
+            status::{Plan, Roll, Status, Waits},
+        },
     },
     budget::min_available,
-    node::{self, PodNow, State, Step},
-    placement::{Standing, standing},
-    turns::{self, NodeNow, Progress, Turns, turns},
+    node,
+    placement::standing,
+    turns::turns,
 };
-
-words! {
-    /// What a node in its turn waits for.
-    Waits {
-        /// Its turn is only written down yet.
-        Begins = "TurnBegins",
-        /// New pods are not ready.
-        NotReady = "PodsNotReadyYet",
-        /// New pods are ready, and not for long enough.
-        NotAvailable = "PodsNotAvailableYet",
-        /// Old pods are on their way out.
-        OldPods = "OldPodsLeave",
-    }
-}
-
-words! {
-    /// How the roll is.
-    Roll {
-        /// All nodes are updated.
-        Done = "RollComplete",
-        /// Nodes have their turns.
-        GoesOn = "NodesInTurn",
-        /// A node takes longer than the deadline.
-        Stopped = "ProgressDeadlineExceeded",
-        /// The set is paused.
-        Paused = "RollPaused",
-        /// Old pods stay until somebody deletes them.
-        OnDelete = "WaitsForDeletion",
-        /// What was updated is not available.
-        Degraded = "WaitsForDegradedNodes",
-        /// The nodes that are left take no pods, or are not ready.
-        NodesNotReady = "WaitsForNodes",
-    }
-}
-
-/// How far a set is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Of which generation of the set this is said.
-    pub generation: i64,
-    /// What is to be remembered.
-    pub remembered: Remembered,
-    /// How the roll is.
-    pub roll: Roll,
-    /// The nodes in their turn that are late.
-    pub late: BTreeSet<Arc<str>>,
-    /// What nodes in their turn wait for.
-    pub waits: BTreeMap<Arc<str>, Waits>,
-    /// So many nodes are to have pods.
-    pub nodes: usize,
-    /// So many of them are updated.
-    pub updated_nodes: usize,
-    /// Those of them that have fewer available pods than they should.
-    pub degraded: BTreeSet<Arc<str>>,
-    /// So many pods are wanted on them.
-    pub wanted: usize,
-    /// So many live pods there are, wherever they are.
-    pub pods: usize,
-    /// So many are of the update.
-    pub updated: usize,
-    /// So many are ready.
-    pub ready: usize,
-    /// So many are available.
-    pub available: usize,
-    /// Why the API server makes no pod, in its words.
-    pub refused: Option<Box<str>>,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// On each node.
-    pub steps: Vec<(Arc<str>, Step)>,
-    /// How far everything is.
-    pub status: Status,
-    /// The `minAvailable` of its budget; `None`: it has none.
-    pub budget: Option<usize>,
-    /// When a node is late.
-    pub due: Option<WallTime>,
-}
 
 /// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from.
 pub fn plan(
@@ -132,7 +55,7 @@ pub fn plan(
     let before = if known { set.remembered.turns.clone() } else { BTreeMap::new() };
     let current = set.remembered.current.clone().filter(|current| kept.contains(current));
     let current = current.unwrap_or_else(|| update.clone());
-    let terms = turns::Terms {
+    let terms = TurnTerms {
         update,
         wanted: spec.pods_per_node,
         at_once: spec.nodes_at_once,
@@ -157,7 +80,7 @@ pub fn plan(
         for node in &fleet {
             let in_turn =
                 before.contains_key(node.name) && turns.have.contains_key(node.name) && !spec.paused;
-            let terms = node::Terms {
+            let terms = NodeTerms {
                 wanted: spec.pods_per_node,
                 strategy: spec.strategy,
                 update,

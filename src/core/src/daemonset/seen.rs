@@ -238,14 +238,20 @@ impl Seen {
     }
 
     fn drop_nodes(&mut self, became: Vec<(Arc<str>, Becomes)>) -> bool {
-        let gone = became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone);
-        gone.fold(false, |any, (name, _)| self.nodes.remove(&name).is_some() || any)
+        let before = self.nodes.len();
+        for (name, _) in became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
+            self.nodes.remove(&name);
+        }
+        self.nodes.len() < before
     }
 
     /// Time has passed. Says whether nodes are gone since then.
     pub fn pass(&mut self, now: Moment) -> bool {
-        let gone = self.brake.pass(now);
-        gone.iter().fold(false, |any, name| self.nodes.remove(name).is_some() || any)
+        let before = self.nodes.len();
+        for name in self.brake.pass(now) {
+            self.nodes.remove(&name);
+        }
+        self.nodes.len() < before
     }
 
     /// When [`Seen::pass`] has something to do.

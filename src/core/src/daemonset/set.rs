@@ -11,17 +11,15 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Ask,
-    asks::{Asks, Outcome},
-    node::{PodNow, State, Step, Why},
-    placement::{Standing, standing},
-    plan::{Plan, Status, plan},
-    seen::Seen,
-};
+use super::{asks::Asks, placement::standing, plan::plan, seen::Seen};
 use crate::model::{
     Moment, Uid, WallTime,
-    daemonset::{Revision, RevisionFacts, SetFacts, SetPod},
+    daemonset::{
+        Owner, Revision, RevisionFacts, SetFacts, SetPod,
+        ask::{Ask, Outcome, Step, Why},
+        node::{PodNow, Standing, State},
+        status::{Plan, Status},
+    },
 };
 
 /// So many pods are made at once at most.
@@ -83,7 +81,7 @@ struct Written {
 pub struct Set {
     uid: Uid,
     /// What was asked for and is not seen.
-    pub asks: Asks,
+    asks: Asks,
     pace: Pace,
     ended: BTreeMap<Arc<str>, Ended>,
     /// What else was asked for, and is not asked for again before then.
@@ -113,6 +111,16 @@ impl Set {
     /// Whether there is.
     pub fn is_due(&self, now: Moment, wall: WallTime) -> bool {
         self.due.0.is_some_and(|at| at <= now) || self.due.1.is_some_and(|at| at <= wall)
+    }
+
+    /// The watch shows a pod of it.
+    pub fn shows_pod(&mut self, pod: &SetPod) {
+        self.asks.shows(pod);
+    }
+
+    /// The watch says that a pod of it is gone.
+    pub fn lost_pod(&mut self, pod: &SetPod) {
+        self.asks.gone(pod);
     }
 
     /// The watch shows the set: what was written is seen.
@@ -193,7 +201,7 @@ impl Set {
             node.is_some_and(|node| standing(node, &facts.spec.placement) == Standing::Takes)
         };
         for (name, making) in self.asks.again(now, |node| takes(node) && has_room.contains(node)) {
-            asks.push(Ask::Make { name, node: making.node, revision: making.revision });
+            asks.push(Ask::Make { name, node: making.node().clone(), revision: making.revision().clone() });
         }
         self.carry_out(facts, seen, steps, &kept, now, &mut asks);
         for want in wants {
@@ -249,9 +257,9 @@ impl Set {
             });
         }
         for (_, making) in self.asks.making(now) {
-            by_node.entry(making.node.clone()).or_default().push(PodNow {
+            by_node.entry(making.node().clone()).or_default().push(PodNow {
                 uid: None,
-                revision: making.revision.clone(),
+                revision: making.revision().clone(),
                 state: State::Making,
                 created: wall,
                 scheduled: false,
@@ -414,7 +422,7 @@ fn revisions(
 /// The budget of a set has this `minAvailable`; there is none where somebody else's selects the pods: a pod that two select is
 /// never evicted.
 fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
-    let is_own = |owner: &crate::model::daemonset::Owner| owner.uid == facts.uid;
+    let is_own = |owner: &Owner| owner.uid == facts.uid;
     let mut own = None;
     let mut others = false;
     for budget in seen.budgets_in(&facts.key.namespace) {

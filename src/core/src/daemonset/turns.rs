@@ -11,114 +11,18 @@
 //! * **Assumes** that a node which is not ready, or takes no pods, has something else to do: its turn is over, and comes
 //!   again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::super::model::{
+    WallTime,
+    daemonset::node::{NodeNow, Progress, Standing, TurnTerms, Turns},
 };
-
-use super::{
-    super::model::{
-        WallTime,
-        daemonset::{Amount, Revision},
-    },
-    node::{PodNow, State},
-    placement::Standing,
-};
-
-/// A node, and the pods of a set there.
-#[derive(Clone, Debug)]
-pub struct NodeNow<'a> {
-    /// Its name.
-    pub name: &'a Arc<str>,
-    /// Its zone.
-    pub zone: &'a str,
-    /// What it is for the set.
-    pub standing: Standing,
-    /// It is ready.
-    pub ready: bool,
-    /// The pods.
-    pub pods: Vec<PodNow>,
-}
-
-/// How far a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// All that it is to have is of the update and available, and nothing is left of older ones.
-    Updated,
-    /// Nothing is left of older ones, and less is available than should be.
-    Degraded,
-    /// Some is of the update, and some is older.
-    Mixed,
-    /// All is older.
-    Outdated,
-    /// There is nothing.
-    Empty,
-}
-
-impl NodeNow<'_> {
-    /// How far it is.
-    pub fn progress(&self, update: &Revision, wanted: usize) -> Progress {
-        let live = || self.pods.iter().filter(|pod| pod.state.stays());
-        let updated = live().filter(|pod| pod.revision == *update);
-        match (updated.clone().count(), live().count()) {
-            (0, 0) => Progress::Empty,
-            (0, _) => Progress::Outdated,
-            (updated, live) if updated < live => Progress::Mixed,
-            _ if updated.filter(|pod| pod.state == State::Available).count() < wanted => Progress::Degraded,
-            _ => Progress::Updated,
-        }
-    }
-
-    /// Whether a turn can get anywhere.
-    pub fn can_turn(&self) -> bool {
-        self.standing == Standing::Takes && self.ready
-    }
-
-    /// Whether it has fewer available pods than it should.
-    fn is_short(&self, wanted: usize) -> bool {
-        self.pods.iter().filter(|pod| pod.state == State::Available).count() < wanted
-    }
-
-    /// Whether nothing there serves: not even one that is on its way out.
-    fn is_down(&self) -> bool {
-        self.pods.iter().all(|pod| matches!(pod.state, State::Making | State::Starting | State::Finished))
-    }
-}
-
-/// What is asked of a roll.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
-    /// What the nodes come to.
-    pub update: &'a Revision,
-    /// So many pods are wanted on each.
-    pub wanted: usize,
-    /// So many nodes have their turn at once.
-    pub at_once: Amount,
-    /// A turn that takes longer stops the roll.
-    pub deadline: Duration,
-    /// No node gets its turn.
-    pub is_paused: bool,
-    /// The update is what nodes get anyway: nothing is tried.
-    pub is_settled: bool,
-}
-
-/// The turns as they are from now on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turns {
-    /// Who has one, and since when.
-    pub have: BTreeMap<Arc<str>, WallTime>,
-    /// Those whose turn takes too long.
-    pub late: BTreeSet<Arc<str>>,
-    /// When the first of the others is too late.
-    pub due: Option<WallTime>,
-}
 
 /// Who has a turn from now on, of those that had one before.
 pub fn turns(
     nodes: &[NodeNow<'_>],
     before: &BTreeMap<Arc<str>, WallTime>,
-    terms: Terms<'_>,
+    terms: TurnTerms<'_>,
     wall: WallTime,
 ) -> Turns {
     let progress = |node: &NodeNow<'_>| node.progress(terms.update, terms.wanted);
@@ -184,8 +88,16 @@ pub fn turns(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::model::Uid;
+    use crate::model::{
+        Uid,
+        daemonset::{
+            Amount,
+            node::{PodNow, State},
+        },
+    };
 
     const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -249,7 +161,7 @@ mod tests {
                 })
                 .collect();
             let update = "b".into();
-            let terms = Terms {
+            let terms = TurnTerms {
                 update: &update,
                 wanted: 1,
                 at_once: self.at_once,

@@ -7,12 +7,13 @@ use std::{
 };
 
 use headgate_core::{
-    daemonset::{Ask, Asked, Input, asks::Outcome},
+    daemonset::Input,
     model::{
         Change, Labels, ObjectKey, Scope, Uid, WallTime,
         daemonset::{
             Amount, BudgetFacts, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod,
             SetSpec, Strategy,
+            ask::{Ask, Asked, Outcome},
         },
     },
 };

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use headgate_core::{
-    daemonset::{Ask, Asked, node::Why},
-    model::daemonset::{Amount, SetNode, SetSpec, Strategy},
+use headgate_core::model::daemonset::{
+    Amount, SetNode, SetSpec, Strategy,
+    ask::{Ask, Asked, Why},
 };
 
 use super::api::{Api, Pod, SET};
@@ -178,10 +178,9 @@ pub fn quiet(
             return Err(format!("{name} has {old} old pods"));
         }
     }
-    if is_bad && calm.pods && calm.nodes && spec.strategy != Strategy::OnDelete && first != &*spec.revision {
-        if bad_nodes > cap {
-            return Err(format!("a bad revision is on {bad_nodes} nodes, not {cap}"));
-        }
+    let is_judged = spec.strategy != Strategy::OnDelete && first != &*spec.revision;
+    if is_bad && calm.pods && calm.nodes && is_judged && bad_nodes > cap {
+        return Err(format!("a bad revision is on {bad_nodes} nodes, not {cap}"));
     }
     for pod in api.pods.values() {
         if !api.nodes.contains_key(&pod.facts.node) && pod.is_live() {

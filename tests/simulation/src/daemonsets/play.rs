@@ -7,10 +7,13 @@ use std::{
 };
 
 use headgate_core::{
-    daemonset::{Asked, Daemonsets, Input, asks::Outcome},
+    daemonset::{Daemonsets, Input},
     model::{
         Labels, Moment, ObjectKey, RequestId, Scope, Uid,
-        daemonset::{Amount, BudgetFacts, SetNode, SetPod, SetSpec, Strategy},
+        daemonset::{
+            Amount, BudgetFacts, SetNode, SetPod, SetSpec, Strategy,
+            ask::{Asked, Outcome},
+        },
     },
 };
 

@@ -1,6 +1,10 @@
 //! The kind IngressDaemonSet: what its controller needs to know of the sets, of their pods, revisions and budgets, and of
 //! nodes.
 
+pub mod ask;
+pub mod node;
+pub mod status;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
