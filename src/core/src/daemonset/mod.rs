@@ -24,6 +24,8 @@ pub mod placement;
 mod plan;
 mod seen;
 mod set;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -139,8 +139,11 @@ impl Set {
                     self.pace.refused = 0;
                     self.refused = None;
                 } else if let Outcome::Refused(why) | Outcome::NotNow(why) = outcome {
-                    let pause = doubled(REFUSED, self.pace.refused);
-                    self.pace = Pace { at_once: 1, refused: self.pace.refused + 1, until: now + pause };
+                    // Those that were asked for together are refused together.
+                    if self.pace.until <= now {
+                        let pause = doubled(REFUSED, self.pace.refused);
+                        self.pace = Pace { at_once: 1, refused: self.pace.refused + 1, until: now + pause };
+                    }
                     self.refused = Some(why.clone());
                 }
             }

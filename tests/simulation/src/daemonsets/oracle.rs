@@ -96,6 +96,9 @@ pub fn check(api: &Api, asked: &Asked, known: &Known, calm: Calm, now: f64) -> R
                 return Err(format!("{name} would be one too many on {node}: {live} live of {most}"));
             }
         }
+        Ask::Delete { name, why: Why::Outdated, .. } if spec.paused => {
+            return Err(format!("{name} is deleted in a pause"));
+        }
         Ask::Delete { name, uid, version, why: Why::Outdated | Why::Surplus } => {
             let is_it = |pod: &&Pod| {
                 pod.facts.uid == *uid && version.as_ref().is_none_or(|seen| *seen == pod.facts.version)
@@ -113,6 +116,9 @@ pub fn check(api: &Api, asked: &Asked, known: &Known, calm: Calm, now: f64) -> R
                     pod.facts.node
                 ));
             }
+        }
+        Ask::Evict { name, why: Why::Outdated, .. } if spec.paused => {
+            return Err(format!("{name} is evicted in a pause"));
         }
         Ask::Write { version, status } if *version == api.set.version => {
             let before = &api.set.remembered;
