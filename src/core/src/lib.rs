@@ -24,6 +24,7 @@ pub mod account;
 mod agenda;
 pub mod binding;
 mod brake;
+pub mod daemonset;
 pub mod engine;
 mod eviction;
 mod gate;

@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 155] = [
+pub const ALL: [Bug; 171] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1384,5 +1384,181 @@ pub const ALL: [Bug; 155] = [
             "let wall = case.wall.max(noted);",
             "let wall = if PLANTED { case.wall.max(self.facts.ask.begun) } else { case.wall.max(noted) };",
         )],
+    },
+    Bug {
+        name: "SetMakesOneInThePlaceOfAnotherTooEarly",
+        says: "A pod is made in the place of one whose end is asked for, and may be refused.",
+        places: &[
+            (
+                "daemonset/node.rs",
+                "let room = most.saturating_sub(self.live());",
+                "let live = if PLANTED { self.staying().count() } else { self.live() }; let room = most.saturating_sub(live);",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetDeletesWhatIsNotReplaced",
+        says: "An old pod is deleted whether or not a new one is available.",
+        places: &[
+            (
+                "daemonset/node.rs",
+                "_ => self.available() > least,",
+                "_ => self.available() > least || PLANTED,",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetTakesReadyForAvailable",
+        says: "A pod is available the moment it is ready.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "Some(since) if since + facts.spec.min_ready <= wall => State::Available,",
+                "Some(since) if since + facts.spec.min_ready <= wall || PLANTED => State::Available,",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetForgetsWhatItDeleted",
+        says: "A pod whose end was asked for counts as before until the watch shows it.",
+        places: &[
+            (
+                "daemonset/asks.rs",
+                "pub fn state(&self, uid: &Uid) -> Option<State> {",
+                "pub fn state(&self, uid: &Uid) -> Option<State> { if PLANTED { return None; }",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetForgetsWhatItMakes",
+        says: "A pod that is asked for counts only when the watch shows it.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "for (_, making) in self.asks.making(now) {",
+                "for (_, making) in self.asks.making(now).filter(|_| !PLANTED) {",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetIgnoresTheCap",
+        says: "As many nodes have their turn as there are.",
+        places: &[
+            (
+                "daemonset/turns.rs",
+                "let mut room = terms.at_once.at_most(takes).saturating_sub(busy);",
+                "let mut room = if PLANTED { takes } else { terms.at_once.at_most(takes).saturating_sub(busy) };",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetForgetsWhoHasATurn",
+        says: "Nodes that have their turn do not count.",
+        places: &[
+            (
+                "daemonset/turns.rs",
+                "let busy = turns.have.len()",
+                "let busy = if PLANTED { 0 } else { turns.have.len() }",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetMakesPodsOnCordonedNodes",
+        says: "A cordoned node gets pods.",
+        places: &[
+            (
+                "daemonset/placement.rs",
+                "if node.cordoned || refuses {",
+                "if (node.cordoned && !PLANTED) || refuses {",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetDeletesWhateverServesByNow",
+        says: "An old pod that did not serve is deleted even if it does by now.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "let version = pod.filter(|_| !serves)",
+                "let version = pod.filter(|_| !serves && !PLANTED)",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetGivesEveryNodeTheUpdate",
+        says: "A node whose turn has not come gets the new revision when a pod is missing there.",
+        places: &[
+            (
+                "daemonset/node.rs",
+                "let revision = if newest {",
+                "let revision = if newest || PLANTED {",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetForgetsPodsOfCordonedNodes",
+        says: "The budget forgets pods of nodes that get no new ones.",
+        places: &[
+            (
+                "daemonset/plan.rs",
+                "_ => node.pods.iter().filter(|pod| pod.state != State::Finished).count(),",
+                "_ => if PLANTED { 0 } else { node.pods.iter().filter(|pod| pod.state != State::Finished).count() },",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetKeepsItsBudgetBesideAnother",
+        says: "A budget is kept where a user's own selects the pods.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "match (least.filter(|_| !others), own) {",
+                "match (least.filter(|_| !others || PLANTED), own) {",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetLeavesPodsOfNodesThatAreGone",
+        says: "Pods of a node that is gone are left.",
+        places: &[
+            (
+                "daemonset/node.rs",
+                "Standing::Gone => node.delete_all(|_| true, Why::NodeDeleted),",
+                "Standing::Gone => node.delete_all(|_| !PLANTED, Why::NodeDeleted),",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetDropsRevisionsThatAreUsed",
+        says: "A revision that pods are made from is deleted.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "let is_used = |revision: &Revision| {",
+                "let is_used = |revision: &Revision| { if PLANTED { return revision == update; }",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetGivesAwayNamesTwice",
+        says: "A pod gets the name of one that is there.",
+        places: &[
+            (
+                "daemonset/set.rs",
+                "!self.asks.is_taken(name) && seen.pod(&facts.key, name).is_none();",
+                "!self.asks.is_taken(name) && (PLANTED || seen.pod(&facts.key, name).is_none());",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetGoesOnInAPause",
+        says: "Nodes that have their turn go on in a pause.",
+        places: &[
+            (
+                "daemonset/plan.rs",
+                "&& turns.have.contains_key(node.name) && !spec.paused;",
+                "&& turns.have.contains_key(node.name) && (!spec.paused || PLANTED);",
+            ),
+        ],
     },
 ];

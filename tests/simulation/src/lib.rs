@@ -26,6 +26,7 @@
 //!  brakes   lists and watches that say that most of something is gone: worlds of their own
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  tenants  two namespaces, which do not touch each other: worlds of their own
+//!  daemonsets the controller of IngressDaemonSets: worlds of their own
 //!  refusals what AWS refuses, and what that costs the others: worlds of their own
 //!  timeline what happens when, in such worlds
 //!  replica  one of two: the real engine, and what must hold after each of its steps
@@ -53,6 +54,7 @@ pub mod brakes;
 pub mod cases;
 mod cluster;
 mod coverage;
+pub mod daemonsets;
 pub mod exhaustive;
 mod gates;
 mod held;

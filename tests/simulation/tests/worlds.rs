@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use headgate_simulation::{
-    Worlds, accounts, brakes, cases, lease, limits, reads, refusals, replay, run_many, swaps, tenants,
+    Worlds, accounts, brakes, cases, daemonsets, lease, limits, reads, refusals, replay, run_many, swaps,
+    tenants,
 };
 
 /// Worlds of a plain test run.
@@ -48,6 +49,15 @@ fn what_chance_seldom_brings_about_goes_as_it_should() {
 #[test]
 fn what_goes_wrong_in_one_account_changes_no_call_of_another() {
     assert_eq!(accounts::first_broken(), None);
+}
+
+#[test]
+fn a_set_of_pods_on_every_node_is_rolled_as_it_says_whatever_goes_wrong() {
+    if let Some(seed) = asked("HEADGATE_SIM_SEED") {
+        assert_eq!(daemonsets::broken(seed, true), None);
+        return;
+    }
+    assert_eq!(daemonsets::first_broken(), None);
 }
 
 #[test]

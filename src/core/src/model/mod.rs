@@ -3,6 +3,7 @@
 pub mod account;
 pub mod binding;
 pub mod changes;
+pub mod daemonset;
 pub mod eviction;
 pub mod excerpt;
 pub mod expected;
@@ -41,7 +42,7 @@ pub mod troubles;
 pub mod view;
 pub mod watch;
 pub mod webhook;
-mod words;
+pub(crate) mod words;
 pub mod zone;
 
 pub use self::{

@@ -1,0 +1,452 @@
+//! One set: carries out its plan as fast as the API server takes it, and writes down how far it is.
+//!
+//! * **Owns** what was asked for, how fast pods are made, which nodes' pods end by themselves, and what was written last.
+//! * **Guarantees.** Creations begin with one and are doubled as long as they succeed; one that is refused starts that again,
+//!   after a pause that doubles. Of a node whose pods end by themselves the next is made after a pause that doubles, up to
+//!   a quarter of an hour. Counts are written once a second at most; what a turn hangs on at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{asks::Asks, placement::standing, plan::plan, seen::Seen};
+use crate::model::{
+    Moment, Uid, WallTime,
+    daemonset::{
+        Owner, Revision, RevisionFacts, SetFacts, SetPod,
+        ask::{Ask, Outcome, Step, Why},
+        node::{PodNow, Standing, State},
+        status::{Plan, Status},
+    },
+};
+
+/// So many pods are made at once at most.
+const MOST_AT_ONCE: usize = 128;
+/// After so long what was asked for, and is not seen, is asked for again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// An answer that has not come by then will not.
+const LOST: Duration = Duration::from_secs(60);
+/// Counts are written after so long at the earliest.
+const PACE: Duration = Duration::from_secs(1);
+/// The first pause after a creation that was refused, and the longest.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
+/// The first pause on a node whose pod has ended by itself, and the longest.
+const ENDED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(900));
+
+/// A pause that doubles.
+fn doubled((first, longest): (Duration, Duration), times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(longest)
+}
+
+/// How fast pods are made.
+#[derive(Debug)]
+struct Pace {
+    /// So many at once.
+    at_once: usize,
+    /// How often in a row the API server refused.
+    refused: u32,
+    /// Until then none is made.
+    until: Moment,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { at_once: 1, refused: 0, until: Moment::START }
+    }
+}
+
+/// The pods of a node end by themselves.
+#[derive(Debug)]
+struct Ended {
+    revision: Revision,
+    times: u32,
+    until: Moment,
+}
+
+/// What is written of a set.
+#[derive(Debug, Default)]
+struct Written {
+    /// What was written last, or is being written.
+    status: Option<Status>,
+    /// It is on its way, or the watch has not shown it: nothing is written before that, or then.
+    awaited: Option<Moment>,
+    /// When counts may be written again.
+    next: Moment,
+}
+
+/// One set.
+#[derive(Debug, Default)]
+pub struct Set {
+    uid: Uid,
+    /// What was asked for and is not seen.
+    asks: Asks,
+    pace: Pace,
+    ended: BTreeMap<Arc<str>, Ended>,
+    /// What else was asked for, and is not asked for again before then.
+    sent: Vec<(Ask, Moment)>,
+    written: Written,
+    status: Option<Status>,
+    refused: Option<Box<str>>,
+    due: (Option<Moment>, Option<WallTime>),
+}
+
+impl Set {
+    /// Whether it is this life of its name.
+    pub fn is(&self, uid: &Uid) -> bool {
+        self.uid == *uid
+    }
+
+    /// How far it is.
+    pub const fn status(&self) -> Option<&Status> {
+        self.status.as_ref()
+    }
+
+    /// When there is something to do.
+    pub const fn due(&self) -> (Option<Moment>, Option<WallTime>) {
+        self.due
+    }
+
+    /// Whether there is.
+    pub fn is_due(&self, now: Moment, wall: WallTime) -> bool {
+        self.due.0.is_some_and(|at| at <= now) || self.due.1.is_some_and(|at| at <= wall)
+    }
+
+    /// The watch shows a pod of it.
+    pub fn shows_pod(&mut self, pod: &SetPod) {
+        self.asks.shows(pod);
+    }
+
+    /// The watch says that a pod of it is gone.
+    pub fn lost_pod(&mut self, pod: &SetPod) {
+        self.asks.gone(pod);
+    }
+
+    /// The watch shows the set: what was written is seen.
+    pub fn shown(&mut self, facts: Option<&SetFacts>) {
+        if facts.is_none_or(|facts| facts.uid == self.uid) {
+            self.written.awaited = None;
+        }
+    }
+
+    /// What became of something.
+    pub fn answered(&mut self, ask: &Ask, outcome: &Outcome, now: Moment) {
+        match ask {
+            Ask::Make { name, .. } => {
+                if self.asks.made(name, outcome, now) {
+                    self.pace.at_once = (self.pace.at_once + 1).min(MOST_AT_ONCE);
+                    self.pace.refused = 0;
+                    self.refused = None;
+                } else if let Outcome::Refused(why) | Outcome::NotNow(why) = outcome {
+                    // Those that were asked for together are refused together.
+                    if self.pace.until <= now {
+                        let pause = doubled(REFUSED, self.pace.refused);
+                        self.pace = Pace { at_once: 1, refused: self.pace.refused + 1, until: now + pause };
+                    }
+                    self.refused = Some(why.clone());
+                }
+            }
+            Ask::Delete { uid, .. } | Ask::Evict { uid, .. } => self.asks.ended(uid, outcome, now),
+            Ask::Write { .. } => {
+                let again = match outcome {
+                    Outcome::Done(_) => now + LOST,
+                    _ => now + PACE,
+                };
+                if !matches!(outcome, Outcome::Done(_)) {
+                    self.written.status = None;
+                }
+                // Unless the watch was faster than the answer.
+                self.written.awaited = self.written.awaited.map(|_| again);
+            }
+            other => {
+                for (_, until) in self.sent.iter_mut().filter(|(sent, _)| sent == other) {
+                    *until = now + AGAIN;
+                }
+            }
+        }
+    }
+
+    /// What is to be asked now.
+    pub fn plan(&mut self, facts: &SetFacts, seen: &Seen, now: Moment, wall: WallTime) -> Vec<Ask> {
+        if self.uid != facts.uid {
+            let asks = std::mem::take(&mut self.asks);
+            *self = Self { uid: facts.uid.clone(), asks, ..Self::default() };
+        }
+        self.due = (None, None);
+        if facts.deleting {
+            return Vec::new();
+        }
+        let pods: Vec<&SetPod> = seen.pods_of(&facts.key).collect();
+        let is_own = |pod: &SetPod| is_own(pod, facts);
+        self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
+        self.sent.retain(|(_, until)| *until > now);
+        let mut asks = self.asks.end_again(now, facts.generation);
+        let mut wants = Vec::new();
+        belongings(facts, &pods, &mut wants);
+        let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
+        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod)), now, wall);
+        let most = |node: &Arc<str>| {
+            let in_turn = facts.remembered.turns.contains_key(node);
+            facts.spec.pods_per_node + if in_turn { facts.spec.strategy.surge() } else { 0 }
+        };
+        let has_room: BTreeSet<Arc<str>> = here
+            .iter()
+            .filter(|(node, pods)| pods.iter().filter(|pod| pod.state.is_live()).count() <= most(node))
+            .map(|(node, _)| node.clone())
+            .collect();
+        let Plan { steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
+        self.due.1 = self.due.1.into_iter().chain(due).min();
+        budgets(facts, seen, budget, &mut wants);
+
+        let takes = |node: &str| {
+            let node = seen.all_nodes().get(node);
+            node.is_some_and(|node| standing(node, &facts.spec.placement) == Standing::Takes)
+        };
+        for (name, making) in self.asks.again(now, |node| takes(node) && has_room.contains(node)) {
+            asks.push(Ask::Make { name, node: making.node().clone(), revision: making.revision().clone() });
+        }
+        self.carry_out(facts, seen, steps, &kept, now, &mut asks);
+        for want in wants {
+            if !self.sent.iter().any(|(sent, _)| *sent == want) {
+                self.sent.push((want.clone(), now + LOST));
+                asks.push(want);
+            }
+        }
+        status.refused.clone_from(&self.refused);
+        asks.extend(self.write(facts, &status, now));
+        self.status = Some(status);
+        self.due_at(self.asks.due());
+        self.due_at(self.sent.iter().map(|(_, until)| *until).min());
+        asks
+    }
+
+    fn due_at(&mut self, at: Option<Moment>) {
+        self.due.0 = self.due.0.into_iter().chain(at).min();
+    }
+
+    /// The pods by node, as they are, with what was asked for.
+    fn pods_now<'a>(
+        &mut self,
+        facts: &SetFacts,
+        pods: impl Iterator<Item = &'a SetPod>,
+        now: Moment,
+        wall: WallTime,
+    ) -> BTreeMap<Arc<str>, Vec<PodNow>> {
+        let mut by_node: BTreeMap<Arc<str>, Vec<PodNow>> = BTreeMap::new();
+        for pod in pods {
+            let asked = self.asks.state(&pod.uid);
+            let state = match pod.ready {
+                _ if pod.terminating => State::Leaving,
+                _ if pod.finished && asked.is_none() => State::Finished,
+                _ if asked.is_some() => asked.unwrap_or(State::Ending),
+                None => State::Starting,
+                Some(since) if since + facts.spec.min_ready <= wall => State::Available,
+                Some(since) => {
+                    let at = since + facts.spec.min_ready;
+                    self.due.1 = Some(self.due.1.map_or(at, |first| first.min(at)));
+                    State::Ready
+                }
+            };
+            if state == State::Available {
+                self.ended.remove(&pod.node);
+            }
+            by_node.entry(pod.node.clone()).or_default().push(PodNow {
+                uid: Some(pod.uid.clone()),
+                revision: pod.revision.clone(),
+                state,
+                created: pod.created,
+                scheduled: pod.scheduled,
+            });
+        }
+        for (_, making) in self.asks.making(now) {
+            by_node.entry(making.node().clone()).or_default().push(PodNow {
+                uid: None,
+                revision: making.revision().clone(),
+                state: State::Making,
+                created: wall,
+                scheduled: false,
+            });
+        }
+        by_node
+    }
+
+    fn carry_out(
+        &mut self,
+        facts: &SetFacts,
+        seen: &Seen,
+        steps: Vec<(Arc<str>, Step)>,
+        kept: &BTreeSet<Revision>,
+        now: Moment,
+        asks: &mut Vec<Ask>,
+    ) {
+        let name_of: BTreeMap<&Uid, &Arc<str>> =
+            seen.pods_of(&facts.key).map(|pod| (&pod.uid, &pod.key.name)).collect();
+        for (node, step) in steps {
+            match step {
+                Step::Make(revision) => {
+                    let waits = self.ended.get(&node).filter(|ended| ended.revision == revision);
+                    let until = waits.map_or(self.pace.until, |ended| ended.until.max(self.pace.until));
+                    if until > now {
+                        self.due_at(Some(until));
+                    } else if kept.contains(&revision) && self.asks.in_flight() < self.pace.at_once {
+                        let name = self.name(facts, seen, &node);
+                        self.asks.make(name.clone(), node.clone(), revision.clone());
+                        asks.push(Ask::Make { name, node, revision });
+                    }
+                }
+                Step::Delete(uid, why) => {
+                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid, now)) else {
+                        continue;
+                    };
+                    let pod = seen.pod(&facts.key, name);
+                    if why == Why::Finished {
+                        self.has_ended(&node, pod.map(|pod| pod.revision.clone()), now);
+                    }
+                    let serves = pod.is_none_or(|pod| pod.ready.is_some());
+                    let version = pod.filter(|_| !serves).map(|pod| pod.version.clone());
+                    let ask = Ask::Delete { name: (*name).clone(), uid: uid.clone(), version, why };
+                    self.asks.end(uid, ask.clone(), facts.generation);
+                    asks.push(ask);
+                }
+                Step::Evict(uid, why) => {
+                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid, now)) else {
+                        continue;
+                    };
+                    let ask = Ask::Evict { name: (*name).clone(), uid: uid.clone(), why };
+                    self.asks.end(uid, ask.clone(), facts.generation);
+                    asks.push(ask);
+                }
+            }
+        }
+    }
+
+    /// A pod of this node has ended by itself.
+    fn has_ended(&mut self, node: &Arc<str>, revision: Option<Revision>, now: Moment) {
+        let Some(revision) = revision else { return };
+        let before = self.ended.get(node).filter(|ended| ended.revision == revision);
+        let times = before.map_or(0, |ended| ended.times + 1);
+        let until = now + doubled(ENDED, times);
+        self.ended.insert(node.clone(), Ended { revision, times, until });
+    }
+
+    /// The lowest free name of a node. Whoever else makes a pod there chooses the same, and one of them is refused.
+    fn name(&self, facts: &SetFacts, seen: &Seen, node: &str) -> Arc<str> {
+        let (set, node) = (&facts.key.name, short(node));
+        let names = (0_u32..).map(|number| format!("{set}-{node}-{number}"));
+        let is_free = |name: &String| !self.asks.is_taken(name) && seen.pod(&facts.key, name).is_none();
+        names.into_iter().find(is_free).unwrap_or_default().into()
+    }
+
+    fn write(&mut self, facts: &SetFacts, status: &Status, now: Moment) -> Option<Ask> {
+        if let Some(until) = self.written.awaited {
+            if until > now {
+                self.due_at(Some(until));
+                return None;
+            }
+            self.written.status = None;
+        }
+        let before = self.written.status.as_ref();
+        let is_urgent = facts.remembered != status.remembered
+            || before.is_none_or(|before| {
+                (before.generation, before.roll, &before.late, &before.refused)
+                    != (status.generation, status.roll, &status.late, &status.refused)
+            });
+        if before == Some(status) && !is_urgent {
+            return None;
+        }
+        if !is_urgent && self.written.next > now {
+            self.due_at(Some(self.written.next));
+            return None;
+        }
+        self.written = Written { status: Some(status.clone()), awaited: Some(now + LOST), next: now + PACE };
+        Some(Ask::Write { version: facts.version.clone(), status: Box::new(status.clone()) })
+    }
+}
+
+fn is_own(pod: &SetPod, facts: &SetFacts) -> bool {
+    let is_controlled = pod.controller.as_ref().is_some_and(|owner| owner.uid == facts.uid);
+    is_controlled && pod.set.as_deref() == Some(&*facts.key.name)
+}
+
+/// Pods that belong to a set and are not its own, and the other way round.
+fn belongings(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
+    for pod in pods.iter().filter(|pod| !pod.terminating) {
+        let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
+        let (name, uid) = (pod.key.name.clone(), pod.uid.clone());
+        match &pod.controller {
+            None if is_labelled && !pod.finished => wants.push(Ask::Adopt { name, uid }),
+            Some(owner) if owner.uid == facts.uid && !is_labelled => wants.push(Ask::Release { name, uid }),
+            _ => {}
+        }
+    }
+}
+
+/// Keeps the revisions that are needed, and gives those that there are.
+fn revisions(
+    facts: &SetFacts,
+    seen: &Seen,
+    pods: &[&SetPod],
+    asks: &Asks,
+    wants: &mut Vec<Ask>,
+) -> BTreeSet<Revision> {
+    let all = seen.revisions_of(&facts.key);
+    let (own, others): (Vec<&RevisionFacts>, Vec<_>) = all
+        .filter(|revision| revision.controller.as_ref().is_none_or(|owner| owner.uid == facts.uid))
+        .partition(|revision| revision.controller.is_some());
+    for orphan in others {
+        wants.push(Ask::AdoptRevision { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
+    }
+    let newest = own.iter().map(|revision| revision.number).max().unwrap_or_default();
+    let update = &facts.spec.revision;
+    match own.iter().find(|revision| revision.revision == *update) {
+        None => wants.push(Ask::KeepRevision { revision: update.clone(), number: newest + 1 }),
+        Some(kept) if kept.number < newest => wants.push(Ask::RenumberRevision {
+            name: kept.key.name.clone(),
+            uid: kept.uid.clone(),
+            number: newest + 1,
+        }),
+        Some(_) => {}
+    }
+    let is_used = |revision: &Revision| {
+        revision == update
+            || facts.remembered.current.as_ref() == Some(revision)
+            || pods.iter().any(|pod| pod.revision == *revision)
+            || asks.makes(revision)
+    };
+    let mut old: Vec<&&RevisionFacts> = own.iter().filter(|kept| !is_used(&kept.revision)).collect();
+    old.sort_by_key(|kept| std::cmp::Reverse(kept.number));
+    for kept in old.into_iter().skip(facts.spec.history) {
+        wants.push(Ask::DropRevision { name: kept.key.name.clone(), uid: kept.uid.clone() });
+    }
+    own.iter().map(|kept| kept.revision.clone()).collect()
+}
+
+/// The budget of a set has this `minAvailable`; there is none where somebody else's selects the pods: a pod that two select is
+/// never evicted.
+fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
+    let is_own = |owner: &Owner| owner.uid == facts.uid;
+    let mut own = None;
+    let mut others = false;
+    for budget in seen.budgets_in(&facts.key.namespace) {
+        if budget.controller.as_ref().is_some_and(is_own) {
+            own = Some(budget);
+        } else if budget.selects(&facts.spec.labels) {
+            others = true;
+        }
+    }
+    match (least.filter(|_| !others), own) {
+        (Some(least), Some(budget)) if budget.min_available == Some(least) => {}
+        (Some(least), _) => wants.push(Ask::KeepBudget(least)),
+        (None, Some(budget)) => wants.push(Ask::DropBudget(budget.uid.clone())),
+        (None, None) => {}
+    }
+}
+
+/// Short for the name of a node, in letters that every name may have: FNV-1a.
+fn short(node: &str) -> String {
+    let hash =
+        node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let letters = b"0123456789abcdefghijklmnopqrstuv";
+    (0..6).map(|at| letters[(hash >> (5 * at)) as usize % 32] as char).collect()
+}

@@ -1,0 +1,163 @@
+//! What is asked of the API server for a set, and what becomes of it.
+
+use std::sync::Arc;
+
+use super::{
+    super::{
+        object::{ObjectKey, Uid},
+        request::RequestId,
+        words::words,
+    },
+    Revision,
+    status::Status,
+};
+
+words! {
+    /// Why a pod is deleted or evicted.
+    Why {
+        /// It has ended by itself.
+        Finished = "PodFinished",
+        /// There are more than there should be.
+        Surplus = "SurplusPod",
+        /// It is of an older revision.
+        Outdated = "OutdatedPod",
+        /// It has no node yet, and the one that it was made for takes none any more.
+        NodeTakesNone = "NodeTakesNoPods",
+        /// Its node is not for this set any more.
+        NodeNotSelected = "NodeNotSelected",
+        /// Its node is gone.
+        NodeDeleted = "NodeDeleted",
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A pod of this revision is made.
+    Make(Revision),
+    /// A pod is deleted.
+    Delete(Uid, Why),
+    /// A pod is evicted: budgets, hold and zone guard have their say.
+    Evict(Uid, Why),
+}
+
+/// What is asked of the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Make a pod of this name for this node, of this revision.
+    Make {
+        /// The name.
+        name: Arc<str>,
+        /// The node.
+        node: Arc<str>,
+        /// The revision.
+        revision: Revision,
+    },
+    /// Delete this life of a pod.
+    Delete {
+        /// The name.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+        /// Only if it is as it was: it did not serve then.
+        version: Option<Arc<str>>,
+        /// Why.
+        why: Why,
+    },
+    /// Evict this life of a pod.
+    Evict {
+        /// The name.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+        /// Why.
+        why: Why,
+    },
+    /// Make the set the controller of this life of a pod.
+    Adopt {
+        /// The name.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+    },
+    /// The set is not the controller of this life of a pod any more.
+    Release {
+        /// The name.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+    },
+    /// Keep the template as it is now as a revision of this number.
+    KeepRevision {
+        /// Its hash.
+        revision: Revision,
+        /// The higher, the newer.
+        number: i64,
+    },
+    /// A revision is what the set asks for again: it gets this number.
+    RenumberRevision {
+        /// The name of the ControllerRevision.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+        /// The higher, the newer.
+        number: i64,
+    },
+    /// Make the set the controller of this life of a ControllerRevision.
+    AdoptRevision {
+        /// The name of the ControllerRevision.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+    },
+    /// Delete this life of a ControllerRevision.
+    DropRevision {
+        /// The name of the ControllerRevision.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+    },
+    /// Keep a budget with this `minAvailable`.
+    KeepBudget(usize),
+    /// Delete the budget.
+    DropBudget(Uid),
+    /// Write the status, upon this version of the set.
+    Write {
+        /// The version.
+        version: Arc<str>,
+        /// What to write.
+        status: Box<Status>,
+    },
+}
+
+/// Something that is asked for a set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// Comes back with the answer.
+    pub id: RequestId,
+    /// The set.
+    pub set: ObjectKey,
+    /// Which life of it.
+    pub uid: Uid,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; of a pod that was made, which life of its name.
+    Done(Option<Uid>),
+    /// Somebody has the name.
+    Exists,
+    /// There is no such object, or it is another life of its name.
+    Gone,
+    /// It was changed since it was seen.
+    Conflict,
+    /// It will not be done.
+    Refused(Box<str>),
+    /// Not now: a budget, or whoever guards evictions, says no.
+    NotNow(Box<str>),
+    /// Nobody knows whether it was done.
+    Unknown(Box<str>),
+}

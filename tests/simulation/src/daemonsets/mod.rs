@@ -1,0 +1,38 @@
+//! The controller of IngressDaemonSets in worlds of its own.
+//!
+//! A world has one set, some nodes in some zones, an API server and kubelets. Watches are late, break off and list anew;
+//! requests fail, or are carried out and their answers lost; the controller is killed between any two of its requests, and
+//! what it has sent is done or not. Revisions come and go, good ones and such as never get
+//! ready; sets are paused and change how they roll; nodes come, go, are cordoned, are not ready for a while. In some worlds
+//! pods fail by themselves, and others drain nodes.
+//!
+//! * No pod is made beyond what its node is to have and the surge, and none where it would have to leave at once.
+//! * Where nobody else takes pods away, no old pod is deleted that would leave fewer available ones than the set allows.
+//! * No more nodes than the set says have their turn at once. A revision that never gets ready is on no more nodes than that,
+//!   and on all others old pods serve on.
+//! * When all is quiet every node has what it should, the budget is right, and nothing more is asked.
+//!
+//! ```text
+//!  api     the API server and the kubelets of a world: the truth
+//!  play    what happens next, and how the controllers learn of it
+//!  oracle  what must hold, by the truth
+//! ```
+
+mod api;
+mod oracle;
+mod play;
+
+use play::World;
+
+/// Worlds of a plain test run.
+const WORLDS: u64 = 3_000;
+
+/// The first of these worlds that is not as it should be, and how.
+pub fn first_broken() -> Option<String> {
+    (0..WORLDS).find_map(|seed| broken(seed, false))
+}
+
+/// What is broken in the world of this seed, if anything is; with its trace or without.
+pub fn broken(seed: u64, trace: bool) -> Option<String> {
+    World::new(seed, trace).run().err().map(|broken| format!("world {seed}: {broken}"))
+}
