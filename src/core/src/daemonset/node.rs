@@ -9,8 +9,8 @@
 
 use super::super::model::daemonset::{
     Revision, Strategy,
-    ask::{Step, Why},
     node::{NodeTerms, PodNow, Standing, State},
+    plan::{Step, Why},
 };
 
 /// What is to be done on a node. `spare` is how many available pods of the whole set may be missing yet; what is taken of

@@ -15,7 +15,8 @@ use super::{
         daemonset::{
             Remembered, Revision, SetFacts, SetNode, Strategy,
             node::{NodeNow, NodeTerms, PodNow, Progress, Standing, State, TurnTerms, Turns},
-            status::{Plan, Roll, Status, Waits},
+            plan::Plan,
+            status::{Roll, Status, Waits},
         },
     },
     budget::min_available,

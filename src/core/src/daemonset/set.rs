@@ -16,9 +16,10 @@ use crate::model::{
     Moment, Uid, WallTime,
     daemonset::{
         Owner, Revision, RevisionFacts, SetFacts, SetPod,
-        ask::{Ask, Outcome, Step, Why},
+        ask::{Ask, Outcome},
         node::{PodNow, Standing, State},
-        status::{Plan, Status},
+        plan::{Plan, Step, Why},
+        status::Status,
     },
 };
 

@@ -8,7 +8,8 @@ use crate::model::{
     daemonset::{
         Amount, BudgetFacts, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod, SetSpec,
         Strategy,
-        ask::{Ask, Asked, Outcome, Why},
+        ask::{Ask, Asked, Outcome},
+        plan::Why,
         status::Roll,
     },
 };

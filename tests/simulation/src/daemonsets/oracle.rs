@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use headgate_core::model::daemonset::{
     Amount, SetNode, SetSpec, Strategy,
-    ask::{Ask, Asked, Why},
+    ask::{Ask, Asked},
+    plan::Why,
 };
 
 use super::api::{Api, Pod, SET};

@@ -3,6 +3,7 @@
 
 pub mod ask;
 pub mod node;
+pub mod plan;
 pub mod status;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

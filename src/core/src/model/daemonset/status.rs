@@ -1,15 +1,11 @@
-//! How far a set is, and what is to be done about it.
+//! How far a set is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use super::{
-    super::{time::WallTime, words::words},
-    Remembered,
-    ask::Step,
-};
+use super::{super::words::words, Remembered};
 
 words! {
     /// What a node in its turn waits for.
@@ -76,17 +72,4 @@ pub struct Status {
     pub available: usize,
     /// Why the API server makes no pod, in its words.
     pub refused: Option<Box<str>>,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// On each node.
-    pub steps: Vec<(Arc<str>, Step)>,
-    /// How far everything is.
-    pub status: Status,
-    /// The `minAvailable` of its budget; `None`: it has none.
-    pub budget: Option<usize>,
-    /// When a node is late.
-    pub due: Option<WallTime>,
 }
