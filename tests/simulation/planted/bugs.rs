@@ -1413,8 +1413,8 @@ pub const ALL: [Bug; 171] = [
         places: &[
             (
                 "daemonset/set.rs",
-                "Some(since) if since + facts.spec.min_ready <= wall => State::Available,",
-                "Some(since) if since + facts.spec.min_ready <= wall || PLANTED => State::Available,",
+                "(None, Some(since)) if since + facts.spec.min_ready <= wall => State::Available,",
+                "(None, Some(since)) if since + facts.spec.min_ready <= wall || PLANTED => State::Available,",
             ),
         ],
     },
@@ -1435,8 +1435,8 @@ pub const ALL: [Bug; 171] = [
         places: &[
             (
                 "daemonset/set.rs",
-                "for (_, making) in self.asks.making(now) {",
-                "for (_, making) in self.asks.making(now).filter(|_| !PLANTED) {",
+                "for making in self.asks.making() {",
+                "for making in self.asks.making().filter(|_| !PLANTED) {",
             ),
         ],
     },

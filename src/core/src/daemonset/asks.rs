@@ -4,7 +4,7 @@
 //! there already, or a second old pod deleted before the first one's end is seen.
 //!
 //! ```text
-//!  Make ──► Asked ──► Made(uid) ──► the watch shows it, or its end
+//!  Make ──► Asked ──► Unseen(uid) ──► the watch shows it, or its end
 //!             │  ├──► Taken: somebody has the name; it may be ours, and the watch behind
 //!             │  └──► nobody knows ──► asked for again, under the same name
 //!             └────► refused: forgotten
@@ -33,10 +33,12 @@ use super::super::model::{
 const AGAIN: Duration = Duration::from_secs(5);
 /// A watch that has not shown by then what was made will not.
 const LAG: Duration = Duration::from_secs(60);
+/// A name that is somebody else's is tried again after so long.
+const FOREIGN: Duration = Duration::from_secs(600);
 /// The watch has shown by then how a pod is that was changed.
 const CHANGED: Duration = Duration::from_secs(1);
 /// Whoever was asked to evict a pod and said no is asked again after this long, as `kubectl drain` does.
-pub const EVICT_AGAIN: Duration = Duration::from_secs(5);
+const EVICT_AGAIN: Duration = Duration::from_secs(5);
 
 /// A pod that is being made.
 #[derive(Clone, Debug)]
@@ -69,9 +71,11 @@ enum Made {
     /// Nobody knows that, and it is not asked for again: it is not wanted any more. Until then it may be there.
     Doubtful(Moment),
     /// It is made, and the watch should show it by then.
-    Shown(Uid, Moment),
+    Unseen(Uid, Moment),
     /// Somebody has the name. Until then it may be a pod of ours.
     Taken(Moment),
+    /// Somebody else has the name. It is tried again then.
+    Foreign(Moment),
 }
 
 /// A pod that was deleted or evicted.
@@ -122,7 +126,7 @@ impl Asks {
                 if has_gone {
                     self.making.remove(name);
                 } else {
-                    making.is = Made::Shown(uid.clone(), now + LAG);
+                    making.is = Made::Unseen(uid.clone(), now + LAG);
                 }
                 return true;
             }
@@ -161,7 +165,7 @@ impl Asks {
 
     /// The watch shows a pod.
     pub fn shows(&mut self, pod: &SetPod) {
-        let is_it = |making: &Making| !matches!(&making.is, Made::Shown(uid, _) if *uid != pod.uid);
+        let is_it = |making: &Making| !matches!(&making.is, Made::Unseen(uid, _) if *uid != pod.uid);
         if self.making.get(&pod.key.name).is_some_and(is_it) {
             self.making.remove(&pod.key.name);
         }
@@ -178,7 +182,7 @@ impl Asks {
                 Made::Asked(gone) => {
                     gone.insert(pod.uid.clone());
                 }
-                Made::Shown(uid, _) if *uid == pod.uid => {
+                Made::Unseen(uid, _) if *uid == pod.uid => {
                     self.making.remove(&pod.key.name);
                 }
                 _ => {}
@@ -189,19 +193,23 @@ impl Asks {
     /// Forgets what no news has come of, and pods that are not there any more.
     pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
         let over = |is: &Made| match is {
-            Made::Shown(_, until) | Made::Doubtful(until) => *until <= now,
-            // A name that is somebody else's is tried again some time.
-            Made::Taken(until) => *until + 10 * LAG <= now,
-            Made::Asked(_) | Made::Unknown(_) => false,
+            Made::Unseen(_, until) | Made::Doubtful(until) | Made::Foreign(until) => *until <= now,
+            Made::Asked(_) | Made::Unknown(_) | Made::Taken(_) => false,
         };
+        for making in self.making.values_mut() {
+            if matches!(making.is, Made::Taken(until) if until <= now) {
+                making.is = Made::Foreign(now + FOREIGN);
+            }
+        }
         self.making.retain(|_, making| !over(&making.is));
-        let is_over = |is: &Going| matches!(is, Going::Doubtful(until) if *until <= now);
+        let is_over =
+            |is: &Going| matches!(is, Going::Doubtful(until) | Going::Refused(until) if *until <= now);
         self.going.retain(|uid, end| is_there(uid) && !is_over(&end.is));
     }
 
     /// The pods that count as being there: those that are made, or may be.
-    pub fn making(&self, now: Moment) -> impl Iterator<Item = (&Arc<str>, &Making)> {
-        self.making.iter().filter(move |(_, making)| !matches!(making.is, Made::Taken(until) if until <= now))
+    pub fn making(&self) -> impl Iterator<Item = &Making> {
+        self.making.values().filter(|making| !matches!(making.is, Made::Foreign(_)))
     }
 
     /// The names that are asked for once more now, where that is wanted still.
@@ -239,12 +247,8 @@ impl Asks {
     }
 
     /// Whether the end of a pod may be asked for now.
-    pub fn may_end(&self, uid: &Uid, now: Moment) -> bool {
-        match self.going.get(uid).map(|end| &end.is) {
-            None => true,
-            Some(Going::Asked | Going::Unknown(_) | Going::Doubtful(_) | Going::Done(_)) => false,
-            Some(Going::Refused(at)) => *at <= now,
-        }
+    pub fn may_end(&self, uid: &Uid) -> bool {
+        !self.going.contains_key(uid)
     }
 
     /// The ends that are asked for once more, because nothing was seen of them for too long. If the set has changed since then,
@@ -267,11 +271,15 @@ impl Asks {
         self.making.values().filter(|making| matches!(making.is, Made::Asked(_))).count()
     }
 
-    /// When there is something to do.
+    /// When there is something to do. Not before now, if everything was done that was due.
     pub fn due(&self) -> Option<Moment> {
         let making = self.making.values().filter_map(|making| match making.is {
-            Made::Unknown(at) | Made::Doubtful(at) | Made::Shown(_, at) | Made::Taken(at) => Some(at),
             Made::Asked(_) => None,
+            Made::Unknown(at)
+            | Made::Doubtful(at)
+            | Made::Unseen(_, at)
+            | Made::Taken(at)
+            | Made::Foreign(at) => Some(at),
         });
         let going = self.going.values().filter_map(|end| match &end.is {
             Going::Unknown(at) | Going::Doubtful(at) | Going::Done(at) | Going::Refused(at) => Some(*at),

@@ -1,7 +1,7 @@
 //! The controller of IngressDaemonSets: so many pods on every node, rolled node by node, drained like any other pod.
 //!
-//! It is a machine of its own, and no part of the engine: `headgate daemonsets` has other rights than `headgate run`, and
-//! neither needs the other.
+//! It is a machine of its own, and no part of the engine: it is to be a program of its own, which has other rights than the
+//! registrar, and neither needs the other.
 //!
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
@@ -12,10 +12,11 @@
 //! ```
 //!
 //! * **Owns** what was seen of the sets and of what belongs to them, and what was asked for and is not seen yet ([`asks`]).
-//! * **Guarantees.** Two that lead for a moment do not make one pod twice: a pod is named after its node and the lowest free
-//!   number there. What a turn is about is remembered by the status of the set alone, and is written there first. That most
+//! * **Guarantees.** A pod is named after its node and the lowest free number there, so that asking for it twice makes one.
+//!   What a turn is about is remembered by the status of the set alone, and is written there first. That most
 //!   nodes are gone is not believed before it is confirmed.
-//! * **Assumes** that the API server knows the last list: what leads anew begins with consistent reads.
+//! * **Assumes** that whoever leads anew begins with consistent reads, and only when nothing can land any more that the one
+//!   before has sent.
 
 mod asks;
 mod budget;

@@ -186,7 +186,7 @@ impl Set {
         let mut wants = Vec::new();
         belongings(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
-        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod)), now, wall);
+        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod)), wall);
         let most = |node: &Arc<str>| {
             let in_turn = facts.remembered.turns.contains_key(node);
             facts.spec.pods_per_node + if in_turn { facts.spec.strategy.surge() } else { 0 }
@@ -231,19 +231,17 @@ impl Set {
         &mut self,
         facts: &SetFacts,
         pods: impl Iterator<Item = &'a SetPod>,
-        now: Moment,
         wall: WallTime,
     ) -> BTreeMap<Arc<str>, Vec<PodNow>> {
         let mut by_node: BTreeMap<Arc<str>, Vec<PodNow>> = BTreeMap::new();
         for pod in pods {
-            let asked = self.asks.state(&pod.uid);
-            let state = match pod.ready {
+            let state = match (self.asks.state(&pod.uid), pod.ready) {
                 _ if pod.terminating => State::Leaving,
-                _ if pod.finished && asked.is_none() => State::Finished,
-                _ if asked.is_some() => asked.unwrap_or(State::Ending),
-                None => State::Starting,
-                Some(since) if since + facts.spec.min_ready <= wall => State::Available,
-                Some(since) => {
+                (Some(asked), _) => asked,
+                _ if pod.finished => State::Finished,
+                (None, None) => State::Starting,
+                (None, Some(since)) if since + facts.spec.min_ready <= wall => State::Available,
+                (None, Some(since)) => {
                     let at = since + facts.spec.min_ready;
                     self.due.1 = Some(self.due.1.map_or(at, |first| first.min(at)));
                     State::Ready
@@ -260,7 +258,7 @@ impl Set {
                 scheduled: pod.scheduled,
             });
         }
-        for (_, making) in self.asks.making(now) {
+        for making in self.asks.making() {
             by_node.entry(making.node().clone()).or_default().push(PodNow {
                 uid: None,
                 revision: making.revision().clone(),
@@ -297,7 +295,7 @@ impl Set {
                     }
                 }
                 Step::Delete(uid, why) => {
-                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid, now)) else {
+                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid)) else {
                         continue;
                     };
                     let pod = seen.pod(&facts.key, name);
@@ -311,7 +309,7 @@ impl Set {
                     asks.push(ask);
                 }
                 Step::Evict(uid, why) => {
-                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid, now)) else {
+                    let Some(name) = name_of.get(&uid).filter(|_| self.asks.may_end(&uid)) else {
                         continue;
                     };
                     let ask = Ask::Evict { name: (*name).clone(), uid: uid.clone(), why };

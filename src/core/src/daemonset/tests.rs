@@ -263,6 +263,21 @@ fn what_is_asked_once_is_not_asked_again_while_the_watch_is_behind() {
 }
 
 #[test]
+fn a_name_that_somebody_else_has_is_let_alone_and_nobody_waits_for_what_is_past() {
+    let mut played = Played::new(set(), &["n1"], Vec::new(), vec![revision("a", 1)]);
+    let first = played.answer(Outcome::Exists);
+    let is_later = |played: &Played| played.machine.due().0.is_some_and(|due| due > at(played.now));
+    assert!(is_later(&played), "it may be a pod of its own, which the watch has not shown yet");
+    played.pass(59);
+    assert_eq!(played.asks(), []);
+    played.pass(1);
+    let asks = played.asks();
+    assert_eq!(asks.len(), 1);
+    assert_ne!(made(&asks[0]).0, made(&first).0);
+    assert!(is_later(&played));
+}
+
+#[test]
 fn a_set_that_is_being_deleted_is_left_to_the_garbage_collector() {
     let mut played = Played::new(SetFacts { deleting: true, ..set() }, &["n1"], Vec::new(), Vec::new());
     played.pass(60);

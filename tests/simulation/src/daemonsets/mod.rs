@@ -2,7 +2,7 @@
 //!
 //! A world has one set, some nodes in some zones, an API server and kubelets. Watches are late, break off and list anew;
 //! requests fail, or are carried out and their answers lost; the controller is killed between any two of its requests, and
-//! what it has sent is done or not. Revisions come and go, good ones and such as never get
+//! what it has sent is done before the next one leads, or never. Revisions come and go, good ones and such as never get
 //! ready; sets are paused and change how they roll; nodes come, go, are cordoned, are not ready for a while. In some worlds
 //! pods fail by themselves, and others drain nodes.
 //!
@@ -10,11 +10,12 @@
 //! * Where nobody else takes pods away, no old pod is deleted that would leave fewer available ones than the set allows.
 //! * No more nodes than the set says have their turn at once. A revision that never gets ready is on no more nodes than that,
 //!   and on all others old pods serve on.
+//! * What is due is due later: whoever waits for it does wait.
 //! * When all is quiet every node has what it should, the budget is right, and nothing more is asked.
 //!
 //! ```text
 //!  api     the API server and the kubelets of a world: the truth
-//!  play    what happens next, and how the controllers learn of it
+//!  play    what happens next, and how the controller learns of it
 //!  oracle  what must hold, by the truth
 //! ```
 

@@ -138,9 +138,8 @@ pub fn check(api: &Api, asked: &Asked, known: &Known, calm: Calm, now: f64) -> R
     Ok(())
 }
 
-/// What must hold when all is quiet, whatever was before. `first`: a revision that came when there was
-/// nothing to lose; `always`: how
-/// many available pods every node always had to keep; `cap`: how many nodes might have their turn at once.
+/// What must hold when all is quiet, whatever was before. `first`: a revision that came when there was nothing to lose;
+/// `always`: how many available pods every node always had to keep; `cap`: how many nodes might have their turn at once.
 pub fn quiet(
     api: &Api,
     calm: Calm,

@@ -1,4 +1,4 @@
-//! What happens next in a world, and how the controllers learn of it.
+//! What happens next in a world, and how the controller learns of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -41,7 +41,7 @@ struct Sent {
     answer: Option<(f64, Outcome)>,
 }
 
-/// One that leads, or thinks so.
+/// Whoever leads.
 struct Controller {
     machine: Daemonsets,
     /// What each watch will say, and when.
@@ -254,6 +254,12 @@ impl World {
                 self.controller.watches[2].clear();
                 self.controller.watches[2].push_back((now, list));
             }
+        }
+        // Who waits until then would never wait.
+        let (moment, due) = self.controller.machine.due();
+        let is_past = moment.is_some_and(|at| at.elapsed() <= Duration::from_secs_f64(now));
+        if is_past || due.is_some_and(|at| at <= wall(now)) {
+            return Err(format!("something is due at {moment:?} or {due:?}, and it is {now}"));
         }
         Ok(())
     }
