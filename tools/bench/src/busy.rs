@@ -1,6 +1,10 @@
 //! A pod of an idle group is deleted while ten other groups register steadily, slowly, and are throttled.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use headgate_harness::{aws::Group, headgate::Headgate, recorder::Micros};
 use localstack_world::Facts;
@@ -131,15 +135,14 @@ async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
     });
     stage.fault(slow).await;
     stage.fault(throttled).await;
-    let gaining = gain(stage, &busy);
+    let enough = AtomicBool::new(false);
     let deleting = async {
         tokio::time::sleep(size.rest).await;
-        delete(stage, &idle, &mut pods, count).await
+        let gone = delete(stage, &idle, &mut pods, count).await;
+        enough.store(true, Ordering::Relaxed);
+        gone
     };
-    let busy = tokio::select! {
-        () = gaining => Vec::new(),
-        busy = deleting => busy,
-    };
+    let ((), busy) = futures::future::join(gain(stage, &busy, &enough), deleting).await;
     let seen = match &contender {
         Contender::Headgate(headgate) => deletions_seen(headgate),
         Contender::Floor(_) => BTreeMap::new(),
@@ -149,12 +152,16 @@ async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
     contender.end().await;
 }
 
-/// Lets every group gain a pod again and again, without end.
-async fn gain(stage: &Stage, groups: &[(String, Group)]) {
+/// Lets every group gain a pod again and again, until there are enough. It does not stop between a request and its answer:
+/// the API server would make a pod that nobody knows of.
+async fn gain(stage: &Stage, groups: &[(String, Group)], enough: &AtomicBool) {
     let gain = |app: String| async move {
         let mut tick = tokio::time::interval(GAIN);
         for at in 0.. {
             tick.tick().await;
+            if enough.load(Ordering::Relaxed) {
+                break;
+            }
             stage.running_pod(&format!("{app}-{at}"), &app).await;
         }
     };
