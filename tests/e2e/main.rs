@@ -14,6 +14,7 @@ mod chaos;
 mod chart;
 mod conditions;
 mod credentials;
+mod daemonsets;
 mod demo;
 mod doctoring;
 mod evicting;

@@ -11,6 +11,7 @@
 //!                     ├─► journal                      what became of targets, pods and nodes
 //!                     ├── explain, diff                why a pod is a target, or why not; what AWS has otherwise
 //!                     └── webhook                      what a new pod is given
+//!  daemonsets                                         IngressDaemonSets: a program of its own
 //! ```
 
 pub mod admin;
@@ -18,6 +19,7 @@ pub mod api;
 pub mod app;
 pub mod aws;
 pub mod cli;
+pub mod daemonsets;
 pub mod diff;
 pub mod doctor;
 pub mod explain;

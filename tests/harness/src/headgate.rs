@@ -90,6 +90,21 @@ impl Headgate {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
+        Self::start_command(program, "run", (facts, kubeconfig), arguments, environment).await
+    }
+
+    /// Starts `headgate daemonsets` with these arguments, and waits until it answers at all.
+    pub async fn start_daemonsets(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::start_command(&program(), "daemonsets", (facts, kubeconfig), arguments, &[]).await
+    }
+
+    async fn start_command(
+        program: &Path,
+        command: &str,
+        (facts, kubeconfig): (&Facts, &Path),
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         // Tests run beside each other: each has a Lease and a memory of its own.
         let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
         let own = named.and_then(|named| named.split(',').next());
@@ -97,7 +112,7 @@ impl Headgate {
         let log = (!arguments.iter().any(|argument| argument.starts_with("--log=")))
             .then_some("--log=info,headgate=debug");
         let mut child = Command::new(program)
-            .args(["run", "--admin-address=127.0.0.1:0", "--log-format=json"])
+            .args([command, "--admin-address=127.0.0.1:0", "--log-format=json"])
             .args(log)
             .args(own.map(|own| format!("--own-namespace={own}")))
             .args(arguments)

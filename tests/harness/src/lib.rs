@@ -13,6 +13,7 @@ pub mod bindings;
 pub mod browser;
 pub mod cluster;
 pub mod crowd;
+pub mod daemonsets;
 pub mod dns;
 pub mod evictions;
 pub mod gateway;

@@ -126,6 +126,16 @@ impl Daemonsets {
         if self.seen.has_listed() { self.plan(now, wall) } else { Vec::new() }
     }
 
+    /// Whether everything was listed once: nothing is done before.
+    pub fn is_synced(&self) -> bool {
+        self.seen.has_listed()
+    }
+
+    /// How many pods of sets there are.
+    pub fn pod_count(&self) -> usize {
+        self.seen.pod_count()
+    }
+
     /// Which kind is to be listed once more, if any: nodes, because most are said to be gone. Said once.
     pub fn take_relist(&mut self) -> bool {
         self.seen.take_relist()

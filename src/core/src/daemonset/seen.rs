@@ -284,6 +284,11 @@ impl Seen {
         self.pods.of.get(set).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// How many pods there are, of all sets.
+    pub fn pod_count(&self) -> usize {
+        self.pods.set.len()
+    }
+
     /// The pod of this name of a set.
     pub fn pod(&self, set: &ObjectKey, name: &str) -> Option<&SetPod> {
         self.pods.of.get(set)?.get(name)

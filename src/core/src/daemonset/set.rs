@@ -436,7 +436,9 @@ fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<
     }
     match (least.filter(|_| !others), own) {
         (Some(least), Some(budget)) if budget.min_available == Some(least) => {}
-        (Some(least), _) => wants.push(Ask::KeepBudget(least)),
+        (Some(least), own) => {
+            wants.push(Ask::KeepBudget { least, uid: own.map(|budget| budget.uid.clone()) });
+        }
         (None, Some(budget)) => wants.push(Ask::DropBudget(budget.uid.clone())),
         (None, None) => {}
     }

@@ -248,7 +248,7 @@ fn what_is_asked_once_is_not_asked_again_while_the_watch_is_behind() {
     with_budget.spec.may_miss = Some(Amount::Percent(25));
     let pods = vec![pod("edge-x-0", "a", "n1")];
     let mut played = Played::new(with_budget, &["n1"], pods, vec![revision("a", 1)]);
-    assert_eq!(played.answer(Outcome::Done(None)), Ask::KeepBudget(0));
+    assert_eq!(played.answer(Outcome::Done(None)), Ask::KeepBudget { least: 0, uid: None });
     played.pass(1);
     assert_eq!(played.asks(), []);
     played.step(Input::Budget(Change::Applied(BudgetFacts {

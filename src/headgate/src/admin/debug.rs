@@ -86,7 +86,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
-    server::serve_router("debug", router, listener, &shown, stop).await;
+    server::serve_router("debug", router, listener, (shown.metrics.clone(), shown.clock), stop).await;
 }
 
 async fn leader(State(shown): State<Shown>) -> Json<Value> {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -94,12 +94,13 @@ impl Shown {
 
 /// Serves probes and metrics until `stop`.
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) {
+    let (counted, clock) = (shown.metrics.clone(), shown.clock);
     let router = Router::new()
-        .route("/livez", get(livez))
+        .route("/livez", get(live))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(shown.clone());
-    serve_router("admin", router, listener, &shown, stop).await;
+        .with_state(shown);
+    serve_router("admin", router, listener, (counted, clock), stop).await;
 }
 
 /// Serves these routes. Whoever has asked for one of them counts as a client that means well.
@@ -107,10 +108,10 @@ pub async fn serve_router(
     name: &'static str,
     router: Router,
     listener: TcpListener,
-    shown: &Shown,
+    (metrics, clock): (Arc<Metrics>, Clock),
     stop: CancellationToken,
 ) {
-    let server = Server { name, limits: LIMITS, metrics: shown.metrics.clone(), clock: shown.clock };
+    let server = Server { name, limits: LIMITS, metrics, clock };
     let service = |connection: Connection| {
         let router = TowerToHyperService::new(router.clone());
         service_fn(move |request: Request<Incoming>| {
@@ -141,10 +142,15 @@ fn unable(authority: &Authority, clock: Clock) -> String {
     format!("{}, {reason} for {}: {}; {then}\n", Reason::CannotLead, Spelled(now.since(since)), why(reason))
 }
 
-async fn livez(State(shown): State<Shown>) -> Response {
-    let still = shown.pulse.still_for();
+async fn live(State(shown): State<Shown>) -> Response {
+    livez(&shown.pulse, &shown.authority, shown.clock)
+}
+
+/// What the probe whether a replica lives is answered.
+pub fn livez(pulse: &Pulse, authority: &Authority, clock: Clock) -> Response {
+    let still = pulse.still_for();
     if still < STUCK {
-        (StatusCode::OK, format!("ok\n{}", unable(&shown.authority, shown.clock))).into_response()
+        (StatusCode::OK, format!("ok\n{}", unable(authority, clock))).into_response()
     } else {
         let text = format!(
             "the engine has not moved for {}; expected it to move every few seconds\n",
@@ -176,8 +182,13 @@ async fn readyz(State(shown): State<Shown>) -> Response {
 }
 
 async fn metrics(State(shown): State<Shown>, headers: HeaderMap) -> Response {
-    let format = Format::accepted(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()));
-    match shown.metrics.page(format) {
+    metrics_page(&shown.metrics, headers.get(header::ACCEPT))
+}
+
+/// The page of metrics, in the format that is accepted.
+pub fn metrics_page(metrics: &Metrics, accept: Option<&HeaderValue>) -> Response {
+    let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
+    match metrics.page(format) {
         Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

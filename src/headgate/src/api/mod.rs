@@ -3,16 +3,19 @@
 //!
 //! This module owns what users may write and read of these kinds, never what Headgate does about it.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 pub mod conditions;
+pub mod ingress_daemon_set;
 pub mod known;
 pub mod status;
 pub mod target_binding;
 pub mod target_group_grant;
 pub mod target_ledger;
 
+pub use ingress_daemon_set::{IngressDaemonSet, IngressDaemonSetSpec, IngressDaemonSetStatus};
 pub use target_binding::{TargetBinding, TargetBindingSpec, TargetBindingStatus};
 pub use target_group_grant::{TargetGroupGrant, TargetGroupGrantSpec};
 pub use target_ledger::{TargetLedger, TargetLedgerSpec};
@@ -23,11 +26,15 @@ pub use target_ledger::{TargetLedger, TargetLedgerSpec};
 /// If the schema cannot be written as YAML, which would be a bug.
 pub fn definitions() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written by `headgate crd` (make crds); do not edit.\n");
-    for definition in [TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()] {
+    for definition in crds() {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&definition)?);
     }
     Ok(text)
+}
+
+fn crds() -> [CustomResourceDefinition; 4] {
+    [IngressDaemonSet::crd(), TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()]
 }
 
 /// A point in time, as Kubernetes writes it.
@@ -96,7 +103,7 @@ mod tests {
                 undescribed(&path, property, found);
             }
         }
-        for definition in [TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()] {
+        for definition in crds() {
             let definition = serde_json::to_value(definition).unwrap();
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             let mut found = Vec::new();

@@ -45,7 +45,7 @@ use crate::{
         nodes::Nodes,
         proof::{self, Proofs},
         replicas::Replicas,
-        watch::{Relists, Watches},
+        watch::{Following, Relists, Watches},
         watch_failures::WatchFailures,
     },
     metrics::Metrics,
@@ -323,9 +323,11 @@ impl Shared {
         let watches = Watches {
             client: self.client.clone(),
             inbox,
-            clock: self.clock,
-            metrics: self.metrics.clone(),
-            failures: WatchFailures::new(self.troubles.clone()),
+            following: Following {
+                clock: self.clock,
+                metrics: self.metrics.clone(),
+                failures: WatchFailures::new(self.troubles.clone()),
+            },
             relists: relists.clone(),
         };
         let closed = |_| "the engine is gone".to_owned();

@@ -103,7 +103,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
+/// Has SIGTERM and SIGINT stop the program.
+///
+/// # Errors
+/// If they cannot be caught.
+pub fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = stop.clone();

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod daemonsets;
 mod diff;
 mod doctor;
 mod drain;
@@ -30,7 +31,7 @@ use clap_complete::Shell;
 use headgate_core::Settings;
 
 use self::{
-    diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log,
+    daemonsets::Daemonsets, diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log,
     migrate::Migrate, pace::Pace, signals::Signals, status::Status, ui::Ui, webhook::Webhook, which::Which,
 };
 use crate::{
@@ -56,6 +57,9 @@ struct Cli {
 enum Command {
     /// Run the controller until SIGTERM.
     Run(Box<Run>),
+    /// Run the controller of IngressDaemonSets until SIGTERM: it makes, rolls and ends their pods. It is a program beside
+    /// `run`, with rights of its own.
+    Daemonsets(Box<Daemonsets>),
     /// Evict a pod, or the pods of a node, and say of each what it waits for. Pods of DaemonSets are left alone.
     Drain(Drain),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
@@ -213,6 +217,7 @@ pub fn main() -> ExitCode {
     };
     let done = match command {
         Command::Run(arguments) => run(*arguments),
+        Command::Daemonsets(arguments) => daemonsets(*arguments),
         Command::Drain(arguments) => drain(arguments),
         Command::Crd => crd(),
         Command::Completion { shell } => {
@@ -348,6 +353,13 @@ fn run(arguments: Run) -> anyhow::Result<()> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
     runtime.block_on(run::run(options))
+}
+
+fn daemonsets(arguments: Daemonsets) -> anyhow::Result<()> {
+    let options = arguments.options()?;
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
+    runtime.block_on(crate::daemonsets::run::run(options))
 }
 
 #[cfg(test)]

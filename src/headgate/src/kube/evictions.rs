@@ -88,6 +88,14 @@ impl Evictions {
         }
     }
 
+    /// Evicts a pod.
+    ///
+    /// # Errors
+    /// If it is refused, or nobody answers.
+    pub async fn ask(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<()> {
+        self.post(pod, uid, false).await.map(|_| ())
+    }
+
     /// kube's own `Api::evict` sends the options under a name that the API server does not know, and so without the UID.
     async fn post(&self, pod: &ObjectKey, uid: &Uid, dry_run: bool) -> kube::Result<Value> {
         let (namespace, name) = (&*pod.namespace, &*pod.name);
@@ -125,7 +133,7 @@ fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
 }
 
 /// The words of whoever refuses something: those of the first cause, if there is one.
-fn words(status: &Status) -> &str {
+pub fn words(status: &Status) -> &str {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }

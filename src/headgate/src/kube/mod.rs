@@ -2,6 +2,7 @@
 
 pub mod bindings;
 pub mod client;
+pub mod daemonsets;
 #[cfg(test)]
 mod earlier;
 pub mod events;

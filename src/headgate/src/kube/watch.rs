@@ -60,14 +60,21 @@ pub struct Watches {
     pub client: Client,
     /// Where the inputs go.
     pub inbox: mpsc::Sender<Input>,
+    /// How it is followed.
+    pub following: Following,
+    /// Who asks for something to be listed again.
+    pub relists: Relists,
+}
+
+/// Follows what the API server has, and says what has changed.
+#[derive(Clone)]
+pub struct Following {
     /// The time.
     pub clock: Clock,
     /// Errors are counted.
     pub metrics: Arc<Metrics>,
     /// And told.
     pub failures: WatchFailures,
-    /// Who asks for something to be listed again.
-    pub relists: Relists,
 }
 
 /// Asks watches to list once more.
@@ -160,8 +167,8 @@ impl Watches {
         let api: Api<SlimGrant> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
         let news = |seen, _| Some(News::Grants(seen));
-        self.tell(("targetgroupgrants", None), Scope::Cluster, stream, SlimGrant::into_entry, into, news)
-            .await
+        let kind = ("targetgroupgrants", None);
+        self.following.tell(kind, Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
     }
 
     /// Watches the ConfigMap of this name in this namespace, which has the grants.
@@ -176,7 +183,7 @@ impl Watches {
         let stream = move || stream(api.clone(), only.clone());
         let news = |seen, _| Some(News::Table(seen));
         let scope = Scope::Namespace(namespace.into());
-        self.tell(("configmaps", None), scope, stream, SlimTable::into_table, into, news).await
+        self.following.tell(("configmaps", None), scope, stream, SlimTable::into_table, into, news).await
     }
 
     /// Watches the labels of all namespaces, which grants may go by.
@@ -184,7 +191,7 @@ impl Watches {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
         let news = |seen, _| Some(News::Namespaces(seen));
-        self.tell(("namespaces", None), Scope::Cluster, stream, Labelled::of, into, news).await
+        self.following.tell(("namespaces", None), Scope::Cluster, stream, Labelled::of, into, news).await
     }
 
     fn api<K>(&self, scope: &Scope) -> Api<K>
@@ -192,10 +199,7 @@ impl Watches {
         K: Resource<Scope = <Pod as Resource>::Scope>,
         K::DynamicType: Default,
     {
-        match scope {
-            Scope::Cluster => Api::all(self.client.clone()),
-            Scope::Namespace(namespace) => Api::namespaced(self.client.clone(), namespace),
-        }
+        within(&self.client, scope)
     }
 
     async fn feed<K, T>(
@@ -212,11 +216,14 @@ impl Watches {
             Seen::Refused(_) | Seen::Failed => None,
         };
         let again = self.relists.of(watch, &scope);
-        self.tell((watch.as_str(), again), scope, stream, facts, inbox, inputs).await
+        self.following.tell((watch.as_str(), again), scope, stream, facts, inbox, inputs).await
     }
 
+}
+
+impl Following {
     /// Says into `into` what a watch has to say, in these `words`; lists once more when that is asked for.
-    async fn tell<K, T, W>(
+    pub async fn tell<K, T, W>(
         self,
         (kind, again): (&'static str, Option<Arc<Notify>>),
         scope: Scope,
@@ -294,7 +301,20 @@ impl Watches {
     }
 }
 
-fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
+/// What there is of a kind in a scope.
+pub fn within<K>(client: &Client, scope: &Scope) -> Api<K>
+where
+    K: Resource<Scope = <Pod as Resource>::Scope>,
+    K::DynamicType: Default,
+{
+    match scope {
+        Scope::Cluster => Api::all(client.clone()),
+        Scope::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
+    }
+}
+
+/// What an API server has, and what becomes of it.
+pub fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {

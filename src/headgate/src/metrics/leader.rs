@@ -31,11 +31,29 @@ impl Leader {
     }
 }
 
-/// Requests about the Lease and the ledgers.
+/// Requests about the Lease.
+#[derive(Debug)]
+pub(super) struct Leases {
+    failures: Counters<VerbLabel>,
+    given_back: Counters<ReasonLabel>,
+}
+
+impl Leases {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            failures: page.counters("lease_failures", "Requests about the Lease that failed, by verb"),
+            given_back: page.counters(
+                "lease_given_back",
+                "How often this replica gave the Lease back because it could not lead, by reason: RemovalsFail, \
+                 WatchesFail, AwsUnreachable, NoAwsCredentials",
+            ),
+        }
+    }
+}
+
+/// Requests about the ledgers.
 #[derive(Debug)]
 pub(super) struct Stored {
-    lease_failures: Counters<VerbLabel>,
-    lease_given_back: Counters<ReasonLabel>,
     ledger_requests: Counters<RequestLabels>,
     ledger_request_duration: Histograms<VerbLabel>,
 }
@@ -43,12 +61,6 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
-            lease_failures: page.counters("lease_failures", "Requests about the Lease that failed, by verb"),
-            lease_given_back: page.counters(
-                "lease_given_back",
-                "How often this replica gave the Lease back because it could not lead, by reason: RemovalsFail, \
-                 WatchesFail, AwsUnreachable, NoAwsCredentials",
-            ),
             ledger_requests: page.counters(
                 "ledger_requests",
                 "Requests about TargetLedgers by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, \
@@ -82,12 +94,12 @@ impl Metrics {
 
     /// This replica gives the Lease back because it cannot lead.
     pub fn gives_lease_back(&self, reason: Reason) {
-        self.stored.lease_given_back.get_or_create(&ReasonLabel::of(reason)).inc();
+        self.leases.given_back.get_or_create(&ReasonLabel::of(reason)).inc();
     }
 
     /// A request about the Lease has failed.
     pub fn lease_failed(&self, verb: &'static str) {
-        self.stored.lease_failures.get_or_create(&VerbLabel { verb }).inc();
+        self.leases.failures.get_or_create(&VerbLabel { verb }).inc();
     }
 
     /// A request about a ledger has ended.

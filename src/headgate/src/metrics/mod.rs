@@ -7,6 +7,7 @@ mod aws;
 mod cluster;
 mod connections;
 mod counted;
+mod daemonsets;
 #[cfg(test)]
 mod docs;
 mod format;
@@ -30,14 +31,15 @@ use self::{
     aws::Calls,
     cluster::Cluster,
     connections::Connections,
-    leader::{Leader, Stored},
+    daemonsets::Daemonsets,
+    leader::{Leader, Leases, Stored},
     leaving::Leaving,
     page::Page,
     pods::{Changes, Readiness},
     said::Said,
     webhook::Webhook,
 };
-pub use self::{format::Format, page::Declared};
+pub use self::{daemonsets::SetCounts, format::Format, page::Declared};
 use crate::runtime::{clock::Clock, views::Views};
 
 /// All metrics of the program.
@@ -48,6 +50,7 @@ pub struct Metrics {
     cluster: Cluster,
     leader: Leader,
     webhook: Webhook,
+    leases: Leases,
     stored: Stored,
     readiness: Readiness,
     leaving: Leaving,
@@ -55,6 +58,7 @@ pub struct Metrics {
     /// Whether this replica leads: what only the leader knows is on no other page.
     leads: Arc<AtomicBool>,
     said: Said,
+    daemonsets: Daemonsets,
     page: Page,
 }
 
@@ -64,6 +68,7 @@ impl Metrics {
         let mut page = Page::default();
         let leads: Arc<AtomicBool> = Arc::default();
         let said = Said::default();
+        let daemonsets = Daemonsets::register(&mut Page::default());
         page.build_info();
         // They are served and listed in this order.
         Self {
@@ -72,6 +77,7 @@ impl Metrics {
             cluster: Cluster::register(&mut page),
             leader: Leader::register(&mut page),
             webhook: Webhook::register(&mut page),
+            leases: Leases::register(&mut page),
             stored: Stored::register(&mut page),
             readiness: Readiness::register(&mut page),
             leaving: Leaving::register(&mut page),
@@ -79,7 +85,26 @@ impl Metrics {
             page: process::register(counted::register(page, views, clock, leads.clone(), said.clone())),
             leads,
             said,
+            daemonsets,
         }
+    }
+
+    /// Those of `headgate daemonsets`, which are on a page of their own and have names of their own: a sum over the replicas
+    /// of the one program has nothing of the other. `sets` says how each set is.
+    pub fn of_daemonsets(clock: Clock, sets: impl Fn() -> Vec<SetCounts> + Send + Sync + 'static) -> Self {
+        let mut page = Page::of(daemonsets::PREFIX);
+        let leads: Arc<AtomicBool> = Arc::default();
+        page.build_info();
+        let its = Self {
+            cluster: Cluster::register(&mut page),
+            leader: Leader::register(&mut page),
+            leases: Leases::register(&mut page),
+            connections: Connections::register(&mut page),
+            daemonsets: Daemonsets::register(&mut page),
+            leads: leads.clone(),
+            ..Self::new(Arc::default(), clock)
+        };
+        Self { page: process::register(daemonsets::counted(page, leads, sets)), ..its }
     }
 
     /// The page at `/metrics`.

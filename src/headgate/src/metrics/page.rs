@@ -56,15 +56,21 @@ pub(super) struct Page {
     /// Those that every program has, under the names that they have everywhere.
     process: Registry,
     declared: Vec<Declared>,
+    prefix: &'static str,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { registry: Registry::with_prefix(PREFIX), process: Registry::default(), declared: Vec::new() }
+        Self::of(PREFIX)
     }
 }
 
 impl Page {
+    /// A page whose metrics begin with this.
+    pub(super) fn of(prefix: &'static str) -> Self {
+        Self { registry: Registry::with_prefix(prefix), process: Registry::default(), declared: Vec::new(), prefix }
+    }
+
     /// Counters, served as `name`_total.
     pub(super) fn counters<L: Labels>(&mut self, name: &str, help: &'static str) -> Counters<L> {
         self.add(name, L::NAMES, help, Family::default())
@@ -137,7 +143,8 @@ impl Page {
             MetricType::Histogram => "_seconds",
             _ => "",
         };
-        self.declared.push(Declared { name: format!("{PREFIX}_{name}{suffix}"), labels, kind, help });
+        let prefix = self.prefix;
+        self.declared.push(Declared { name: format!("{prefix}_{name}{suffix}"), labels, kind, help });
     }
 
     /// What counts the metrics at each scrape that were declared without being registered.

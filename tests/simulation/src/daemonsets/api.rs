@@ -243,9 +243,12 @@ impl Api {
                 }
                 None => Outcome::Gone,
             },
-            Ask::KeepBudget(least) => {
-                let before = self.budgets.get(SET);
-                let uid = before.map_or_else(|| Uid::new("budget"), |budget| budget.uid.clone());
+            Ask::KeepBudget { least, uid } => {
+                let before = self.budgets.get(SET).map(|budget| budget.uid.clone());
+                if before != *uid {
+                    return if before.is_some() { Outcome::Exists } else { Outcome::Gone };
+                }
+                let uid = before.unwrap_or_else(|| Uid::new("budget"));
                 self.put_budget(BudgetFacts {
                     key: key(SET),
                     uid,

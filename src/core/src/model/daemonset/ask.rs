@@ -88,8 +88,13 @@ pub enum Ask {
         /// Which life of it.
         uid: Uid,
     },
-    /// Keep a budget with this `minAvailable`.
-    KeepBudget(usize),
+    /// Keep a budget.
+    KeepBudget {
+        /// Its `minAvailable`.
+        least: usize,
+        /// Which life of it there is; `None`: it is made.
+        uid: Option<Uid>,
+    },
     /// Delete the budget.
     DropBudget(Uid),
     /// Write the status, upon this version of the set.

@@ -20,6 +20,7 @@ struct Meta<A> {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    generation: Option<i64>,
     labels: Option<BTreeMap<String, Option<String>>>,
     creation_timestamp: Option<String>,
     /// Only that it is there counts.
@@ -34,14 +35,23 @@ struct Meta<A> {
 struct Owner {
     api_version: Option<String>,
     kind: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
     controller: Option<bool>,
 }
 
 fn controller(owners: Vec<Option<Owner>>) -> Option<Vec<OwnerReference>> {
     let mut owners = owners.into_iter().flatten();
-    let Owner { api_version, kind, controller } = owners.find(|owner| owner.controller == Some(true))?;
-    let (api_version, kind) = (api_version.unwrap_or_default(), kind.unwrap_or_default());
-    Some(vec![OwnerReference { api_version, kind, controller, ..OwnerReference::default() }])
+    let Owner { api_version, kind, name, uid, controller } = owners.find(|owner| owner.controller == Some(true))?;
+    let text = Option::unwrap_or_default;
+    Some(vec![OwnerReference {
+        api_version: text(api_version),
+        kind: text(kind),
+        name: text(name),
+        uid: text(uid),
+        controller,
+        ..OwnerReference::default()
+    }])
 }
 
 impl<A: Annotations> From<Meta<A>> for ObjectMeta {
@@ -51,6 +61,7 @@ impl<A: Annotations> From<Meta<A>> for ObjectMeta {
             namespace: meta.namespace,
             uid: meta.uid,
             resource_version: meta.resource_version,
+            generation: meta.generation,
             labels: meta.labels.map(known),
             creation_timestamp: meta.creation_timestamp.and_then(|text| text.parse().ok()).map(Time),
             deletion_timestamp: meta.deletion_timestamp.map(|IgnoredAny| Time(Timestamp::UNIX_EPOCH)),

@@ -1,0 +1,339 @@
+//! The one task that owns the core: news in, requests out. It never waits for the API server.
+//!
+//! Every term of a leader begins with nothing known. See [`super`].
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use dashmap::DashMap;
+use headgate_core::{
+    Moment, Scope, WallTime,
+    daemonset::{Daemonsets, Input},
+    leadership::lease::LeaseTerm,
+    model::{
+        daemonset::{
+            ask::{Ask, Asked, Outcome},
+            status::Status,
+        },
+        object::ObjectKey,
+    },
+};
+use kube::Client;
+use tokio::{
+    sync::{Notify, Semaphore, mpsc},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::memory::Memory;
+use crate::{
+    kube::{
+        daemonsets::{
+            requests::{PATIENCE, Requests},
+            watches::{News, Watches},
+        },
+        watch::{Closed, Following},
+    },
+    metrics::Metrics,
+    runtime::{authority::Authority, clock, pulse::Pulse},
+};
+
+/// News that may wait; a watch that is faster waits itself.
+const INBOX: usize = 4096;
+/// Requests at a time.
+const AT_ONCE: usize = 64;
+/// Readers see how it is so often at most.
+const SHOWN: Duration = Duration::from_secs(1);
+/// The pulse beats at least this often.
+const IDLE: Duration = Duration::from_secs(5);
+/// After being told to stop: how long requests in flight may take.
+const FAREWELL: Duration = PATIENCE;
+
+/// How far each set is, for metrics.
+pub type Statuses = DashMap<ObjectKey, Arc<Status>>;
+
+/// The owner. See the module.
+pub struct Owner {
+    /// The API server.
+    pub client: Client,
+    /// How it is followed.
+    pub following: Following,
+    /// Where sets are.
+    pub scopes: Vec<Scope>,
+    /// Whether this replica leads.
+    pub authority: Authority,
+    /// For readers.
+    pub statuses: Arc<Statuses>,
+    /// For readers.
+    pub metrics: Arc<Metrics>,
+    /// For the probes.
+    pub pulse: Arc<Pulse>,
+}
+
+/// A request that has ended.
+struct Ended {
+    asked: Asked,
+    outcome: Outcome,
+    sent: Moment,
+}
+
+/// What a term has.
+struct Term {
+    number: u64,
+    core: Daemonsets,
+    memory: Memory,
+    calls: JoinSet<Ended>,
+    places: Arc<Semaphore>,
+    /// Asks for nodes to be listed once more.
+    relist: Arc<Notify>,
+    requests: Requests,
+}
+
+impl Owner {
+    /// Runs until `stop`, and then until the requests in flight have ended, for [`FAREWELL`] at most.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
+        while let Some(term) = self.stand_by(&stop).await {
+            self.metrics.leads(true);
+            let ended = self.lead(term, &stop).await;
+            self.metrics.leads(false);
+            self.statuses.clear();
+            ended?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Moment {
+        self.following.clock.now()
+    }
+
+    /// Waits for a term; `None`: the program ends.
+    async fn stand_by(&mut self, stop: &CancellationToken) -> Option<LeaseTerm> {
+        loop {
+            self.pulse.beat(true);
+            if stop.is_cancelled() {
+                return None;
+            }
+            if let Some(term) = self.authority.term() {
+                return Some(term);
+            }
+            self.pause(IDLE, stop).await;
+        }
+    }
+
+    /// Waits for so long, or until it may be another's turn.
+    async fn pause(&mut self, at_most: Duration, stop: &CancellationToken) {
+        let until = self.now() + at_most;
+        tokio::select! {
+            () = self.authority.changed() => {}
+            () = stop.cancelled() => {}
+            () = self.following.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Leads until the term is over, or the program ends.
+    async fn lead(&mut self, term: LeaseTerm, stop: &CancellationToken) -> Result<(), String> {
+        let begins = self.now() + PATIENCE;
+        while self.now() < begins {
+            // What the leader before has sent may still be done.
+            self.pulse.beat(false);
+            if stop.is_cancelled() || !self.authority.permits(term.number) {
+                return Ok(());
+            }
+            let rest = begins.since(self.now());
+            self.pause(rest, stop).await;
+        }
+        let (into, mut news) = mpsc::channel(INBOX);
+        let relist = Arc::new(Notify::new());
+        let mut watches = self.watch(into, &relist);
+        let mut its = Term {
+            number: term.number,
+            core: Daemonsets::new(&self.scopes),
+            memory: Memory::default(),
+            calls: JoinSet::new(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            relist,
+            requests: Requests::new(self.client.clone()),
+        };
+        let mut leave_by: Option<Moment> = None;
+        let mut was_synced = false;
+        let mut shows = self.now();
+        loop {
+            let now = self.now();
+            if !self.authority.permits(term.number) {
+                info!("this replica leads no more: nothing is asked for");
+                return Ok(());
+            }
+            if leave_by.is_some_and(|by| by <= now || its.calls.is_empty()) {
+                return Ok(());
+            }
+            let synced = its.core.is_synced();
+            if synced && !was_synced {
+                info!("every watch has listed all there is, ready");
+            }
+            was_synced = synced;
+            self.pulse.beat(synced);
+            self.metrics.known(its.core.pod_count(), synced);
+            let wakeup = wakeup(&its.core, now);
+            let input = tokio::select! {
+                Some(said) = news.recv() => its.memory.take(said),
+                Some(ended) = its.calls.join_next() => match ended {
+                    Ok(ended) => {
+                        self.tell(&ended);
+                        Input::Answered(ended.asked.id, ended.outcome)
+                    }
+                    Err(error) => return Err(format!("a request broke down: {error}")),
+                },
+                Some(ended) = watches.join_next() => {
+                    return Err(match ended {
+                        Ok(Ok(()) | Err(Closed)) => "a watch has ended".to_owned(),
+                        Err(error) => format!("a watch broke down: {error}"),
+                    });
+                }
+                () = self.authority.changed() => continue,
+                () = stop.cancelled(), if leave_by.is_none() => {
+                    leave_by = Some(now + FAREWELL);
+                    continue;
+                }
+                () = self.following.clock.sleep_until(wakeup.min(leave_by.unwrap_or(wakeup))) => Input::Passed,
+            };
+            let asked = its.core.step(input, self.now(), wall());
+            if leave_by.is_some() {
+                continue;
+            }
+            if its.core.take_relist() {
+                warn!(kind = "nodes", "Kubernetes says that most of them are gone: listing once more, to see whether that is so");
+                its.relist.notify_one();
+            }
+            for asked in asked {
+                self.send(asked, &mut its);
+            }
+            if self.now() >= shows {
+                shows = self.now() + SHOWN;
+                self.show(&its.core);
+            }
+        }
+    }
+
+    fn watch(&self, into: mpsc::Sender<News>, relist: &Arc<Notify>) -> JoinSet<Result<(), Closed>> {
+        let watches = Watches { client: self.client.clone(), following: self.following.clone(), into };
+        let mut tasks = JoinSet::new();
+        for scope in &self.scopes {
+            tasks.spawn(watches.clone().sets(scope.clone()));
+            tasks.spawn(watches.clone().pods(scope.clone()));
+            tasks.spawn(watches.clone().revisions(scope.clone()));
+            tasks.spawn(watches.clone().budgets(scope.clone()));
+        }
+        tasks.spawn(watches.nodes(relist.clone()));
+        tasks
+    }
+
+    /// Sends a request when there is a place for it, and if this replica still leads then.
+    fn send(&self, asked: Asked, its: &mut Term) {
+        let with = its.memory.of(&asked);
+        let (requests, places, authority) = (its.requests.clone(), its.places.clone(), self.authority.clone());
+        let (number, clock) = (its.number, self.following.clock);
+        said(&asked);
+        its.calls.spawn(async move {
+            let _place = places.acquire_owned().await;
+            let sent = clock.now();
+            let outcome = if authority.permits(number) {
+                requests.ask(&asked, with, wall()).await
+            } else {
+                Outcome::Unknown("this replica no longer leads, nothing was sent".into())
+            };
+            Ended { asked, outcome, sent }
+        });
+    }
+
+    fn tell(&self, Ended { asked, outcome, sent }: &Ended) {
+        let verb = verb(&asked.ask);
+        self.metrics.set_asked(verb, word(outcome), self.following.clock.since(*sent));
+        let set = &asked.set;
+        match outcome {
+            Outcome::Done(_) | Outcome::Gone | Outcome::Exists | Outcome::Conflict => {
+                debug!(%set, verb, outcome = word(outcome), "answered");
+            }
+            Outcome::NotNow(why) => info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again"),
+            Outcome::Refused(why) => warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later"),
+            Outcome::Unknown(why) => warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again"),
+        }
+    }
+
+    fn show(&self, core: &Daemonsets) {
+        let now: BTreeMap<&ObjectKey, &Status> = core.statuses().collect();
+        self.statuses.retain(|key, _| now.contains_key(key));
+        for (key, status) in now {
+            if self.statuses.get(key).is_none_or(|shown| **shown != *status) {
+                self.statuses.insert(key.clone(), Arc::new(status.clone()));
+            }
+        }
+    }
+}
+
+/// The wall clock, as fine as it is written down.
+fn wall() -> WallTime {
+    let millis = u64::try_from(clock::wall().elapsed().as_millis()).unwrap_or(u64::MAX);
+    WallTime::since_1970(Duration::from_millis(millis))
+}
+
+/// When the core has something to do, and the pulse has to beat.
+fn wakeup(core: &Daemonsets, now: Moment) -> Moment {
+    let (moment, at) = core.due();
+    // Not before: the clock is cut to milliseconds.
+    let at = at.map(|at| now + at.since(wall()) + Duration::from_millis(1));
+    moment.into_iter().chain(at).fold(now + IDLE, Moment::min)
+}
+
+/// Each decision about a pod is a line.
+fn said(Asked { set, ask, .. }: &Asked) {
+    match ask {
+        Ask::Make { name, node, revision } => {
+            info!(%set, pod = &**name, node = &**node, revision = &**revision, "making a pod");
+        }
+        Ask::Delete { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "deleting a pod"),
+        Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
+        Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
+        Ask::Release { name, .. } => info!(%set, pod = &**name, "letting go of a pod that has lost its label"),
+        Ask::Write { status, .. } => {
+            debug!(%set, roll = status.roll.as_str(), nodes = status.nodes, updated = status.updated_nodes, "writing the status");
+        }
+        other => debug!(%set, verb = verb(other), "asking"),
+    }
+}
+
+const fn verb(ask: &Ask) -> &'static str {
+    match ask {
+        Ask::Make { .. } => "make",
+        Ask::Delete { .. } => "delete",
+        Ask::Evict { .. } => "evict",
+        Ask::Adopt { .. } => "adopt",
+        Ask::Release { .. } => "release",
+        Ask::KeepRevision { .. } => "keep_revision",
+        Ask::RenumberRevision { .. } => "renumber_revision",
+        Ask::AdoptRevision { .. } => "adopt_revision",
+        Ask::DropRevision { .. } => "drop_revision",
+        Ask::KeepBudget { .. } => "keep_budget",
+        Ask::DropBudget(_) => "drop_budget",
+        Ask::Write { .. } => "write_status",
+    }
+}
+
+const fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done(_) => "ok",
+        Outcome::Exists => "Exists",
+        Outcome::Gone => "Gone",
+        Outcome::Conflict => "Conflict",
+        Outcome::Refused(_) => "Refused",
+        Outcome::NotNow(_) => "NotNow",
+        Outcome::Unknown(_) => "Unknown",
+    }
+}
+
+fn named(ask: &Ask) -> Option<&str> {
+    match ask {
+        Ask::Make { name, .. } | Ask::Delete { name, .. } | Ask::Evict { name, .. } => Some(name),
+        Ask::Adopt { name, .. } | Ask::Release { name, .. } => Some(name),
+        _ => None,
+    }
+}

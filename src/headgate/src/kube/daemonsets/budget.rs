@@ -1,0 +1,109 @@
+//! A PodDisruptionBudget as it is watched, and the one that is kept for a set.
+
+use headgate_core::model::{
+    daemonset::{BudgetFacts, OWNED_BY, Operator, Requirement},
+    object::{ObjectKey, Uid},
+};
+use k8s_openapi::{
+    api::policy::v1::PodDisruptionBudget, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    owner,
+    template::{controlled_by, requirement},
+};
+use crate::kube::slim::{identity, without_annotations};
+
+/// A PodDisruptionBudget as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = PodDisruptionBudget)]
+pub struct SlimBudget {
+    #[serde(default, deserialize_with = "without_annotations")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+}
+
+impl SlimBudget {
+    /// What the core needs to know.
+    pub fn into_facts(mut self) -> Option<BudgetFacts> {
+        let (key, uid) = identity(&mut self.metadata)?;
+        let least = self.spec["minAvailable"].as_u64();
+        Some(BudgetFacts {
+            key,
+            uid,
+            controller: owner(self.metadata.owner_references.as_ref()),
+            selector: selector(&self.spec["selector"]),
+            min_available: least.and_then(|least| usize::try_from(least).ok()),
+        })
+    }
+}
+
+/// None selects nothing, and an empty one selects all (`PodDisruptionBudgetSpec.selector`, policy/v1).
+fn selector(selector: &Value) -> Vec<Requirement> {
+    let is_in = |key: &str, values: Vec<Box<str>>| Requirement { key: key.into(), operator: Operator::In, values };
+    if !selector.is_object() {
+        return vec![is_in("", Vec::new())];
+    }
+    let pairs = selector["matchLabels"].as_object().into_iter().flatten();
+    let pairs = pairs.map(|(key, value)| is_in(key, value.as_str().into_iter().map(Into::into).collect()));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(requirement);
+    pairs.chain(expressions).collect()
+}
+
+/// The name of the budget of a set.
+pub fn name(set: &ObjectKey) -> String {
+    format!("headgate-{}", set.name)
+}
+
+/// The budget of a set.
+pub fn made(set: &ObjectKey, uid: &Uid, least: usize) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {
+            "name": name(set), "namespace": &*set.namespace,
+            "labels": {OWNED_BY: &*set.name},
+            "ownerReferences": [controlled_by(set, uid)],
+        },
+        "spec": {
+            "minAvailable": least,
+            "selector": {"matchLabels": {OWNED_BY: &*set.name}},
+            // A pod that does not serve is no reason to keep a node.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::model::object::Labels;
+
+    use super::*;
+
+    fn read(spec: &Value) -> BudgetFacts {
+        let budget = json!({"metadata": {"name": "b", "namespace": "ingress", "uid": "b-1"}, "spec": spec});
+        serde_json::from_value::<SlimBudget>(budget).unwrap().into_facts().unwrap()
+    }
+
+    #[test]
+    fn a_budget_selects_as_kubernetes_has_it() {
+        let pods = Labels::from_iter([("app", "edge"), (OWNED_BY, "edge")]);
+        let selects = |selector: Value| read(&json!({"minAvailable": 1, "selector": selector})).selects(&pods);
+        assert!(selects(json!({"matchLabels": {"app": "edge"}})) && !selects(json!({"matchLabels": {"app": "web"}})));
+        assert!(selects(json!({})), "an empty one selects all");
+        assert!(!selects(Value::Null), "none selects nothing");
+        assert!(selects(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})));
+        assert!(!selects(json!({"matchExpressions": [{"key": "app", "operator": "Later", "values": ["edge"]}]})));
+    }
+
+    #[test]
+    fn the_budget_of_a_set_selects_its_pods_and_a_share_is_none_of_ours() {
+        let made = made(&ObjectKey::new("ingress", "edge"), &Uid::new("s-1"), 3);
+        let own = read(&made["spec"]);
+        assert!(own.selects(&Labels::from_iter([(OWNED_BY, "edge")])) && !own.selects(&Labels::from_iter([(OWNED_BY, "other")])));
+        assert_eq!(own.min_available, Some(3));
+        assert_eq!(read(&json!({"minAvailable": "50%"})).min_available, None);
+    }
+}

@@ -1,0 +1,41 @@
+//! IngressDaemonSets in Kubernetes: what is watched of them, and what is asked for them.
+//!
+//! ```text
+//!  watches ──► set, pod, node, revision, budget     an object, as the core knows it
+//!  requests ◄── template, status                    what the core asks for, as an object
+//! ```
+
+pub mod budget;
+pub mod node;
+pub mod pod;
+pub mod requests;
+pub mod revision;
+pub mod set;
+pub mod status;
+pub mod template;
+pub mod watches;
+
+use headgate_core::{WallTime, model::daemonset::Owner};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
+use std::time::Duration;
+
+use headgate_core::model::object::Uid;
+
+/// The kind's API.
+pub const API: &str = "headgate.dev/v1alpha1";
+/// The kind.
+pub const KIND: &str = "IngressDaemonSet";
+
+/// The set that controls an object. What something else controls is of a set that cannot be.
+fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
+    let owner = owners?.first()?;
+    let is_set = owner.kind == KIND && owner.api_version.split_once('/').is_some_and(|(group, _)| group == "headgate.dev");
+    let name = if is_set { owner.name.as_str().into() } else { "".into() };
+    Some(Owner { name, uid: Uid::new(owner.uid.as_str()) })
+}
+
+/// A time of Kubernetes.
+fn time(at: Timestamp) -> WallTime {
+    let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
+    WallTime::since_1970(Duration::from_millis(millis))
+}

@@ -1,0 +1,102 @@
+//! A ControllerRevision of a set as it is watched.
+
+use std::sync::Arc;
+
+use headgate_core::model::{
+    daemonset::{OWNED_BY, REVISION, RevisionFacts},
+    object::{ObjectKey, Uid},
+};
+use k8s_openapi::{api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::debug;
+
+use super::{
+    owner,
+    template::{self, controlled_by},
+};
+use crate::kube::slim::{identity, without_annotations};
+
+/// A ControllerRevision as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = ControllerRevision)]
+pub struct SlimRevision {
+    #[serde(default, deserialize_with = "without_annotations")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    revision: Option<i64>,
+}
+
+/// A revision as it was seen.
+#[derive(Clone, Debug)]
+pub struct SeenRevision {
+    /// What the core needs to know.
+    pub facts: RevisionFacts,
+    /// The pods.
+    pub template: Arc<Value>,
+}
+
+impl SlimRevision {
+    /// What is to be known of it.
+    pub fn seen(mut self) -> Option<SeenRevision> {
+        let (key, uid) = identity(&mut self.metadata)?;
+        let labels = self.metadata.labels.unwrap_or_default();
+        let revision = labels.get(REVISION).map(String::as_str).unwrap_or_default();
+        // Pods are made of nothing but what a set has asked for.
+        if template::revision(&self.data) != revision {
+            debug!(%key, "a ControllerRevision has the label of another template, and is left alone");
+            return None;
+        }
+        let facts = RevisionFacts {
+            key,
+            uid,
+            controller: owner(self.metadata.owner_references.as_ref()),
+            set: labels.get(OWNED_BY).map(|name| name.as_str().into()),
+            revision: revision.into(),
+            number: self.revision.unwrap_or_default(),
+        };
+        Some(SeenRevision { facts, template: Arc::new(self.data) })
+    }
+}
+
+/// The name of the ControllerRevision that keeps a revision of a set.
+pub fn key(set: &ObjectKey, revision: &str) -> ObjectKey {
+    ObjectKey::new(set.namespace.clone(), format!("{}-{revision}", set.name))
+}
+
+/// The ControllerRevision of a template.
+pub fn made(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, number: i64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision",
+        "metadata": {
+            "name": &*key(set, revision).name, "namespace": &*set.namespace,
+            "labels": {OWNED_BY: &*set.name, REVISION: revision},
+            "ownerReferences": [controlled_by(set, uid)],
+        },
+        "data": template,
+        "revision": number,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let set = ObjectKey::new("ingress", "edge");
+        let template = json!({"spec": {"containers": [{"name": "a"}]}});
+        let hash = template::revision(&template);
+        let mut object = made(&set, &Uid::new("s-1"), &template, &hash, 4);
+        object["metadata"]["uid"] = "r-1".into();
+        let read = |object: &Value| serde_json::from_value::<SlimRevision>(object.clone()).unwrap().seen();
+        let seen = read(&object).unwrap();
+        assert_eq!((&seen.facts.key, &*seen.facts.revision, seen.facts.number), (&key(&set, &hash), &*hash, 4));
+        assert_eq!((seen.facts.set.as_deref(), *seen.template == template), (Some("edge"), true));
+        assert_eq!(seen.facts.controller.unwrap().uid.as_str(), "s-1");
+        object["data"]["spec"]["containers"][0]["name"] = "b".into();
+        assert!(read(&object).is_none(), "it is not what its label says");
+    }
+}

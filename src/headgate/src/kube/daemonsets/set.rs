@@ -1,0 +1,189 @@
+//! A set as it is watched.
+
+use std::{sync::Arc, time::Duration};
+
+use headgate_core::{
+    WallTime,
+    model::{
+        daemonset::{Amount, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy},
+        object::{ObjectKey, Uid},
+    },
+};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
+    jiff::Timestamp,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{template, time};
+use crate::{
+    api::IngressDaemonSet,
+    kube::slim::{identity, without_annotations},
+};
+
+/// A set as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = IngressDaemonSet)]
+pub struct SlimSet {
+    #[serde(default, deserialize_with = "without_annotations")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+/// A set as it was seen.
+#[derive(Clone, Debug)]
+pub struct SeenSet {
+    /// What the core needs to know.
+    pub facts: SetFacts,
+    /// The pods.
+    pub template: Arc<Value>,
+    /// The conditions of its status.
+    pub conditions: Vec<Condition>,
+}
+
+impl SlimSet {
+    /// What is to be known of it.
+    pub fn seen(mut self) -> Option<SeenSet> {
+        let version = self.metadata.resource_version.take().unwrap_or_default();
+        let generation = self.metadata.generation.unwrap_or_default();
+        let deleting = self.metadata.deletion_timestamp.is_some();
+        let (key, uid) = identity(&mut self.metadata)?;
+        let conditions = serde_json::from_value(self.status["conditions"].take()).unwrap_or_default();
+        let facts = SetFacts {
+            spec: spec(&self.spec, &key),
+            remembered: remembered(&self.status),
+            key,
+            uid,
+            version: version.into(),
+            generation,
+            deleting,
+        };
+        Some(SeenSet { facts, template: Arc::new(self.spec["template"].take()), conditions })
+    }
+}
+
+/// As the schema has them; what is not there, or cannot be read, has its default.
+fn spec(spec: &Value, key: &ObjectKey) -> SetSpec {
+    let template = &spec["template"];
+    let update = &spec["updateStrategy"];
+    let number = |value: &Value, default: usize| {
+        value.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
+    };
+    let seconds = |value: &Value, default: u64| Duration::from_secs(value.as_u64().unwrap_or(default));
+    let strategy = match update["type"].as_str() {
+        Some("NodeReplace") => Strategy::NodeReplace,
+        Some("OnDelete") => Strategy::OnDelete,
+        _ => Strategy::RollingUpdate {
+            surge: number(&update["maxSurgePerNode"], 1),
+            unavailable: number(&update["maxUnavailablePerNode"], 0),
+        },
+    };
+    SetSpec {
+        pods_per_node: number(&spec["podsPerNode"], 1).clamp(1, MOST_PER_NODE),
+        revision: template::revision(template).into(),
+        placement: template::placement(template),
+        strategy,
+        nodes_at_once: amount(&update["maxNodesAtOnce"]).unwrap_or(Amount::Number(1)),
+        deadline: seconds(&update["progressDeadlineSeconds"], 600),
+        min_ready: seconds(&spec["minReadySeconds"], 0),
+        history: number(&spec["revisionHistoryLimit"], 10),
+        paused: spec["paused"].as_bool().unwrap_or_default(),
+        may_miss: Some(amount(&spec["maxEvicted"]).unwrap_or(Amount::Percent(25))),
+        labels: template::labels(template, &key.name),
+    }
+}
+
+fn amount(value: &Value) -> Option<Amount> {
+    if let Some(number) = value.as_u64() {
+        return usize::try_from(number).ok().map(Amount::Number);
+    }
+    value.as_str()?.strip_suffix('%')?.parse().ok().map(Amount::Percent)
+}
+
+fn remembered(status: &Value) -> Remembered {
+    let revision = |field: &str| status[field].as_str().filter(|text| !text.is_empty()).map(Into::into);
+    let turn = |turn: &Value| {
+        let since: Timestamp = turn["since"].as_str()?.parse().ok()?;
+        Some((turn["node"].as_str()?.into(), time(since)))
+    };
+    let turns = status["turns"].as_array().into_iter().flatten().filter_map(turn).collect();
+    Remembered { current: revision("currentRevision"), update: revision("updateRevision"), turns }
+}
+
+/// How a time is written in a status, to be read again as it was: in milliseconds.
+pub fn shown(at: WallTime) -> String {
+    let millis = i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX);
+    format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
+}
+
+/// This life of a set.
+pub fn is_alive(set: &IngressDaemonSet, uid: &Uid) -> bool {
+    set.metadata.uid.as_deref() == Some(uid.as_str()) && set.metadata.deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(spec: &Value, status: &Value) -> SetFacts {
+        let set = json!({
+            "metadata": {"name": "edge", "namespace": "ingress", "uid": "s-1", "resourceVersion": "7", "generation": 3},
+            "spec": spec, "status": status,
+        });
+        serde_json::from_value::<SlimSet>(set).unwrap().seen().unwrap().facts
+    }
+
+    #[test]
+    fn what_is_not_said_has_the_default_of_the_schema() {
+        let schema: crate::api::IngressDaemonSetSpec =
+            serde_json::from_value(json!({"template": {"spec": {"containers": [{"name": "a"}]}}})).unwrap();
+        let all = serde_json::to_value(schema).unwrap();
+        assert_eq!(read(&all, &Value::Null).spec, read(&json!({"template": all["template"]}), &Value::Null).spec);
+        assert_eq!(read(&Value::Null, &Value::Null).spec.pods_per_node, 1);
+    }
+
+    #[test]
+    fn what_is_said_is_read() {
+        let facts = read(
+            &json!({
+                "podsPerNode": 2, "minReadySeconds": 5, "revisionHistoryLimit": 3, "paused": true, "maxEvicted": 1,
+                "template": {"metadata": {"labels": {"app": "edge"}}},
+                "updateStrategy": {
+                    "type": "RollingUpdate", "maxSurgePerNode": 0, "maxUnavailablePerNode": 1, "maxNodesAtOnce": "10%",
+                    "progressDeadlineSeconds": 60,
+                },
+            }),
+            &json!({
+                "currentRevision": "a", "updateRevision": "b",
+                "turns": [{"node": "n1", "since": "2027-01-15T08:00:00.250Z"}, {"node": "n2"}],
+            }),
+        );
+        assert_eq!((&*facts.version, facts.generation, facts.deleting), ("7", 3, false));
+        let spec = facts.spec;
+        assert_eq!((spec.pods_per_node, spec.min_ready.as_secs(), spec.history, spec.paused), (2, 5, 3, true));
+        assert_eq!(spec.strategy, Strategy::RollingUpdate { surge: 0, unavailable: 1 });
+        assert_eq!((spec.nodes_at_once, spec.deadline.as_secs()), (Amount::Percent(10), 60));
+        assert_eq!((spec.may_miss, spec.labels.get("app")), (Some(Amount::Number(1)), Some("edge")));
+        let remembered = facts.remembered;
+        assert_eq!((remembered.current.as_deref(), remembered.update.as_deref()), (Some("a"), Some("b")));
+        let turns: Vec<_> = remembered.turns.into_iter().map(|(node, since)| (node.to_string(), shown(since))).collect();
+        assert_eq!(turns, [("n1".to_owned(), "2027-01-15T08:00:00.250Z".to_owned())]);
+    }
+
+    #[test]
+    fn a_set_that_goes_is_not_alive_nor_is_another_life_of_its_name() {
+        let set = |metadata: Value| -> IngressDaemonSet {
+            let spec = json!({"template": {"spec": {"containers": []}}});
+            serde_json::from_value(json!({"apiVersion": super::super::API, "kind": super::super::KIND, "metadata": metadata, "spec": spec})).unwrap()
+        };
+        let uid = Uid::new("s-1");
+        assert!(is_alive(&set(json!({"uid": "s-1"})), &uid) && !is_alive(&set(json!({"uid": "s-2"})), &uid));
+        assert!(!is_alive(&set(json!({"uid": "s-1", "deletionTimestamp": "2027-01-15T08:00:00Z"})), &uid));
+    }
+}

@@ -1,0 +1,184 @@
+//! The status of a set as it is written: counts, the nodes in their turn, conditions.
+
+use headgate_core::{
+    WallTime,
+    model::daemonset::status::{Roll, Status},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+use super::set::shown;
+
+/// So many degraded nodes are named.
+const MOST_NAMED: usize = 100;
+
+/// What a condition says: its status, its reason, a sentence.
+type Says = (&'static str, &'static str, String);
+
+/// The patch that writes a status upon this version of the set. What the conditions were before says since when they are so.
+pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime) -> Value {
+    let turns: Vec<Value> = status
+        .remembered
+        .turns
+        .iter()
+        .map(|(node, since)| {
+            json!({
+                "node": &**node, "since": shown(*since), "late": status.late.contains(node),
+                "waitsFor": status.waits.get(node).map(|waits| waits.as_str()),
+            })
+        })
+        .collect();
+    let condition = |(kind, (is, reason, message)): (&str, Says)| {
+        let same = before.iter().find(|condition| condition.type_ == kind && condition.status == is);
+        let since = same.map_or_else(|| json!(shown(now)), |condition| json!(condition.last_transition_time));
+        json!({
+            "type": kind, "status": is, "reason": reason, "message": message, "lastTransitionTime": since,
+            "observedGeneration": status.generation,
+        })
+    };
+    let says = [("Progressing", progress(status)), ("Available", available(status)), ("PodsCreated", created(status))];
+    json!({
+        "metadata": {"resourceVersion": version},
+        "status": {
+            "observedGeneration": status.generation,
+            "nodes": status.nodes, "updatedNodes": status.updated_nodes, "degradedNodes": status.degraded.len(),
+            "nodesInTurn": status.remembered.turns.len(),
+            "wantedPods": status.wanted, "pods": status.pods, "updatedPods": status.updated,
+            "readyPods": status.ready, "availablePods": status.available,
+            "currentRevision": status.remembered.current.as_deref(),
+            "updateRevision": status.remembered.update.as_deref(),
+            "turns": turns,
+            "degraded": status.degraded.iter().take(MOST_NAMED).map(|node| &**node).collect::<Vec<_>>(),
+            "conditions": says.map(condition),
+        },
+    })
+}
+
+/// The first of some nodes, by name.
+fn names<'a>(nodes: impl ExactSizeIterator<Item = &'a std::sync::Arc<str>>) -> String {
+    const MOST: usize = 5;
+    let count = nodes.len();
+    let named: Vec<&str> = nodes.take(MOST).map(|node| &**node).collect();
+    let rest = if count > MOST { format!(" and {} more", count - MOST) } else { String::new() };
+    format!("{}{rest}", named.join(", "))
+}
+
+/// How the roll is, in a sentence.
+pub fn progress(status: &Status) -> Says {
+    let of = format!("{} of {} nodes are updated", status.updated_nodes, status.nodes);
+    let (is, said) = match status.roll {
+        Roll::Done => ("True", of),
+        Roll::GoesOn => ("True", format!("{of}; it is the turn of {}", names(status.remembered.turns.keys()))),
+        Roll::Stopped => (
+            "False",
+            format!(
+                "{of}; the pods of {} are not available within progressDeadlineSeconds, so no other node gets its turn: \
+                 look at these pods; the roll goes on when they are available, or with another template",
+                names(status.late.iter())
+            ),
+        ),
+        Roll::Paused => ("Unknown", format!("{of}; paused is true, so no node gets its turn")),
+        Roll::OnDelete => ("Unknown", format!("{of}; the others are when you delete their pods")),
+        Roll::Degraded => (
+            "True",
+            format!("{of}; no other one gets its turn before the pods of {} are available", names(status.degraded.iter())),
+        ),
+        Roll::NodesNotReady => ("True", format!("{of}; the others take no pods now, or are not ready")),
+    };
+    (is, status.roll.as_str(), said)
+}
+
+fn available(status: &Status) -> Says {
+    if status.degraded.is_empty() {
+        return ("True", "AllNodesAvailable", format!("{} of {} pods are available", status.available, status.wanted));
+    }
+    let nodes = names(status.degraded.iter());
+    ("False", "NodesDegraded", format!("fewer pods are available than should be on {nodes}"))
+}
+
+fn created(status: &Status) -> Says {
+    match &status.refused {
+        None => ("True", "NoneRefused", "the API server makes the pods that are asked for".to_owned()),
+        Some(why) => ("False", "PodsRefused", format!("the API server makes no pod: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        sync::Arc,
+        time::Duration,
+    };
+
+    use headgate_core::model::daemonset::{Remembered, status::Waits};
+
+    use super::*;
+
+    fn at(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_secs(1_800_000_000 + seconds))
+    }
+
+    fn status() -> Status {
+        let node: Arc<str> = "n1".into();
+        Status {
+            generation: 3,
+            remembered: Remembered {
+                current: Some("a".into()),
+                update: Some("b".into()),
+                turns: BTreeMap::from([(node.clone(), at(0))]),
+            },
+            roll: Roll::GoesOn,
+            late: BTreeSet::new(),
+            waits: BTreeMap::from([(node.clone(), Waits::NotReady)]),
+            nodes: 3,
+            updated_nodes: 1,
+            degraded: BTreeSet::from([node]),
+            wanted: 6,
+            pods: 6,
+            updated: 3,
+            ready: 5,
+            available: 5,
+            refused: None,
+        }
+    }
+
+    fn condition(patch: &Value, kind: &str) -> Condition {
+        let all: Vec<Condition> = serde_json::from_value(patch["status"]["conditions"].clone()).unwrap();
+        all.into_iter().find(|condition| condition.type_ == kind).unwrap()
+    }
+
+    #[test]
+    fn a_status_says_how_far_it_is_and_what_each_node_waits_for() {
+        let patch = patch("7", &status(), &[], at(5));
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        let turn = json!([{"node": "n1", "since": "2027-01-15T08:00:00.000Z", "late": false, "waitsFor": "PodsNotReadyYet"}]);
+        assert_eq!(patch["status"]["turns"], turn);
+        let progress = condition(&patch, "Progressing");
+        assert_eq!((&*progress.status, &*progress.reason), ("True", "NodesInTurn"));
+        assert_eq!(progress.message, "1 of 3 nodes are updated; it is the turn of n1");
+        let available = condition(&patch, "Available");
+        assert_eq!((&*available.status, &*available.reason), ("False", "NodesDegraded"));
+        assert_eq!(condition(&patch, "PodsCreated").status, "True");
+    }
+
+    #[test]
+    fn a_condition_is_so_since_its_status_has_changed() {
+        let first = patch("7", &status(), &[], at(5));
+        let before = [condition(&first, "Progressing"), condition(&first, "PodsCreated")];
+        let late = Status { roll: Roll::Stopped, late: BTreeSet::from(["n1".into()]), ..status() };
+        let second = patch("8", &late, &before, at(60));
+        assert_eq!(condition(&second, "PodsCreated").last_transition_time, before[1].last_transition_time);
+        let stopped = condition(&second, "Progressing");
+        assert!(stopped.last_transition_time > before[0].last_transition_time);
+        assert_eq!((&*stopped.status, &*stopped.reason), ("False", "ProgressDeadlineExceeded"));
+        assert!(stopped.message.contains("the pods of n1"), "{}", stopped.message);
+    }
+
+    #[test]
+    fn many_nodes_are_counted_and_the_first_are_named() {
+        let nodes: Vec<Arc<str>> = (0..7).map(|at| format!("n{at}").into()).collect();
+        assert_eq!(names(nodes.iter()), "n0, n1, n2, n3, n4 and 2 more");
+        assert_eq!(names(nodes[..1].iter()), "n0");
+    }
+}

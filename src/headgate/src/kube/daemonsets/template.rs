@@ -1,0 +1,224 @@
+//! The pod template of a set: what tells one from another, where its pods may be, and the pods that are made of it.
+
+use headgate_core::{
+    daemonset::placement::tolerated,
+    model::{
+        daemonset::{Effect, OWNED_BY, Operator, Placement, REVISION, Requirement, Term, Toleration},
+        object::{Labels, ObjectKey, Uid},
+    },
+};
+use serde_json::{Map, Value, json};
+
+use super::{API, KIND};
+
+/// The hash of a template, which is the name of its revision: FNV-1a, of 64 bits, of its text with sorted fields. It is
+/// written on pods, so it never changes.
+pub fn revision(template: &Value) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    text(template, &mut |part: &str| {
+        for byte in part.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    });
+    format!("{hash:016x}")
+}
+
+/// The text of a value, its fields sorted.
+fn text(value: &Value, say: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            say("{");
+            for (name, field) in sorted {
+                say(&Value::from(name.as_str()).to_string());
+                say(":");
+                text(field, say);
+                say(",");
+            }
+            say("}");
+        }
+        Value::Array(items) => {
+            say("[");
+            for item in items {
+                text(item, say);
+                say(",");
+            }
+            say("]");
+        }
+        other => say(&other.to_string()),
+    }
+}
+
+/// The labels that pods of a template have, but for that of their revision.
+pub fn labels(template: &Value, set: &str) -> Labels {
+    let own = template["metadata"]["labels"].as_object();
+    let own = own.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    own.chain([(OWNED_BY, set)]).collect()
+}
+
+/// Where pods of a template may be.
+pub fn placement(template: &Value) -> Placement {
+    let spec = &template["spec"];
+    let selector = spec["nodeSelector"].as_object().into_iter().flatten();
+    let selector = selector.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = required.is_object().then(|| {
+        let terms = required["nodeSelectorTerms"].as_array().into_iter().flatten();
+        let requirements = |value: &Value| value.as_array().into_iter().flatten().map(requirement).collect();
+        let term = |term: &Value| Term {
+            labels: requirements(&term["matchExpressions"]),
+            fields: requirements(&term["matchFields"]),
+        };
+        terms.map(term).collect()
+    });
+    let tolerations = spec["tolerations"].as_array().into_iter().flatten().filter_map(toleration);
+    Placement { selector: selector.collect(), terms, tolerations: tolerations.chain(tolerated()).collect() }
+}
+
+/// A requirement. One whose operator is not known here fits nothing.
+pub fn requirement(value: &Value) -> Requirement {
+    let operator = value["operator"].as_str().and_then(Operator::of_word);
+    let values = value["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    Requirement {
+        key: value["key"].as_str().unwrap_or_default().into(),
+        operator: operator.unwrap_or(Operator::In),
+        values: if operator.is_some() { values.map(Into::into).collect() } else { Vec::new() },
+    }
+}
+
+/// A toleration; `None`: an operator that is not known here, or an effect.
+fn toleration(value: &Value) -> Option<Toleration> {
+    let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
+    let effect = match text("effect") {
+        None => None,
+        Some(word) => Some(Effect::of_word(word)?),
+    };
+    let key = text("key").map(Into::into);
+    let value = match text("operator") {
+        Some("Exists") => None,
+        // Without a key only `Exists` is valid.
+        None | Some("Equal") => Some(text("value").unwrap_or_default().into()),
+        Some(_) => return None,
+    };
+    Some(Toleration { key, value, effect })
+}
+
+/// That a set controls an object.
+pub fn controlled_by(set: &ObjectKey, uid: &Uid) -> Value {
+    json!({
+        "apiVersion": API, "kind": KIND, "name": &*set.name, "uid": uid.as_str(),
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+/// A pod of a template for a node, as the DaemonSet controller makes it: the scheduler puts it there, and nowhere else.
+pub fn pod(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, name: &str, node: &str) -> Value {
+    let mut labels = template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    labels.insert(OWNED_BY.to_owned(), (*set.name).into());
+    labels.insert(REVISION.to_owned(), revision.into());
+    let mut spec = template["spec"].as_object().cloned().unwrap_or_default();
+    on_node(&mut spec, node);
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    tolerations.extend(tolerated().map(|toleration| {
+        json!({
+            "key": toleration.key, "operator": "Exists", "effect": toleration.effect.map(Effect::as_str),
+        })
+    }));
+    spec.insert("tolerations".to_owned(), tolerations.into());
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": &*set.namespace, "labels": labels,
+            "annotations": template["metadata"]["annotations"],
+            "ownerReferences": [controlled_by(set, uid)],
+        },
+        "spec": spec,
+    })
+}
+
+/// Puts the name of the node in the place of what nodes are required to be: it was looked at before.
+fn on_node(spec: &mut Map<String, Value>, node: &str) {
+    let mut affinity = spec.get("affinity").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut of_nodes = affinity.get("nodeAffinity").and_then(Value::as_object).cloned().unwrap_or_default();
+    of_nodes.insert(
+        "requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
+        json!({"nodeSelectorTerms": [{
+            "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}],
+        }]}),
+    );
+    affinity.insert("nodeAffinity".to_owned(), of_nodes.into());
+    spec.insert("affinity".to_owned(), affinity.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "edge"}, "annotations": {"a": "b"}},
+            "spec": {
+                "containers": [{"name": "proxy", "image": "proxy:1"}],
+                "nodeSelector": {"pool": "edge"},
+                "affinity": {
+                    "podAntiAffinity": {"x": 1},
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [1],
+                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
+                            "matchExpressions": [{"key": "arch", "operator": "In", "values": ["arm64"]}],
+                        }]},
+                    },
+                },
+                "tolerations": [
+                    {"key": "dedicated", "value": "edge", "effect": "NoSchedule"},
+                    {"operator": "Exists", "key": "spot"},
+                    {"operator": "Later", "key": "x"},
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn the_hash_of_a_template_is_for_ever_and_does_not_hang_on_the_order_of_fields() {
+        assert_eq!(revision(&template()), "a525b4ab62bfbea6");
+        let text = r#"{"spec":{"b":1,"a":[true,null,"x"]},"metadata":{}}"#;
+        let other = r#"{"metadata":{},"spec":{"a":[true,null,"x"],"b":1}}"#;
+        let of = |text: &str| revision(&serde_json::from_str(text).unwrap());
+        assert_eq!(of(text), of(other));
+        assert_ne!(of(r#"{"a":["b","c"]}"#), of(r#"{"a":["b,c"]}"#));
+        assert_ne!(of(r#"{"a":{"b":1}}"#), of(r#"{"a":{"b":"1"}}"#));
+    }
+
+    #[test]
+    fn where_pods_may_be_is_what_the_template_says_and_what_is_not_known_here_fits_nothing() {
+        let placement = placement(&template());
+        assert_eq!(placement.selector, [("pool".into(), "edge".into())]);
+        let terms = placement.terms.unwrap();
+        assert_eq!((terms.len(), &*terms[0].labels[0].key, terms[0].fields.len()), (1, "arch", 0));
+        assert_eq!(placement.tolerations.len(), 2 + tolerated().count());
+        assert_eq!(placement.tolerations[0].value.as_deref(), Some("edge"));
+        assert_eq!(placement.tolerations[1].value, None);
+        let later = requirement(&json!({"key": "x", "operator": "Later", "values": ["y"]}));
+        assert!(!later.fits(Some("y")) && !later.fits(None));
+        assert_eq!(super::placement(&json!({"spec": {}})).terms, None);
+    }
+
+    #[test]
+    fn a_pod_is_for_its_node_and_has_all_else_of_the_template() {
+        let set = ObjectKey::new("ingress", "edge");
+        let made = pod(&set, &Uid::new("s-1"), &template(), "abc", "edge-n1-0", "n1");
+        let labels = &made["metadata"]["labels"];
+        assert_eq!((&labels["app"], &labels[OWNED_BY], &labels[REVISION]), (&json!("edge"), &json!("edge"), &json!("abc")));
+        assert_eq!(made["metadata"]["annotations"]["a"], "b");
+        assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "s-1");
+        let affinity = &made["spec"]["affinity"];
+        assert!(affinity["podAntiAffinity"].is_object());
+        let of_nodes = &affinity["nodeAffinity"];
+        assert!(of_nodes["preferredDuringSchedulingIgnoredDuringExecution"].is_array());
+        let required = &of_nodes["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+        assert_eq!(required, &json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]));
+        assert_eq!(made["spec"]["nodeSelector"]["pool"], "edge");
+        assert_eq!(made["spec"]["tolerations"].as_array().unwrap().len(), 3 + tolerated().count());
+    }
+}

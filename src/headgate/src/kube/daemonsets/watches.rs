@@ -1,0 +1,109 @@
+//! The watches of the controller of sets.
+
+use headgate_core::{
+    Change, Moment, Scope,
+    model::daemonset::{BudgetFacts, OWNED_BY, SetNode, SetPod},
+};
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Api, Client, Resource, runtime::watcher};
+use tokio::sync::{Notify, mpsc};
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use super::{
+    budget::SlimBudget,
+    node::SlimSetNode,
+    pod::SlimSetPod,
+    revision::{SeenRevision, SlimRevision},
+    set::{SeenSet, SlimSet},
+};
+use crate::kube::{
+    grants::seen::Seen,
+    watch::{Closed, Following, stream, within},
+};
+
+/// What a watch says.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Of sets.
+    Sets(Change<SeenSet>),
+    /// Of their pods.
+    Pods(Change<SetPod>),
+    /// Of nodes.
+    Nodes(Change<SetNode>),
+    /// Of ControllerRevisions.
+    Revisions(Change<SeenRevision>),
+    /// Of PodDisruptionBudgets.
+    Budgets(Change<BudgetFacts>),
+}
+
+/// What the watches need.
+#[derive(Clone)]
+pub struct Watches {
+    /// The API server.
+    pub client: Client,
+    /// How it is followed.
+    pub following: Following,
+    /// Where news goes.
+    pub into: mpsc::Sender<News>,
+}
+
+/// What a task of a watch ends with.
+pub type Ends = Result<(), Closed>;
+
+impl Watches {
+    /// The sets of a scope.
+    pub fn sets(self, scope: Scope) -> impl Future<Output = Ends> {
+        self.follow("ingressdaemonsets", None, scope, SlimSet::seen, News::Sets)
+    }
+
+    /// The pods of sets.
+    pub fn pods(self, scope: Scope) -> impl Future<Output = Ends> {
+        self.follow("pods", Some(OWNED_BY), scope, SlimSetPod::into_facts, News::Pods)
+    }
+
+    /// The ControllerRevisions of sets.
+    pub fn revisions(self, scope: Scope) -> impl Future<Output = Ends> {
+        self.follow("controllerrevisions", Some(OWNED_BY), scope, SlimRevision::seen, News::Revisions)
+    }
+
+    /// All PodDisruptionBudgets.
+    pub fn budgets(self, scope: Scope) -> impl Future<Output = Ends> {
+        self.follow("poddisruptionbudgets", None, scope, SlimBudget::into_facts, News::Budgets)
+    }
+
+    /// The nodes. They are listed once more when that is asked for.
+    pub async fn nodes(self, again: Arc<Notify>) -> Ends {
+        let api: Api<SlimSetNode> = Api::all(self.client.clone());
+        let stream = move || stream(api.clone(), watcher::Config::default());
+        let kind = ("nodes", Some(again));
+        let news = |seen, at| said(seen, at, News::Nodes);
+        self.following.tell(kind, Scope::Cluster, stream, SlimSetNode::into_facts, self.into, news).await
+    }
+
+    async fn follow<K, T>(
+        self,
+        kind: &'static str,
+        label: Option<&'static str>,
+        scope: Scope,
+        facts: impl FnMut(K) -> Option<T>,
+        news: fn(Change<T>) -> News,
+    ) -> Ends
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + serde::de::DeserializeOwned + Debug + Send + 'static,
+        K::DynamicType: Default,
+    {
+        let api: Api<K> = within(&self.client, &scope);
+        let config = watcher::Config { label_selector: label.map(ToOwned::to_owned), ..watcher::Config::default() };
+        let stream = move || stream(api.clone(), config.clone());
+        let words = |seen, at| said(seen, at, news);
+        self.following.tell((kind, None), scope, stream, facts, self.into, words).await
+    }
+}
+
+fn said<T>(seen: Seen<T>, _at: Moment, news: fn(Change<T>) -> News) -> Option<News> {
+    match seen {
+        Seen::Changed(change) => Some(news(change)),
+        Seen::Refused(_) | Seen::Failed => None,
+    }
+}
