@@ -83,13 +83,14 @@ impl Set {
 
     /// Starts the controller for the namespace of the test, with a Lease there.
     pub async fn controller(&self) -> Headgate {
-        self.controller_as(&self.s.facts().kubeconfig).await
+        self.controller_with(&[]).await
     }
 
-    /// The same with another kubeconfig.
-    pub async fn controller_as(&self, kubeconfig: &std::path::Path) -> Headgate {
+    /// The same with more arguments.
+    pub async fn controller_with(&self, arguments: &[&str]) -> Headgate {
         let only = format!("--namespaces={}", self.s.cluster.namespace);
-        Headgate::start_daemonsets(self.s.facts(), kubeconfig, &[&only]).await
+        let arguments = [&[&*only], arguments].concat();
+        Headgate::start_daemonsets(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await
     }
 
     /// Changes the set.

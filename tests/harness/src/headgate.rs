@@ -221,6 +221,11 @@ impl Headgate {
         self.metric("headgate_leader").await == Some(1.0)
     }
 
+    /// Whether it leads those that see to IngressDaemonSets.
+    pub async fn leads_sets(&self) -> bool {
+        self.metric("headgate_daemonsets_leader").await == Some(1.0)
+    }
+
     /// Waits until it leads.
     pub async fn wait_leads(&self) {
         wait::until("this headgate leads", || async {

@@ -90,6 +90,8 @@ pub struct Set {
     written: Written,
     status: Option<Status>,
     refused: Option<Box<str>>,
+    /// Pods that the watch says are gone, and that were not on their way out.
+    unseen: Vec<(Arc<str>, Uid)>,
     due: (Option<Moment>, Option<WallTime>),
 }
 
@@ -121,6 +123,11 @@ impl Set {
 
     /// The watch says that a pod of it is gone.
     pub fn lost_pod(&mut self, pod: &SetPod) {
+        // The watch is of those that have the label: one that has lost it looks as if it were gone.
+        let is_own = pod.controller.as_ref().is_some_and(|owner| owner.uid == self.uid);
+        if is_own && !pod.terminating && self.asks.may_end(&pod.uid) {
+            self.unseen.push((pod.key.name.clone(), pod.uid.clone()));
+        }
         self.asks.gone(pod);
     }
 
@@ -183,6 +190,7 @@ impl Set {
         self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
         self.sent.retain(|(_, until)| *until > now);
         let mut asks = self.asks.end_again(now, facts.generation);
+        asks.extend(std::mem::take(&mut self.unseen).into_iter().map(|(name, uid)| Ask::Release { name, uid }));
         let mut wants = Vec::new();
         belongings(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);

@@ -202,6 +202,21 @@ fn a_node_whose_pods_end_by_themselves_gets_the_next_one_later_each_time() {
 }
 
 #[test]
+fn a_pod_that_has_lost_its_label_is_let_go_and_one_that_ends_is_not_asked_for() {
+    let pods = vec![pod("edge-x-0", "a", "n1"), pod("edge-x-1", "a", "n2")];
+    let mut played = Played::new(set(), &["n1", "n2"], pods.clone(), vec![revision("a", 1)]);
+    let ended = SetPod { terminating: true, ..pods[0].clone() };
+    played.step(Input::Pod(Change::Applied(ended.clone())));
+    played.step(Input::Pod(Change::Deleted(ended)));
+    played.step(Input::Pod(Change::Deleted(pods[1].clone())));
+    let asks = played.asks();
+    let let_go: Vec<&Ask> = asks.iter().filter(|ask| matches!(ask, Ask::Release { .. })).collect();
+    assert_eq!(let_go, [&Ask::Release { name: "edge-x-1".into(), uid: Uid::new("u-edge-x-1") }]);
+    played.pass(120);
+    assert!(!played.asks().iter().any(|ask| matches!(ask, Ask::Release { .. })), "once");
+}
+
+#[test]
 fn a_pod_with_the_label_and_without_an_owner_is_adopted_and_one_without_the_label_let_go() {
     let orphan = SetPod { controller: None, ..pod("edge-x-0", "a", "n1") };
     let relabelled = SetPod { set: Some("other".into()), ..pod("edge-x-1", "a", "n1") };

@@ -193,6 +193,18 @@ impl Oracle {
         }
     }
 
+    /// Which lives the engine's decisions are about.
+    pub(super) fn lives_apart(&self) -> BTreeMap<ObjectKey, Option<Uid>> {
+        let life = |name: &ObjectKey| self.told_pod(name).map(|pod| pod.facts.uid.clone());
+        self.apart.keys().map(|name| (name.clone(), life(name))).collect()
+    }
+
+    /// What was decided about another life of a name says nothing about the one that has it now.
+    pub(super) fn forget_apart(&mut self, before: &BTreeMap<ObjectKey, Option<Uid>>) {
+        let now = self.lives_apart();
+        self.apart.retain(|name, _| now.get(name) == before.get(name));
+    }
+
     /// A step is over: the engine has decided this. Says what is wrong with that.
     pub fn hears(&mut self, apart: BTreeMap<ObjectKey, Apart>) -> Result<(), String> {
         if self.apart != apart {

@@ -130,11 +130,15 @@ impl Oracle {
             Input::Pod { change: Change::Relisted(_, list), .. } => {
                 self.listed[0] = true;
                 let most = self.most_of_a_binding(list);
+                let lives = self.lives_apart();
                 self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
+                self.forget_apart(&lives);
                 self.note_drained();
             }
             Input::Pod { change, .. } => {
+                let lives = self.lives_apart();
                 self.pods.told(change, now);
+                self.forget_apart(&lives);
                 self.note_drained();
             }
             Input::Node { change, .. } => return self.told_of_nodes(change, now),
