@@ -79,6 +79,23 @@ dnsPolicy: {{ . }}
 {{ include "headgate.name" . }}
 {{- end -}}
 
+{{- /* The controller of IngressDaemonSets: none of the Services and budgets of the rest selects its pods. */ -}}
+{{- define "headgate.daemonsets" -}}
+{{ include "headgate.name" . }}-daemonsets
+{{- end -}}
+
+{{- define "headgate.daemonsetsSelector" -}}
+app.kubernetes.io/name: {{ include "headgate.called" . }}-daemonsets
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "headgate.daemonsetsLabels" -}}
+{{ include "headgate.daemonsetsSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
 {{- /* What a pod of ours may do to its node: nothing ("restricted" of the pod security standards). */ -}}
 {{- define "headgate.podSecurity" -}}
 runAsNonRoot: true

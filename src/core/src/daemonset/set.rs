@@ -194,7 +194,11 @@ impl Set {
         let mut wants = Vec::new();
         belongings(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
-        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod)), wall);
+        // Those that are to be taken over count as its own, and nothing is done where they are before they are.
+        let waits = |pod: &SetPod| may_adopt(pod, facts);
+        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || waits(pod)), wall);
+        let wait: BTreeSet<Arc<str>> =
+            pods.iter().filter(|pod| waits(pod)).map(|pod| pod.node.clone()).collect();
         let most = |node: &Arc<str>| {
             let in_turn = facts.remembered.turns.contains_key(node);
             facts.spec.pods_per_node + if in_turn { facts.spec.strategy.surge() } else { 0 }
@@ -204,8 +208,9 @@ impl Set {
             .filter(|(node, pods)| pods.iter().filter(|pod| pod.state.is_live()).count() <= most(node))
             .map(|(node, _)| node.clone())
             .collect();
-        let Plan { steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
+        let Plan { mut steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
         self.due.1 = self.due.1.into_iter().chain(due).min();
+        steps.retain(|(node, _)| !wait.contains(node));
         budgets(facts, seen, budget, &mut wants);
 
         let takes = |node: &str| {
@@ -376,13 +381,19 @@ fn is_own(pod: &SetPod, facts: &SetFacts) -> bool {
     is_controlled && pod.set.as_deref() == Some(&*facts.key.name)
 }
 
+/// Whether the set can take over a pod.
+fn may_adopt(pod: &SetPod, facts: &SetFacts) -> bool {
+    let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
+    pod.controller.is_none() && is_labelled && !pod.terminating && !pod.finished
+}
+
 /// Pods that belong to a set and are not its own, and the other way round.
 fn belongings(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
     for pod in pods.iter().filter(|pod| !pod.terminating) {
         let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
         let (name, uid) = (pod.key.name.clone(), pod.uid.clone());
         match &pod.controller {
-            None if is_labelled && !pod.finished => wants.push(Ask::Adopt { name, uid }),
+            None if may_adopt(pod, facts) => wants.push(Ask::Adopt { name, uid }),
             Some(owner) if owner.uid == facts.uid && !is_labelled => wants.push(Ask::Release { name, uid }),
             _ => {}
         }

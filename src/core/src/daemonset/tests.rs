@@ -202,6 +202,19 @@ fn a_node_whose_pods_end_by_themselves_gets_the_next_one_later_each_time() {
 }
 
 #[test]
+fn where_pods_are_to_be_taken_over_nothing_else_is_done_before() {
+    let orphan = |name, revision, node| SetPod { controller: None, ..pod(name, revision, node) };
+    let pods = vec![orphan("edge-x-0", "a", "n1"), orphan("edge-y-0", "a", "n2"), orphan("edge-y-1", "a", "n2")];
+    let mut played = Played::new(set(), &["n1", "n2", "n3"], pods, vec![revision("a", 1)]);
+    let asks = played.asks();
+    let adopted = asks.iter().filter(|ask| matches!(ask, Ask::Adopt { .. })).count();
+    let others: Vec<&Ask> = asks.iter().filter(|ask| !matches!(ask, Ask::Adopt { .. })).collect();
+    assert_eq!(adopted, 3);
+    let [other] = others[..] else { panic!("{others:?}") };
+    assert_eq!(made(other).1, "n3", "{other:?}");
+}
+
+#[test]
 fn a_pod_that_has_lost_its_label_is_let_go_and_one_that_ends_is_not_asked_for() {
     let pods = vec![pod("edge-x-0", "a", "n1"), pod("edge-x-1", "a", "n2")];
     let mut played = Played::new(set(), &["n1", "n2"], pods.clone(), vec![revision("a", 1)]);
