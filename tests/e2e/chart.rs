@@ -1,5 +1,6 @@
 //! The Helm chart, rendered by the real helm.
 
+mod daemonsets;
 mod installed;
 mod kustomize;
 mod readme;

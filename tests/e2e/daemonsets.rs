@@ -10,6 +10,8 @@ use headgate::api::IngressDaemonSet;
 use headgate_harness::{
     daemonsets::{Seen, Set},
     kubectl::Kubectl,
+    rights::of_daemonsets,
+    root,
     shared_world::{alone, beside_others},
     wait,
 };
@@ -51,10 +53,13 @@ fn pods_are_made_on_every_node_rolled_taken_back_and_go_with_their_set() {
         set.patch(json!({"template": set.template("1")})).await;
         set.wait_done().await;
         assert_eq!(only_revision(&set.pods().await), first);
-        let revisions = set.s.cluster.api::<ControllerRevision>().list(&ListParams::default()).await.unwrap().items;
+        let revisions =
+            set.s.cluster.api::<ControllerRevision>().list(&ListParams::default()).await.unwrap().items;
         let numbers: BTreeMap<String, i64> = revisions
             .into_iter()
-            .map(|revision| (revision.metadata.labels.unwrap()["controller-revision-hash"].clone(), revision.revision))
+            .map(|revision| {
+                (revision.metadata.labels.unwrap()["controller-revision-hash"].clone(), revision.revision)
+            })
             .collect();
         assert_eq!(numbers, BTreeMap::from([(second, 2), (first, 3)]));
 
@@ -152,7 +157,9 @@ fn a_leader_that_is_killed_again_and_again_in_a_roll_makes_no_pod_too_many_and_t
 fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_go() {
     beside_others(|world| async move {
         let set = Set::new(world, "idsown", &json!({})).await;
-        let _headgate = set.controller().await;
+        // With its own rights, and no more: whatever else it needs is in here too.
+        let kubeconfig = of_daemonsets(&set.s).await;
+        let headgate = set.controller_as(&kubeconfig, &[]).await;
         set.wait_done().await;
         let uids = async || -> BTreeSet<String> {
             let pods = set.s.cluster.pods_of(&set.name).await;
@@ -160,7 +167,8 @@ fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_
         };
         let before = uids().await;
         let sets = set.s.cluster.api::<IngressDaemonSet>();
-        let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+        let orphan =
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         sets.delete(&set.name, &orphan).await.unwrap();
         wait::until("the set is gone", || async {
             if sets.get_opt(&set.name).await.unwrap().is_none() { Ok(()) } else { Err("it is there") }
@@ -171,7 +179,10 @@ fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_
         assert_eq!(uids().await, before, "the pods are the same");
 
         let pod = set.pods().await.remove(0);
-        set.s.cluster.patch::<Pod>(&pod.name, &json!({"metadata": {"labels": {"headgate.dev/daemonset": null}}})).await;
+        set.s
+            .cluster
+            .patch::<Pod>(&pod.name, &json!({"metadata": {"labels": {"headgate.dev/daemonset": null}}}))
+            .await;
         let pods = set.s.cluster.api::<Pod>();
         wait::until("it is let go", || async {
             let owners = pods.get(&pod.name).await.unwrap().metadata.owner_references.unwrap_or_default();
@@ -184,6 +195,21 @@ fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_
         })
         .await;
         set.wait_done().await;
+        // A node that is not for the set any more: its pods are evicted. Then what was kept of templates is dropped.
+        let mut elsewhere = set.template("2");
+        elsewhere["spec"]["nodeSelector"]["kubernetes.io/hostname"] =
+            set.nodes.first().unwrap().as_str().into();
+        set.patch(json!({"template": elsewhere, "revisionHistoryLimit": 0})).await;
+        set.wait_done().await;
+        let one = BTreeMap::from([(set.nodes.first().unwrap().clone(), 1)]);
+        wait::until_equal("the others are empty", &one, || set.by_node()).await;
+        let revisions = set.s.cluster.api::<ControllerRevision>();
+        wait::until_equal("only its template is kept", &1, || async {
+            revisions.list(&ListParams::default()).await.unwrap().items.len()
+        })
+        .await;
+        let refused = headgate.logged(|line| line.to_string().contains("forbidden"));
+        assert!(refused.is_empty(), "{refused:?}");
     });
 }
 
@@ -257,20 +283,38 @@ fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
         let in_place = json!({"updateStrategy": {"type": "RollingUpdate", "maxSurgePerNode": 0, "maxUnavailablePerNode": 1}});
         for (change, said) in [
             (json!({"spec": {"podsPerNode": 17}}), "less than or equal to 16"),
-            (json!({"spec": {"updateStrategy": {"maxSurgePerNode": 0}}}), "expected maxSurgePerNode or maxUnavailablePerNode above 0"),
-            (json!({"spec": {"updateStrategy": {"maxNodesAtOnce": "110%"}}}), "expected a number from 0, or a share from 0% to 100%"),
-            (json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}), "expected restartPolicy Always"),
+            (
+                json!({"spec": {"updateStrategy": {"maxSurgePerNode": 0}}}),
+                "expected maxSurgePerNode or maxUnavailablePerNode above 0",
+            ),
+            (
+                json!({"spec": {"updateStrategy": {"maxNodesAtOnce": "110%"}}}),
+                "expected a number from 0, or a share from 0% to 100%",
+            ),
+            (
+                json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}),
+                "expected restartPolicy Always",
+            ),
             (json!({"spec": {"template": {"spec": {"nodeName": "n1"}}}}), "expected no nodeName"),
-            (json!({"spec": {"template": {"metadata": {"labels": {"headgate.dev/daemonset": "x"}}}}}), "are Headgate's own"),
+            (
+                json!({"spec": {"template": {"metadata": {"labels": {"headgate.dev/daemonset": "x"}}}}}),
+                "are Headgate's own",
+            ),
             (with(host.clone(), &json!({})), "no two pods of a node can have one hostPort"),
             (with(host.clone(), &json!({"podsPerNode": 2})), "no two pods of a node can have one hostPort"),
-            (with(json!({"template": {"spec": {"hostNetwork": true}}}), &json!({})), "has the ports of its node"),
+            (
+                with(json!({"template": {"spec": {"hostNetwork": true}}}), &json!({})),
+                "has the ports of its node",
+            ),
             (json!({"name": "e".repeat(51)}), "at most 50 letters"),
         ] {
             let error = refused(change.clone()).await;
             assert!(error.contains(said), "{change}: {error}");
         }
+        let sample = std::fs::read_to_string(root().join("config/samples/ingressdaemonset.yaml")).unwrap();
+        let sample: Value = serde_saphyr::from_str(sample.split("\n---\n").next().unwrap()).unwrap();
         for change in [
+            json!({"spec": sample["spec"]}),
             with(host, &in_place),
             with(json!({"template": {"spec": {"hostNetwork": true}}}), &in_place),
             json!({"spec": {"updateStrategy": {"type": "NodeReplace", "maxNodesAtOnce": "10%"}}}),

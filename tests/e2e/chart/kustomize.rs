@@ -79,6 +79,11 @@ async fn made() -> BTreeMap<String, String> {
             files.insert(format!("cluster/{name}"), file("For all namespaces.", objects));
         }
     }
+    let sets = templates(&["--set=daemonsets.enabled=true"]).await.remove("daemonsets.yaml").unwrap();
+    files.insert(
+        "daemonsets/daemonsets.yaml".into(),
+        file("The controller of IngressDaemonSets, in all namespaces.", &sets),
+    );
     for (name, objects) in named.iter().filter(|(name, objects)| cluster.get(*name) != Some(*objects)) {
         files.insert(format!("namespaces/{name}"), file("For named namespaces.", objects));
     }
@@ -104,7 +109,7 @@ fn the_manifests_for_kustomize_are_those_of_the_chart() {
             );
         }
         // Every file that is made is used, and every file that is used is made or one of ours.
-        for part in ["parts", "cluster", "namespaces", "served"] {
+        for part in ["parts", "cluster", "namespaces", "served", "daemonsets"] {
             let text = fs::read_to_string(folder().join(part).join("kustomization.yaml")).unwrap();
             let used: Value = serde_saphyr::from_str(&text).unwrap();
             let used = used["resources"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());

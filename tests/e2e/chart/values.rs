@@ -153,7 +153,7 @@ fn a_release_may_have_a_name_of_its_own() {
 }
 
 #[test]
-fn people_with_kubernetes_own_roles_may_see_and_write_targetbindings_and_nothing_else() {
+fn people_with_kubernetes_own_roles_may_see_and_write_targetbindings_and_sets_and_nothing_else() {
     block(async {
         let people = |all: &[Value]| -> Vec<Value> {
             let is = |role: &&Value| {
@@ -176,7 +176,7 @@ fn people_with_kubernetes_own_roles_may_see_and_write_targetbindings_and_nothing
             for (label, value) in wanted["metadata"]["labels"].as_object().unwrap() {
                 assert_eq!(&made["metadata"]["labels"][label], value);
             }
-            assert_eq!(made["rules"][0]["resources"], json!(["targetbindings"]));
+            assert_eq!(made["rules"][0]["resources"], json!(["targetbindings", "ingressdaemonsets"]));
         }
         for values in ["--set=rbac.aggregate=false", "--set=namespaces={a}"] {
             assert!(people(&rendered(&[values]).await.unwrap()).is_empty(), "{values}");

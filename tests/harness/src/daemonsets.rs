@@ -1,6 +1,9 @@
 //! IngressDaemonSets of a test, and the controller that makes their pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use headgate::api::IngressDaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -8,12 +11,7 @@ use kube::{Api, api::ListParams};
 use localstack_world::World;
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::pod_spec,
-    headgate::Headgate,
-    scenario::Scenario,
-    wait,
-};
+use crate::{cluster::pod_spec, headgate::Headgate, scenario::Scenario, wait};
 
 /// The label of a pod that says what it was made from.
 pub const REVISION: &str = "controller-revision-hash";
@@ -54,7 +52,11 @@ impl Set {
             let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
             conditions.into_iter().flatten().any(|is| is.type_ == "Ready" && is.status == "True")
         };
-        let nodes = nodes.iter().filter(|node| is_ready(node)).filter_map(|node| node.metadata.name.clone()).collect();
+        let nodes = nodes
+            .iter()
+            .filter(|node| is_ready(node))
+            .filter_map(|node| node.metadata.name.clone())
+            .collect();
         let set = Self { s, name: "edge".into(), nodes };
         set.s.cluster.create::<IngressDaemonSet>(set.object(spec)).await;
         set
@@ -88,9 +90,14 @@ impl Set {
 
     /// The same with more arguments.
     pub async fn controller_with(&self, arguments: &[&str]) -> Headgate {
+        self.controller_as(&self.s.facts().kubeconfig, arguments).await
+    }
+
+    /// The same of somebody with this kubeconfig.
+    pub async fn controller_as(&self, kubeconfig: &Path, arguments: &[&str]) -> Headgate {
         let only = format!("--namespaces={}", self.s.cluster.namespace);
         let arguments = [&[&*only], arguments].concat();
-        Headgate::start_daemonsets(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await
+        Headgate::start_daemonsets(self.s.facts(), kubeconfig, &arguments).await
     }
 
     /// Changes the set.

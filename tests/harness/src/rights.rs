@@ -26,6 +26,8 @@ pub const WEBHOOK: &str = include_str!("../../../config/rbac/webhook.yaml");
 const EXPLAIN: &str = include_str!("../../../config/rbac/explain.yaml");
 const DOCTOR: &str = include_str!("../../../config/rbac/doctor.yaml");
 const MIGRATE: &str = include_str!("../../../config/rbac/migrate.yaml");
+/// What the controller of IngressDaemonSets may do: with sets and pods, with nodes, and in its own namespace.
+const DAEMONSETS: &str = include_str!("../../../config/rbac/daemonsets.yaml");
 /// What it may do where it manages all namespaces.
 pub const CLUSTER_ROLE: &str = include_str!("../../../config/rbac/clusterrole.yaml");
 
@@ -102,6 +104,17 @@ pub async fn of_movers(s: &Scenario, own: &Cluster, lbc: &Cluster, webhook: &str
         .await;
     grant_within(s, lbc, "migrate-lbc", &rules_of(in_lbc)).await;
     grant_within(s, own, "migrate-own", &rules_of(in_own)).await;
+    service_account(s).await
+}
+
+/// A kubeconfig for a ServiceAccount that has nothing but what the controller of IngressDaemonSets needs for this test's
+/// namespace, which is its own too.
+pub async fn of_daemonsets(s: &Scenario) -> PathBuf {
+    let parts: Vec<&str> = DAEMONSETS.split("\n---\n").collect();
+    let [sets, nodes, in_own] = parts[..] else { panic!("expected three parts") };
+    grant(s, "daemonsets", &rules_of(sets)).await;
+    grant_in_all(s, &rules_of(nodes)).await;
+    grant(s, "daemonsets-own-namespace", &rules_of(in_own)).await;
     service_account(s).await
 }
 

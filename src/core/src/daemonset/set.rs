@@ -190,7 +190,9 @@ impl Set {
         self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
         self.sent.retain(|(_, until)| *until > now);
         let mut asks = self.asks.end_again(now, facts.generation);
-        asks.extend(std::mem::take(&mut self.unseen).into_iter().map(|(name, uid)| Ask::Release { name, uid }));
+        asks.extend(
+            std::mem::take(&mut self.unseen).into_iter().map(|(name, uid)| Ask::Release { name, uid }),
+        );
         let mut wants = Vec::new();
         belongings(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);

@@ -204,7 +204,8 @@ fn a_node_whose_pods_end_by_themselves_gets_the_next_one_later_each_time() {
 #[test]
 fn where_pods_are_to_be_taken_over_nothing_else_is_done_before() {
     let orphan = |name, revision, node| SetPod { controller: None, ..pod(name, revision, node) };
-    let pods = vec![orphan("edge-x-0", "a", "n1"), orphan("edge-y-0", "a", "n2"), orphan("edge-y-1", "a", "n2")];
+    let pods =
+        vec![orphan("edge-x-0", "a", "n1"), orphan("edge-y-0", "a", "n2"), orphan("edge-y-1", "a", "n2")];
     let mut played = Played::new(set(), &["n1", "n2", "n3"], pods, vec![revision("a", 1)]);
     let asks = played.asks();
     let adopted = asks.iter().filter(|ask| matches!(ask, Ask::Adopt { .. })).count();

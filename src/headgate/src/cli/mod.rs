@@ -31,8 +31,9 @@ use clap_complete::Shell;
 use headgate_core::Settings;
 
 use self::{
-    daemonsets::Daemonsets, diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log,
-    migrate::Migrate, pace::Pace, signals::Signals, status::Status, ui::Ui, webhook::Webhook, which::Which,
+    daemonsets::Daemonsets, diff::Diff, doctor::Doctor, drain::Drain, explain::Explain, grants::Grants,
+    leading::Leading, log::Log, migrate::Migrate, pace::Pace, signals::Signals, status::Status, ui::Ui,
+    webhook::Webhook, which::Which,
 };
 use crate::{
     api,

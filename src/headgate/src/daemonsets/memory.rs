@@ -49,9 +49,10 @@ impl Memory {
             Ask::KeepRevision { .. } => {
                 With { template: set.map(|(template, _)| template.clone()), ..With::default() }
             }
-            Ask::Write { .. } => {
-                With { conditions: set.map(|(_, conditions)| conditions.clone()).unwrap_or_default(), ..With::default() }
-            }
+            Ask::Write { .. } => With {
+                conditions: set.map(|(_, conditions)| conditions.clone()).unwrap_or_default(),
+                ..With::default()
+            },
             _ => With::default(),
         }
     }

@@ -201,7 +201,10 @@ impl Owner {
                 continue;
             }
             if its.core.take_relist() {
-                warn!(kind = "nodes", "Kubernetes says that most of them are gone: listing once more, to see whether that is so");
+                warn!(
+                    kind = "nodes",
+                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
+                );
                 its.relist.notify_one();
             }
             for asked in asked {
@@ -230,7 +233,8 @@ impl Owner {
     /// Sends a request when there is a place for it, and if this replica still leads then.
     fn send(&self, asked: Asked, its: &mut Term) {
         let with = its.memory.of(&asked);
-        let (requests, places, authority) = (its.requests.clone(), its.places.clone(), self.authority.clone());
+        let (requests, places, authority) =
+            (its.requests.clone(), its.places.clone(), self.authority.clone());
         let (number, clock) = (its.number, self.following.clock);
         said(&asked);
         its.calls.spawn(async move {
@@ -253,9 +257,15 @@ impl Owner {
             Outcome::Done(_) | Outcome::Gone | Outcome::Exists | Outcome::Conflict => {
                 debug!(%set, verb, outcome = word(outcome), "answered");
             }
-            Outcome::NotNow(why) => info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again"),
-            Outcome::Refused(why) => warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later"),
-            Outcome::Unknown(why) => warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again"),
+            Outcome::NotNow(why) => {
+                info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again")
+            }
+            Outcome::Refused(why) => {
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later")
+            }
+            Outcome::Unknown(why) => {
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again")
+            }
         }
     }
 
@@ -293,7 +303,9 @@ fn said(Asked { set, ask, .. }: &Asked) {
         Ask::Delete { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "deleting a pod"),
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
         Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
-        Ask::Release { name, .. } => info!(%set, pod = &**name, "letting go of a pod that has lost its label"),
+        Ask::Release { name, .. } => {
+            info!(%set, pod = &**name, "letting go of a pod that has lost its label")
+        }
         Ask::Write { status, .. } => {
             debug!(%set, roll = status.roll.as_str(), nodes = status.nodes, updated = status.updated_nodes, "writing the status");
         }

@@ -16,8 +16,14 @@ use super::{
 use crate::{
     app::run::{Leading, stop_on_signals},
     kube::{
-        client, events, handover::Handover, installation::Serves, lease, proof::{self, Proofs},
-        replicas::Replicas, watch::Following, watch_failures::WatchFailures,
+        client, events,
+        handover::Handover,
+        installation::Serves,
+        lease,
+        proof::{self, Proofs},
+        replicas::Replicas,
+        watch::Following,
+        watch_failures::WatchFailures,
     },
     metrics::{Metrics, SetCounts},
     runtime::{authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, troubles::Troubles},

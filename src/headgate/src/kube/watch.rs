@@ -218,7 +218,6 @@ impl Watches {
         let again = self.relists.of(watch, &scope);
         self.following.tell((watch.as_str(), again), scope, stream, facts, inbox, inputs).await
     }
-
 }
 
 impl Following {

@@ -68,10 +68,8 @@ pub struct SetCounts {
 const SET: [&str; 2] = ["namespace", "ingressdaemonset"];
 const OF: [&str; 3] = [SET[0], SET[1], "state"];
 const ROLL: [&str; 3] = [SET[0], SET[1], "reason"];
-const NODES: (&str, &str) = (
-    "nodes",
-    "Nodes of an IngressDaemonSet by state: wanted, updated, degraded, in_turn, late",
-);
+const NODES: (&str, &str) =
+    ("nodes", "Nodes of an IngressDaemonSet by state: wanted, updated, degraded, in_turn, late");
 const PODS: (&str, &str) =
     ("set_pods", "Pods of an IngressDaemonSet by state: wanted, live, updated, ready, available");
 const ROLLS: (&str, &str) = (
@@ -149,7 +147,10 @@ mod tests {
         metrics.set_asked("make", "ok", Duration::from_millis(3));
         metrics.lease_failed("get");
         let page = metrics.page(Format::Prometheus).unwrap();
-        assert!(page.contains("headgate_daemonsets_requests_total{verb=\"make\",outcome=\"ok\"} 1"), "{page}");
+        assert!(
+            page.contains("headgate_daemonsets_requests_total{verb=\"make\",outcome=\"ok\"} 1"),
+            "{page}"
+        );
         assert!(page.contains("headgate_daemonsets_lease_failures_total{verb=\"get\"} 1"), "{page}");
         assert!(!page.contains("state=\"wanted\"") && !page.contains("headgate_target"), "{page}");
         metrics.leads(true);

@@ -21,18 +21,24 @@ fn table(metrics: &[Declared]) -> String {
 
 #[test]
 fn docs_list_every_metric_as_the_code_declares_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    lists("docs/metrics.md", &Metrics::new(Arc::default(), Clock::start()));
+    lists("docs/daemonsets.md", &Metrics::of_daemonsets(Clock::start(), Vec::new));
+}
+
+fn lists(file: &str, metrics: &Metrics) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("docs/metrics.md says where the list begins");
-    let (written, after) = rest.split_once(END).expect("docs/metrics.md says where the list ends");
-    let wanted = table(Metrics::new(Arc::default(), Clock::start()).declared());
+    let (before, rest) =
+        page.split_once(BEGIN).unwrap_or_else(|| panic!("{file} says where the list begins"));
+    let (written, after) = rest.split_once(END).unwrap_or_else(|| panic!("{file} says where the list ends"));
+    let wanted = table(metrics.declared());
     if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
         fs::write(&path, [before, BEGIN, &wanted, END, after].concat()).unwrap();
         return;
     }
     assert!(
         written == wanted,
-        "docs/metrics.md does not list the metrics as the code declares them: run `make docs` and commit what it \
+        "{file} does not list the metrics as the code declares them: run `make docs` and commit what it \
          writes. Expected:\n{wanted}"
     );
 }

@@ -68,7 +68,12 @@ impl Default for Page {
 impl Page {
     /// A page whose metrics begin with this.
     pub(super) fn of(prefix: &'static str) -> Self {
-        Self { registry: Registry::with_prefix(prefix), process: Registry::default(), declared: Vec::new(), prefix }
+        Self {
+            registry: Registry::with_prefix(prefix),
+            process: Registry::default(),
+            declared: Vec::new(),
+            prefix,
+        }
     }
 
     /// Counters, served as `name`_total.

@@ -4,9 +4,7 @@ use headgate_core::model::{
     daemonset::{BudgetFacts, OWNED_BY, Operator, Requirement},
     object::{ObjectKey, Uid},
 };
-use k8s_openapi::{
-    api::policy::v1::PodDisruptionBudget, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,7 +41,8 @@ impl SlimBudget {
 
 /// None selects nothing, and an empty one selects all (`PodDisruptionBudgetSpec.selector`, policy/v1).
 fn selector(selector: &Value) -> Vec<Requirement> {
-    let is_in = |key: &str, values: Vec<Box<str>>| Requirement { key: key.into(), operator: Operator::In, values };
+    let is_in =
+        |key: &str, values: Vec<Box<str>>| Requirement { key: key.into(), operator: Operator::In, values };
     if !selector.is_object() {
         return vec![is_in("", Vec::new())];
     }
@@ -90,19 +89,28 @@ mod tests {
     #[test]
     fn a_budget_selects_as_kubernetes_has_it() {
         let pods = Labels::from_iter([("app", "edge"), (OWNED_BY, "edge")]);
-        let selects = |selector: Value| read(&json!({"minAvailable": 1, "selector": selector})).selects(&pods);
-        assert!(selects(json!({"matchLabels": {"app": "edge"}})) && !selects(json!({"matchLabels": {"app": "web"}})));
+        let selects =
+            |selector: Value| read(&json!({"minAvailable": 1, "selector": selector})).selects(&pods);
+        assert!(
+            selects(json!({"matchLabels": {"app": "edge"}}))
+                && !selects(json!({"matchLabels": {"app": "web"}}))
+        );
         assert!(selects(json!({})), "an empty one selects all");
         assert!(!selects(Value::Null), "none selects nothing");
         assert!(selects(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})));
-        assert!(!selects(json!({"matchExpressions": [{"key": "app", "operator": "Later", "values": ["edge"]}]})));
+        assert!(!selects(
+            json!({"matchExpressions": [{"key": "app", "operator": "Later", "values": ["edge"]}]})
+        ));
     }
 
     #[test]
     fn the_budget_of_a_set_selects_its_pods_and_a_share_is_none_of_ours() {
         let made = made(&ObjectKey::new("ingress", "edge"), &Uid::new("s-1"), 3);
         let own = read(&made["spec"]);
-        assert!(own.selects(&Labels::from_iter([(OWNED_BY, "edge")])) && !own.selects(&Labels::from_iter([(OWNED_BY, "other")])));
+        assert!(
+            own.selects(&Labels::from_iter([(OWNED_BY, "edge")]))
+                && !own.selects(&Labels::from_iter([(OWNED_BY, "other")]))
+        );
         assert_eq!(own.min_available, Some(3));
         assert_eq!(read(&json!({"minAvailable": "50%"})).min_available, None);
     }

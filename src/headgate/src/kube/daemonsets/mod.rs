@@ -29,7 +29,8 @@ pub const KIND: &str = "IngressDaemonSet";
 /// The set that controls an object. What something else controls is of a set that cannot be.
 fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     let owner = owners?.first()?;
-    let is_set = owner.kind == KIND && owner.api_version.split_once('/').is_some_and(|(group, _)| group == "headgate.dev");
+    let is_set = owner.kind == KIND
+        && owner.api_version.split_once('/').is_some_and(|(group, _)| group == "headgate.dev");
     let name = if is_set { owner.name.as_str().into() } else { "".into() };
     Some(Owner { name, uid: Uid::new(owner.uid.as_str()) })
 }

@@ -87,7 +87,10 @@ mod tests {
         });
         let node = serde_json::from_value::<SlimSetNode>(node).unwrap().into_facts().unwrap();
         assert_eq!((&*node.name, &*node.zone, node.labels.get("pool")), ("a1", "us-east-1a", Some("edge")));
-        assert_eq!(node.taints.iter().map(|taint| taint.effect).collect::<Vec<_>>(), [Effect::NoExecute, Effect::NoSchedule]);
+        assert_eq!(
+            node.taints.iter().map(|taint| taint.effect).collect::<Vec<_>>(),
+            [Effect::NoExecute, Effect::NoSchedule]
+        );
         assert!(node.cordoned && node.ready);
         let bare = serde_json::from_value::<SlimSetNode>(json!({"metadata": {"name": "a1"}, "spec": null}));
         let bare = bare.unwrap().into_facts().unwrap();

@@ -119,9 +119,7 @@ mod tests {
             pod["status"] = status;
             read(pod)
         };
-        let condition = |status: &str| {
-            json!({"conditions": [null, {"type": "Ready", "status": status, "lastTransitionTime": "2027-01-15T08:00:30Z"}]})
-        };
+        let condition = |status: &str| json!({"conditions": [null, {"type": "Ready", "status": status, "lastTransitionTime": "2027-01-15T08:00:30Z"}]});
         let ready = with(condition("True"));
         assert_eq!(ready.ready.unwrap().since(ready.created).as_secs(), 30);
         assert_eq!((&*ready.node, ready.scheduled), ("n2", true));

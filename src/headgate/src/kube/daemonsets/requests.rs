@@ -65,16 +65,19 @@ impl Requests {
     /// Asks, and says what became of it.
     pub async fn ask(&self, asked: &Asked, with: With, wall: WallTime) -> Outcome {
         let answer = self.answer(asked, with, wall);
-        timeout(PATIENCE, answer).await.unwrap_or_else(|_| {
-            Outcome::Unknown(format!("no answer within {PATIENCE:?}").into())
-        })
+        timeout(PATIENCE, answer)
+            .await
+            .unwrap_or_else(|_| Outcome::Unknown(format!("no answer within {PATIENCE:?}").into()))
     }
 
     async fn answer(&self, Asked { set, uid, ask, .. }: &Asked, with: With, wall: WallTime) -> Outcome {
-        let template = || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is not known".into()));
+        let template =
+            || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is not known".into()));
         match ask {
             Ask::Make { name, node, revision } => match template() {
-                Ok(template) => self.make::<Pod>(set, &template::pod(set, uid, template, revision, name, node)).await,
+                Ok(template) => {
+                    self.make::<Pod>(set, &template::pod(set, uid, template, revision, name, node)).await
+                }
                 Err(outcome) => outcome,
             },
             Ask::KeepRevision { revision, number } => match template() {
@@ -84,12 +87,16 @@ impl Requests {
                 }
                 Err(outcome) => outcome,
             },
-            Ask::Delete { name, uid, version, .. } => self.delete::<Pod>(set, name, uid, version.as_deref()).await,
-            Ask::Evict { name, uid, .. } => {
-                done(self.evictions.ask(&ObjectKey { name: name.clone(), ..set.clone() }, uid).await.map(|_| None))
+            Ask::Delete { name, uid, version, .. } => {
+                self.delete::<Pod>(set, name, uid, version.as_deref()).await
             }
+            Ask::Evict { name, uid, .. } => done(
+                self.evictions.ask(&ObjectKey { name: name.clone(), ..set.clone() }, uid).await.map(|_| None),
+            ),
             Ask::Adopt { name, uid: pod } => self.adopt::<Pod>(set, uid, name, pod).await,
-            Ask::AdoptRevision { name, uid: own } => self.adopt::<ControllerRevision>(set, uid, name, own).await,
+            Ask::AdoptRevision { name, uid: own } => {
+                self.adopt::<ControllerRevision>(set, uid, name, own).await
+            }
             Ask::Release { name, uid: pod } => {
                 let owners = json!([{"$patch": "delete", "uid": uid.as_str()}]);
                 let patch = json!({"metadata": {"uid": pod.as_str(), "ownerReferences": owners}});
@@ -107,11 +114,14 @@ impl Requests {
                 let patch = json!({"metadata": {"uid": own.as_str()}, "spec": {"minAvailable": least}});
                 self.patch::<PodDisruptionBudget>(set, &budget::name(set), Patch::Merge(&patch)).await
             }
-            Ask::DropBudget(own) => self.delete::<PodDisruptionBudget>(set, &budget::name(set), own, None).await,
+            Ask::DropBudget(own) => {
+                self.delete::<PodDisruptionBudget>(set, &budget::name(set), own, None).await
+            }
             Ask::Write { version, status } => {
                 let patch = status::patch(version, status, &with.conditions, wall);
                 let api: Api<PartialObjectMeta<IngressDaemonSet>> = self.of(set);
-                let written = api.patch_status(&set.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+                let written =
+                    api.patch_status(&set.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
                 done(written.map(|_| None))
             }
         }
@@ -156,10 +166,8 @@ impl Requests {
         K::DynamicType: Default,
     {
         let api: Api<PartialObjectMeta<K>> = self.of(set);
-        let only = Preconditions {
-            uid: Some(uid.to_string()),
-            resource_version: version.map(ToOwned::to_owned),
-        };
+        let only =
+            Preconditions { uid: Some(uid.to_string()), resource_version: version.map(ToOwned::to_owned) };
         done(api.delete(name, &DeleteParams::default().preconditions(only)).await.map(|_| None))
     }
 
@@ -220,11 +228,21 @@ mod tests {
         for (code, reason, message, is) in [
             (409, "AlreadyExists", "pods \"a\" already exists", Outcome::Exists),
             (404, "NotFound", "pods \"a\" not found", Outcome::Gone),
-            (409, "Conflict", "Precondition failed: UID in precondition: u-1, UID in object meta: u-2", Outcome::Gone),
+            (
+                409,
+                "Conflict",
+                "Precondition failed: UID in precondition: u-1, UID in object meta: u-2",
+                Outcome::Gone,
+            ),
             (409, "Conflict", "the object has been modified", Outcome::Conflict),
             (429, "TooManyRequests", "later", Outcome::NotNow("later".into())),
             (403, "Forbidden", "exceeded quota", Outcome::Refused("exceeded quota".into())),
-            (422, "Invalid", "spec.containers: Required value", Outcome::Refused("spec.containers: Required value".into())),
+            (
+                422,
+                "Invalid",
+                "spec.containers: Required value",
+                Outcome::Refused("spec.containers: Required value".into()),
+            ),
             (500, "InternalError", "etcd", Outcome::Unknown("etcd".into())),
             (504, "Timeout", "slow", Outcome::Unknown("slow".into())),
         ] {

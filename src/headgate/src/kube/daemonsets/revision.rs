@@ -93,7 +93,10 @@ mod tests {
         object["metadata"]["uid"] = "r-1".into();
         let read = |object: &Value| serde_json::from_value::<SlimRevision>(object.clone()).unwrap().seen();
         let seen = read(&object).unwrap();
-        assert_eq!((&seen.facts.key, &*seen.facts.revision, seen.facts.number), (&key(&set, &hash), &*hash, 4));
+        assert_eq!(
+            (&seen.facts.key, &*seen.facts.revision, seen.facts.number),
+            (&key(&set, &hash), &*hash, 4)
+        );
         assert_eq!((seen.facts.set.as_deref(), *seen.template == template), (Some("edge"), true));
         assert_eq!(seen.facts.controller.unwrap().uid.as_str(), "s-1");
         object["data"]["spec"]["containers"][0]["name"] = "b".into();

@@ -144,7 +144,10 @@ mod tests {
         let schema: crate::api::IngressDaemonSetSpec =
             serde_json::from_value(json!({"template": {"spec": {"containers": [{"name": "a"}]}}})).unwrap();
         let all = serde_json::to_value(schema).unwrap();
-        assert_eq!(read(&all, &Value::Null).spec, read(&json!({"template": all["template"]}), &Value::Null).spec);
+        assert_eq!(
+            read(&all, &Value::Null).spec,
+            read(&json!({"template": all["template"]}), &Value::Null).spec
+        );
         assert_eq!(read(&Value::Null, &Value::Null).spec.pods_per_node, 1);
     }
 
@@ -166,13 +169,17 @@ mod tests {
         );
         assert_eq!((&*facts.version, facts.generation, facts.deleting), ("7", 3, false));
         let spec = facts.spec;
-        assert_eq!((spec.pods_per_node, spec.min_ready.as_secs(), spec.history, spec.paused), (2, 5, 3, true));
+        assert_eq!(
+            (spec.pods_per_node, spec.min_ready.as_secs(), spec.history, spec.paused),
+            (2, 5, 3, true)
+        );
         assert_eq!(spec.strategy, Strategy::RollingUpdate { surge: 0, unavailable: 1 });
         assert_eq!((spec.nodes_at_once, spec.deadline.as_secs()), (Amount::Percent(10), 60));
         assert_eq!((spec.may_miss, spec.labels.get("app")), (Some(Amount::Number(1)), Some("edge")));
         let remembered = facts.remembered;
         assert_eq!((remembered.current.as_deref(), remembered.update.as_deref()), (Some("a"), Some("b")));
-        let turns: Vec<_> = remembered.turns.into_iter().map(|(node, since)| (node.to_string(), shown(since))).collect();
+        let turns: Vec<_> =
+            remembered.turns.into_iter().map(|(node, since)| (node.to_string(), shown(since))).collect();
         assert_eq!(turns, [("n1".to_owned(), "2027-01-15T08:00:00.250Z".to_owned())]);
     }
 

@@ -36,7 +36,11 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
             "observedGeneration": status.generation,
         })
     };
-    let says = [("Progressing", progress(status)), ("Available", available(status)), ("PodsCreated", created(status))];
+    let says = [
+        ("Progressing", progress(status)),
+        ("Available", available(status)),
+        ("PodsCreated", created(status)),
+    ];
     json!({
         "metadata": {"resourceVersion": version},
         "status": {
@@ -68,7 +72,9 @@ pub fn progress(status: &Status) -> Says {
     let of = format!("{} of {} nodes are updated", status.updated_nodes, status.nodes);
     let (is, said) = match status.roll {
         Roll::Done => ("True", of),
-        Roll::GoesOn => ("True", format!("{of}; it is the turn of {}", names(status.remembered.turns.keys()))),
+        Roll::GoesOn => {
+            ("True", format!("{of}; it is the turn of {}", names(status.remembered.turns.keys())))
+        }
         Roll::Stopped => (
             "False",
             format!(
@@ -81,7 +87,10 @@ pub fn progress(status: &Status) -> Says {
         Roll::OnDelete => ("Unknown", format!("{of}; the others are when you delete their pods")),
         Roll::Degraded => (
             "True",
-            format!("{of}; no other one gets its turn before the pods of {} are available", names(status.degraded.iter())),
+            format!(
+                "{of}; no other one gets its turn before the pods of {} are available",
+                names(status.degraded.iter())
+            ),
         ),
         Roll::NodesNotReady => ("True", format!("{of}; the others take no pods now, or are not ready")),
     };
@@ -90,7 +99,11 @@ pub fn progress(status: &Status) -> Says {
 
 fn available(status: &Status) -> Says {
     if status.degraded.is_empty() {
-        return ("True", "AllNodesAvailable", format!("{} of {} pods are available", status.available, status.wanted));
+        return (
+            "True",
+            "AllNodesAvailable",
+            format!("{} of {} pods are available", status.available, status.wanted),
+        );
     }
     let nodes = names(status.degraded.iter());
     ("False", "NodesDegraded", format!("fewer pods are available than should be on {nodes}"))

@@ -209,7 +209,10 @@ mod tests {
         let set = ObjectKey::new("ingress", "edge");
         let made = pod(&set, &Uid::new("s-1"), &template(), "abc", "edge-n1-0", "n1");
         let labels = &made["metadata"]["labels"];
-        assert_eq!((&labels["app"], &labels[OWNED_BY], &labels[REVISION]), (&json!("edge"), &json!("edge"), &json!("abc")));
+        assert_eq!(
+            (&labels["app"], &labels[OWNED_BY], &labels[REVISION]),
+            (&json!("edge"), &json!("edge"), &json!("abc"))
+        );
         assert_eq!(made["metadata"]["annotations"]["a"], "b");
         assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "s-1");
         let affinity = &made["spec"]["affinity"];
@@ -217,7 +220,10 @@ mod tests {
         let of_nodes = &affinity["nodeAffinity"];
         assert!(of_nodes["preferredDuringSchedulingIgnoredDuringExecution"].is_array());
         let required = &of_nodes["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-        assert_eq!(required, &json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]));
+        assert_eq!(
+            required,
+            &json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}])
+        );
         assert_eq!(made["spec"]["nodeSelector"]["pool"], "edge");
         assert_eq!(made["spec"]["tolerations"].as_array().unwrap().len(), 3 + tolerated().count());
     }

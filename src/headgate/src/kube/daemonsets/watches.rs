@@ -90,11 +90,17 @@ impl Watches {
         news: fn(Change<T>) -> News,
     ) -> Ends
     where
-        K: Resource<Scope = NamespaceResourceScope> + Clone + serde::de::DeserializeOwned + Debug + Send + 'static,
+        K: Resource<Scope = NamespaceResourceScope>
+            + Clone
+            + serde::de::DeserializeOwned
+            + Debug
+            + Send
+            + 'static,
         K::DynamicType: Default,
     {
         let api: Api<K> = within(&self.client, &scope);
-        let config = watcher::Config { label_selector: label.map(ToOwned::to_owned), ..watcher::Config::default() };
+        let config =
+            watcher::Config { label_selector: label.map(ToOwned::to_owned), ..watcher::Config::default() };
         let stream = move || stream(api.clone(), config.clone());
         let words = |seen, at| said(seen, at, news);
         self.following.tell((kind, None), scope, stream, facts, self.into, words).await

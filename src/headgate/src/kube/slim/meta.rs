@@ -42,7 +42,8 @@ struct Owner {
 
 fn controller(owners: Vec<Option<Owner>>) -> Option<Vec<OwnerReference>> {
     let mut owners = owners.into_iter().flatten();
-    let Owner { api_version, kind, name, uid, controller } = owners.find(|owner| owner.controller == Some(true))?;
+    let Owner { api_version, kind, name, uid, controller } =
+        owners.find(|owner| owner.controller == Some(true))?;
     let text = Option::unwrap_or_default;
     Some(vec![OwnerReference {
         api_version: text(api_version),
