@@ -130,6 +130,7 @@ impl Asks {
                 }
                 return true;
             }
+            Outcome::Exists if matches!(making.is, Made::Foreign(_)) => {}
             Outcome::Exists => making.is = Made::Taken(now + LAG),
             Outcome::Done(None) | Outcome::Unknown(_) | Outcome::Conflict => {
                 making.is = Made::Unknown(now + AGAIN);
@@ -139,6 +140,13 @@ impl Asks {
             }
         }
         false
+    }
+
+    /// A pod of this name is there, and is none of ours any more.
+    pub fn is_foreign(&mut self, name: &Arc<str>, now: Moment) {
+        let is = Made::Foreign(now + FOREIGN);
+        let nowhere = Making { node: "".into(), revision: "".into(), is: is.clone() };
+        self.making.entry(name.clone()).or_insert(nowhere).is = is;
     }
 
     /// This deletion or eviction is asked for, because of this generation of the set.

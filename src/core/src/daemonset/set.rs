@@ -156,6 +156,10 @@ impl Set {
                 }
             }
             Ask::Delete { uid, .. } | Ask::Evict { uid, .. } => self.asks.ended(uid, outcome, now),
+            // It goes on, and has its name.
+            Ask::Release { name, .. } if matches!(outcome, Outcome::Done(_)) => {
+                self.asks.is_foreign(name, now);
+            }
             Ask::Write { .. } => {
                 let again = match outcome {
                     Outcome::Done(_) => now + LOST,
@@ -197,10 +201,11 @@ impl Set {
         belongings(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
         // Those that are to be taken over count as its own, and nothing is done where they are before they are.
-        let waits = |pod: &SetPod| may_adopt(pod, facts);
-        let here = self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || waits(pod)), wall);
-        let wait: BTreeSet<Arc<str>> =
-            pods.iter().filter(|pod| waits(pod)).map(|pod| pod.node.clone()).collect();
+        let is_orphan = |pod: &SetPod| may_adopt(pod, facts);
+        let here =
+            self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || is_orphan(pod)), wall);
+        let held: BTreeSet<Arc<str>> =
+            pods.iter().filter(|pod| is_orphan(pod)).map(|pod| pod.node.clone()).collect();
         let most = |node: &Arc<str>| {
             let in_turn = facts.remembered.turns.contains_key(node);
             facts.spec.pods_per_node + if in_turn { facts.spec.strategy.surge() } else { 0 }
@@ -212,7 +217,7 @@ impl Set {
             .collect();
         let Plan { mut steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
         self.due.1 = self.due.1.into_iter().chain(due).min();
-        steps.retain(|(node, _)| !wait.contains(node));
+        steps.retain(|(node, _)| !held.contains(node));
         budgets(facts, seen, budget, &mut wants);
 
         let takes = |node: &str| {
@@ -446,14 +451,20 @@ fn revisions(
 /// never evicted.
 fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
     let is_own = |owner: &Owner| owner.uid == facts.uid;
-    let mut own = None;
-    let mut others = false;
+    let (mut own, mut orphan, mut others) = (None, None, false);
     for budget in seen.budgets_in(&facts.key.namespace) {
-        if budget.controller.as_ref().is_some_and(is_own) {
-            own = Some(budget);
-        } else if budget.selects(&facts.spec.labels) {
-            others = true;
+        let is_of_its_name = budget.set.as_deref() == Some(&*facts.key.name);
+        match &budget.controller {
+            Some(owner) if is_own(owner) => own = Some(budget),
+            // Of a set of this name whose pods were to stay.
+            None if is_of_its_name => orphan = Some(budget),
+            _ if budget.selects(&facts.spec.labels) => others = true,
+            _ => {}
         }
+    }
+    if let Some(orphan) = orphan {
+        wants.push(Ask::AdoptBudget { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
+        return;
     }
     match (least.filter(|_| !others), own) {
         (Some(least), Some(budget)) if budget.min_available == Some(least) => {}

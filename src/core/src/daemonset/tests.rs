@@ -202,6 +202,51 @@ fn a_node_whose_pods_end_by_themselves_gets_the_next_one_later_each_time() {
 }
 
 #[test]
+fn the_budget_of_a_set_of_this_name_whose_pods_were_to_stay_is_taken_over_and_no_second_one_made() {
+    let mut with_budget = set();
+    with_budget.spec.may_miss = Some(Amount::Percent(25));
+    let mut played =
+        Played::new(with_budget, &["n1"], vec![pod("edge-x-0", "a", "n1")], vec![revision("a", 1)]);
+    played.asks();
+    let left = BudgetFacts {
+        key: key("headgate-edge"),
+        uid: Uid::new("b"),
+        controller: None,
+        set: Some("edge".into()),
+        selector: Vec::new(),
+        min_available: Some(7),
+    };
+    played.step(Input::Budget(Change::Relisted(Scope::Cluster, vec![left.clone()])));
+    let adopt = Ask::AdoptBudget { name: "headgate-edge".into(), uid: Uid::new("b") };
+    assert_eq!(played.answer(Outcome::Done(None)), adopt);
+    played.step(Input::Budget(Change::Applied(BudgetFacts { controller: Some(owner()), ..left })));
+    assert_eq!(played.asks(), [Ask::KeepBudget { least: 0, uid: Some(Uid::new("b")) }]);
+}
+
+#[test]
+fn the_name_of_a_pod_that_is_let_go_is_not_waited_for() {
+    let mut empty = Played::new(set(), &["n1"], Vec::new(), vec![revision("a", 1)]);
+    let name = made(&empty.answer(Outcome::Done(None))).0.to_owned();
+    for release_first in [true, false] {
+        let mut played = Played::new(set(), &["n1"], vec![pod(&name, "a", "n1")], vec![revision("a", 1)]);
+        played.step(Input::Pod(Change::Deleted(pod(&name, "a", "n1"))));
+        let mut asked = std::mem::take(&mut played.asked);
+        asked.retain(|asked| !matches!(asked.ask, Ask::Write { .. }));
+        let [release, make] = &asked[..] else { panic!("{asked:?}") };
+        assert!(matches!(release.ask, Ask::Release { .. }) && made(&make.ask).0 == name, "{asked:?}");
+        let mut answers = [(release.id, Outcome::Done(None)), (make.id, Outcome::Exists)];
+        if !release_first {
+            answers.reverse();
+        }
+        for (id, outcome) in answers {
+            played.step(Input::Answered(id, outcome));
+        }
+        let asks = played.asks();
+        assert!(asks.len() == 1 && made(&asks[0]).0 != name, "another name, at once: {asks:?}");
+    }
+}
+
+#[test]
 fn where_pods_are_to_be_taken_over_nothing_else_is_done_before() {
     let orphan = |name, revision, node| SetPod { controller: None, ..pod(name, revision, node) };
     let pods =
@@ -284,6 +329,7 @@ fn what_is_asked_once_is_not_asked_again_while_the_watch_is_behind() {
         key: key("edge"),
         uid: Uid::new("b"),
         controller: Some(owner()),
+        set: Some("edge".into()),
         selector: Vec::new(),
         min_available: Some(0),
     })));

@@ -258,13 +258,13 @@ impl Owner {
                 debug!(%set, verb, outcome = word(outcome), "answered");
             }
             Outcome::NotNow(why) => {
-                info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again")
+                info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again");
             }
             Outcome::Refused(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later")
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later");
             }
             Outcome::Unknown(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again")
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again");
             }
         }
     }
@@ -304,7 +304,7 @@ fn said(Asked { set, ask, .. }: &Asked) {
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
         Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
         Ask::Release { name, .. } => {
-            info!(%set, pod = &**name, "letting go of a pod that has lost its label")
+            info!(%set, pod = &**name, "letting go of a pod that has lost its label");
         }
         Ask::Write { status, .. } => {
             debug!(%set, roll = status.roll.as_str(), nodes = status.nodes, updated = status.updated_nodes, "writing the status");
@@ -325,6 +325,7 @@ const fn verb(ask: &Ask) -> &'static str {
         Ask::AdoptRevision { .. } => "adopt_revision",
         Ask::DropRevision { .. } => "drop_revision",
         Ask::KeepBudget { .. } => "keep_budget",
+        Ask::AdoptBudget { .. } => "adopt_budget",
         Ask::DropBudget(_) => "drop_budget",
         Ask::Write { .. } => "write_status",
     }
@@ -344,8 +345,11 @@ const fn word(outcome: &Outcome) -> &'static str {
 
 fn named(ask: &Ask) -> Option<&str> {
     match ask {
-        Ask::Make { name, .. } | Ask::Delete { name, .. } | Ask::Evict { name, .. } => Some(name),
-        Ask::Adopt { name, .. } | Ask::Release { name, .. } => Some(name),
+        Ask::Make { name, .. }
+        | Ask::Delete { name, .. }
+        | Ask::Evict { name, .. }
+        | Ask::Adopt { name, .. }
+        | Ask::Release { name, .. } => Some(name),
         _ => None,
     }
 }

@@ -52,15 +52,18 @@ impl Metrics {
     }
 }
 
+/// How many are how.
+type States = [(&'static str, usize); 5];
+
 /// How many nodes and pods of a set are how.
 #[derive(Clone, Debug)]
 pub struct SetCounts {
     /// The set.
     pub set: ObjectKey,
     /// Its nodes, by how they are.
-    pub nodes: [(&'static str, usize); 5],
+    pub nodes: States,
     /// Its pods, by how they are.
-    pub pods: [(&'static str, usize); 5],
+    pub pods: States,
     /// How its roll is, in a word.
     pub roll: &'static str,
 }
@@ -107,18 +110,8 @@ impl Collector for Counted {
             return Ok(());
         }
         let sets = (self.sets)();
-        let counts: [(_, fn(&SetCounts) -> &[(&'static str, usize)]); 2] =
-            [(NODES, |set| &set.nodes), (PODS, |set| &set.pods)];
-        for ((name, help), of) in counts {
-            let mut family = encoder.encode_descriptor(name, &format!("{help}."), None, MetricType::Gauge)?;
-            for set in &sets {
-                for (state, count) in of(set) {
-                    let labels = [(OF[0], &*set.set.namespace), (OF[1], &*set.set.name), (OF[2], *state)];
-                    let count = i64::try_from(*count).unwrap_or(i64::MAX);
-                    ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
-                }
-            }
-        }
+        states(NODES, sets.iter().map(|set| (&set.set, &set.nodes)), &mut encoder)?;
+        states(PODS, sets.iter().map(|set| (&set.set, &set.pods)), &mut encoder)?;
         let (name, help) = ROLLS;
         let mut family = encoder.encode_descriptor(name, &format!("{help}."), None, MetricType::Gauge)?;
         for set in &sets {
@@ -127,6 +120,22 @@ impl Collector for Counted {
         }
         Ok(())
     }
+}
+
+fn states<'a>(
+    (name, help): (&str, &str),
+    sets: impl Iterator<Item = (&'a ObjectKey, &'a States)>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, &format!("{help}."), None, MetricType::Gauge)?;
+    for (set, states) in sets {
+        for (state, count) in states {
+            let labels = [(OF[0], &*set.namespace), (OF[1], &*set.name), (OF[2], *state)];
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -253,9 +253,16 @@ impl Api {
                     key: key(SET),
                     uid,
                     controller: Some(self.owner()),
+                    set: Some(SET.into()),
                     selector: Vec::new(),
                     min_available: Some(*least),
                 });
+                Outcome::Done(None)
+            }
+            Ask::AdoptBudget { name, uid } => {
+                let budget = self.budgets.get(&**name).filter(|budget| budget.uid == *uid).cloned();
+                let Some(budget) = budget else { return Outcome::Gone };
+                self.put_budget(BudgetFacts { controller: Some(self.owner()), ..budget });
                 Outcome::Done(None)
             }
             Ask::DropBudget(uid) => {

@@ -318,6 +318,7 @@ impl World {
                     key: ObjectKey::new(NAMESPACE, "own"),
                     uid: Uid::new("own"),
                     controller: None,
+                    set: None,
                     selector: Vec::new(),
                     min_available: Some(0),
                 };

@@ -95,6 +95,13 @@ pub enum Ask {
         /// Which life of it there is; `None`: it is made.
         uid: Option<Uid>,
     },
+    /// Make the set the controller of this life of a budget.
+    AdoptBudget {
+        /// The name of the PodDisruptionBudget.
+        name: Arc<str>,
+        /// Which life of it.
+        uid: Uid,
+    },
     /// Delete the budget.
     DropBudget(Uid),
     /// Write the status, upon this version of the set.

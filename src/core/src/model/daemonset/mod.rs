@@ -199,6 +199,8 @@ pub struct BudgetFacts {
     pub uid: Uid,
     /// The set that controls it.
     pub controller: Option<Owner>,
+    /// The set that it was made for, by its name and its label [`OWNED_BY`].
+    pub set: Option<Arc<str>>,
     /// What it selects.
     pub selector: Vec<Requirement>,
     /// `spec.minAvailable`, if that is a number.

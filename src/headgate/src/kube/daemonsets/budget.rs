@@ -29,7 +29,11 @@ impl SlimBudget {
     pub fn into_facts(mut self) -> Option<BudgetFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let least = self.spec["minAvailable"].as_u64();
+        let labels = self.metadata.labels.unwrap_or_default();
+        let of = labels.get(OWNED_BY).map(|set| ObjectKey::new(key.namespace.clone(), set.as_str()));
+        let of = of.filter(|set| name(set) == *key.name);
         Some(BudgetFacts {
+            set: of.map(|set| set.name),
             key,
             uid,
             controller: owner(self.metadata.owner_references.as_ref()),
@@ -113,5 +117,11 @@ mod tests {
         );
         assert_eq!(own.min_available, Some(3));
         assert_eq!(read(&json!({"minAvailable": "50%"})).min_available, None);
+        let seen = |mut object: Value, name: &str| {
+            (object["metadata"]["name"], object["metadata"]["uid"]) = (name.into(), "b-1".into());
+            serde_json::from_value::<SlimBudget>(object).unwrap().into_facts().unwrap().set
+        };
+        assert_eq!(seen(made.clone(), "headgate-edge").as_deref(), Some("edge"));
+        assert_eq!(seen(made, "mine"), None, "somebody else has the label");
     }
 }

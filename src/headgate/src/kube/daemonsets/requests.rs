@@ -91,7 +91,10 @@ impl Requests {
                 self.delete::<Pod>(set, name, uid, version.as_deref()).await
             }
             Ask::Evict { name, uid, .. } => done(
-                self.evictions.ask(&ObjectKey { name: name.clone(), ..set.clone() }, uid).await.map(|_| None),
+                self.evictions
+                    .ask(&ObjectKey { name: name.clone(), ..set.clone() }, uid)
+                    .await
+                    .map(|()| None),
             ),
             Ask::Adopt { name, uid: pod } => self.adopt::<Pod>(set, uid, name, pod).await,
             Ask::AdoptRevision { name, uid: own } => {
@@ -113,6 +116,9 @@ impl Requests {
             Ask::KeepBudget { least, uid: Some(own) } => {
                 let patch = json!({"metadata": {"uid": own.as_str()}, "spec": {"minAvailable": least}});
                 self.patch::<PodDisruptionBudget>(set, &budget::name(set), Patch::Merge(&patch)).await
+            }
+            Ask::AdoptBudget { name, uid: own } => {
+                self.adopt::<PodDisruptionBudget>(set, uid, name, own).await
             }
             Ask::DropBudget(own) => {
                 self.delete::<PodDisruptionBudget>(set, &budget::name(set), own, None).await
