@@ -195,6 +195,7 @@ fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_
         })
         .await;
         set.wait_done().await;
+        set.s.cluster.delete_pod(&pod.name, 1).await;
         // A node that is not for the set any more: its pods are evicted. Then what was kept of templates is dropped.
         let mut elsewhere = set.template("2");
         elsewhere["spec"]["nodeSelector"]["kubernetes.io/hostname"] =

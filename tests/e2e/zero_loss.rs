@@ -57,3 +57,17 @@ fn a_node_that_its_daemon_sets_pod_does_not_leave_is_lost_when_it_is_detached_an
         Box::pin(as_promised(world.facts(), Scenario::DaemonSetNode, Hold::Covering)).await;
     });
 }
+
+#[test]
+fn a_roll_of_two_pods_on_every_node_loses_nothing_though_its_controller_is_killed() {
+    alone(|world| async move {
+        Box::pin(as_promised(world.facts(), Scenario::IdsControllerKilled, Hold::Covering)).await;
+    });
+}
+
+#[test]
+fn a_drain_of_two_pods_that_are_on_every_node_loses_nothing() {
+    alone(|world| async move {
+        Box::pin(as_promised(world.facts(), Scenario::IdsDrain, Hold::Covering)).await;
+    });
+}

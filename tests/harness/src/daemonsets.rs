@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use headgate::api::IngressDaemonSet;
+pub use headgate::api::IngressDaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::ListParams};
 use localstack_world::World;

@@ -29,6 +29,20 @@ impl Scenario {
             Self::RollingUpdate | Self::DaemonSetRoll | Self::BeforeItsService | Self::KubeSystem => {
                 stage.roll().await;
             }
+            Self::IdsRoll | Self::IdsRollOfOne | Self::IdsNodeReplace => stage.roll().await,
+            Self::IdsDrain => {
+                let node = stage.one_node().await;
+                stage.drain_and_lose(&[node]).await;
+            }
+            Self::IdsDrainHalf => {
+                let nodes = stage.half_of_the_nodes().await;
+                stage.drain_and_lose(&nodes).await;
+            }
+            Self::IdsBadImage => stage.try_what_is_never_healthy_on_every_node().await,
+            Self::IdsControllerKilled => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.kill_leader_of_sets().await;
+            }
             Self::DaemonSetNode => {
                 let node = stage.one_node().await;
                 stage.cordon(&node).await;

@@ -133,6 +133,11 @@ impl Cell {
                 | Scenario::DrainHalf
                 | Scenario::DaemonSetRoll
                 | Scenario::DaemonSetNode
+                | Scenario::IdsRoll
+                | Scenario::IdsRollOfOne
+                | Scenario::IdsDrain
+                | Scenario::IdsDrainHalf
+                | Scenario::IdsBadImage
                 | Scenario::ManagedNodes
                 | Scenario::DaemonSetManagedNodes
                 | Scenario::BlueGreen

@@ -121,7 +121,8 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         takes_longer: cell.scenario.takes_longer(),
         lease: cell.scenario.lease(),
         is_probed_for_life: cell.scenario == Scenario::WedgedContainer,
-        kind: cell.scenario.kind(),
+        kind: if care == Care::None { cell.scenario.kind_of_control() } else { cell.scenario.kind() },
+        replaces_nodes: cell.scenario == Scenario::IdsNodeReplace,
         ingress: cell.ingress,
         place: cell.scenario.place(),
     };

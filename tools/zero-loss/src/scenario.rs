@@ -30,6 +30,20 @@ pub enum Scenario {
     DaemonSetRoll,
     /// `kubectl drain` of a node, which leaves its DaemonSet's pod there, and the node is lost when it is detached.
     DaemonSetNode,
+    /// A new template of an IngressDaemonSet with two pods on each node, rolled out.
+    IdsRoll,
+    /// The same with one pod on each node.
+    IdsRollOfOne,
+    /// `kubectl drain` of a node with pods of an IngressDaemonSet, and the node is lost.
+    IdsDrain,
+    /// The same of half of the nodes at once.
+    IdsDrainHalf,
+    /// A new template whose pods are ready for Kubernetes and never answer the load balancer; taken back.
+    IdsBadImage,
+    /// SIGKILL of the controller of IngressDaemonSets in the middle of a roll.
+    IdsControllerKilled,
+    /// A new template where nodes have no room for one pod more.
+    IdsNodeReplace,
     /// Half of the nodes are replaced as those of an EKS managed node group are.
     ManagedNodes,
     /// The same under a DaemonSet.
@@ -79,7 +93,7 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 32] = [
         Self::RollingUpdate,
         Self::BeforeItsService,
         Self::KubeSystem,
@@ -88,6 +102,13 @@ impl Scenario {
         Self::DrainHalf,
         Self::DaemonSetRoll,
         Self::DaemonSetNode,
+        Self::IdsRoll,
+        Self::IdsRollOfOne,
+        Self::IdsDrain,
+        Self::IdsDrainHalf,
+        Self::IdsBadImage,
+        Self::IdsControllerKilled,
+        Self::IdsNodeReplace,
         Self::ManagedNodes,
         Self::DaemonSetManagedNodes,
         Self::BlueGreen,
@@ -156,6 +177,44 @@ impl Scenario {
                  the annotation `headgate.dev/detached-at` (in the control, at once); another one comes for it",
                 "nobody evicts that pod, so it leaves its target group when the node is cordoned, whatever its hold, and \
                  Headgate says when the load balancer has stopped sending to the node",
+            ),
+            Self::IdsRoll => (
+                "ids-roll",
+                "a new template of an IngressDaemonSet with two pods on each node is rolled out, a node at a time (the control: a \
+                 DaemonSet with hostPort, without a surge, whose new revision is)",
+                "on each node a third pod is healthy at the load balancer before one of the first two goes",
+            ),
+            Self::IdsRollOfOne => (
+                "ids-roll-one",
+                "the same with one pod on each node",
+                "on each node a second pod is healthy at the load balancer before the first one goes",
+            ),
+            Self::IdsDrain => (
+                "ids-drain",
+                "`kubectl drain` of a node with two pods of an IngressDaemonSet; the node is lost as soon as the drain is over (in \
+                 the control the drain passes over the pod of its DaemonSet)",
+                "the drain evicts these pods, and waits for them: each serves until the load balancer has stopped sending to it",
+            ),
+            Self::IdsDrainHalf => (
+                "ids-drain-half",
+                "the same of the node of each zone that has the most pods, half of all nodes, at the same moment",
+                "as for one node; the budget of the set lets a quarter of the pods go at a time",
+            ),
+            Self::IdsBadImage => (
+                "ids-bad-image",
+                "a template whose pods are ready for Kubernetes, but listen on another port than the load balancer sends to, is rolled \
+                 out; when the set says that its roll has stopped, the template from before is written again",
+                "the gate of the first new pod never opens, so no other node gets its turn, and all old pods stay",
+            ),
+            Self::IdsControllerKilled => (
+                "ids-controller-killed",
+                "a roll; as the first new pod becomes ready, the leading replica of `headgate daemonsets` gets SIGKILL",
+                "pods go on without it; the next one goes on with the nodes that the status says have their turn",
+            ),
+            Self::IdsNodeReplace => (
+                "ids-node-replace",
+                "a new template with `NodeReplace`: both pods of a node are evicted, and the new ones are made when those are gone",
+                "the pods are evicted as in a drain: each serves until the load balancer has stopped sending to it",
             ),
             Self::ManagedNodes => (
                 "managed-node-group",
@@ -285,6 +344,13 @@ impl Scenario {
             | Self::DrainHalf
             | Self::DaemonSetRoll
             | Self::DaemonSetNode
+            | Self::IdsRoll
+            | Self::IdsRollOfOne
+            | Self::IdsDrain
+            | Self::IdsDrainHalf
+            | Self::IdsBadImage
+            | Self::IdsControllerKilled
+            | Self::IdsNodeReplace
             | Self::ManagedNodes
             | Self::BlueGreen
             | Self::BlueGreenBinding
@@ -313,7 +379,22 @@ impl Scenario {
     pub const fn kind(self) -> Kind {
         match self {
             Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Kind::DaemonSet,
+            Self::IdsRollOfOne => Kind::IngressDaemonSet(1),
+            Self::IdsRoll
+            | Self::IdsDrain
+            | Self::IdsDrainHalf
+            | Self::IdsBadImage
+            | Self::IdsControllerKilled
+            | Self::IdsNodeReplace => Kind::IngressDaemonSet(2),
             _ => Kind::Deployment,
+        }
+    }
+
+    /// What makes those of the control: of an IngressDaemonSet what people have without it.
+    pub const fn kind_of_control(self) -> Kind {
+        match self.kind() {
+            Kind::IngressDaemonSet(_) => Kind::HostPort,
+            kind => kind,
         }
     }
 

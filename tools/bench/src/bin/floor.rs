@@ -15,7 +15,7 @@ use headgate::{
     aws::TargetGroups,
     kube::{
         client,
-        watch::{Relists, Watches},
+        watch::{Following, Relists, Watches},
         watch_failures::WatchFailures,
     },
     metrics::Metrics,
@@ -51,10 +51,12 @@ async fn main() {
     let watches = Watches {
         client: client::connect().await.expect("a cluster"),
         inbox,
-        clock: Clock::start(),
-        metrics: Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start())),
+        following: Following {
+            clock: Clock::start(),
+            metrics: Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start())),
+            failures: WatchFailures::default(),
+        },
         relists: Relists::new(&[]),
-        failures: WatchFailures::default(),
     };
     tokio::spawn(watches.pods(scope));
     let aws = TargetGroups::connect().await.expect("AWS");

@@ -15,6 +15,7 @@ use headgate_harness::{
     aws::{Aws, Group},
     bindings,
     cluster::{Cluster, OWN_GATE, Running},
+    headgate::Headgate,
     ingresses,
     kubectl::Kubectl,
     recorder::APP,
@@ -118,6 +119,10 @@ pub struct Stage {
     pub(crate) may_be_bare: bool,
     /// Whether containers that do not answer are started again.
     pub(crate) is_probed_for_life: bool,
+    /// Those that see to IngressDaemonSets, if there are any.
+    pub(crate) of_sets: Vec<Headgate>,
+    /// Whether an IngressDaemonSet has no room for a pod more on a node.
+    pub(crate) replaces_nodes: bool,
 }
 
 /// What a side is like.
@@ -151,6 +156,8 @@ pub struct Side<'a> {
     pub takes_longer: Duration,
     /// What makes them.
     pub kind: Kind,
+    /// Whether an IngressDaemonSet has no room for a pod more on a node.
+    pub replaces_nodes: bool,
     /// The ingress that they are, if not one that is made for the table alone.
     pub ingress: Option<Ingress>,
 }
@@ -189,6 +196,8 @@ impl Stage {
                 + side.takes_longer,
             may_be_bare: side.may_be_bare,
             is_probed_for_life: side.is_probed_for_life,
+            of_sets: Vec::new(),
+            replaces_nodes: side.replaces_nodes,
         };
         if side.place != Place::BeforeItsService {
             stage.bind(side.annotation).await;
@@ -197,6 +206,9 @@ impl Stage {
         }
         let kind = if profile.is_application() { "alb" } else { "nlb" };
         stage.start_headgate(format!("--{kind}-propagation-bound={bound}s"), side.lease).await;
+        if matches!(side.kind, Kind::IngressDaemonSet(_)) {
+            stage.start_daemonsets().await;
+        }
         // The first pods are not what is measured: they need not wait for a slow load balancer.
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
@@ -241,12 +253,12 @@ impl Stage {
 
     /// How many pods there are at rest.
     pub fn pods_at_rest(&self) -> u32 {
+        let nodes = self.facts.zones.iter().map(|zone| zone.nodes.len()).sum::<usize>();
+        let nodes = u32::try_from(nodes).expect("some");
         match self.kind {
             Kind::Deployment => REPLICAS,
-            Kind::DaemonSet => {
-                let nodes = self.facts.zones.iter().map(|zone| zone.nodes.len()).sum::<usize>();
-                u32::try_from(nodes).expect("some")
-            }
+            Kind::DaemonSet | Kind::HostPort => nodes,
+            Kind::IngressDaemonSet(pods) => nodes * pods,
         }
     }
 
@@ -340,6 +352,9 @@ impl Stage {
         }
         for replica in self.replicas {
             replica.headgate.kill().await;
+        }
+        for headgate in self.of_sets {
+            headgate.kill().await;
         }
     }
 }

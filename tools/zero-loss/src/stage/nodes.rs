@@ -95,6 +95,18 @@ impl Stage {
         self.kubectl.run(&["drain", node, "--ignore-daemonsets", "--timeout=300s", &selector]).await;
     }
 
+    /// Drains these nodes at the same moment, and loses each as soon as its drain is over.
+    pub async fn drain_and_lose(&mut self, nodes: &[String]) {
+        let began = Instant::now();
+        let drains = nodes.iter().map(|node| async {
+            self.cordon(node).await;
+            self.lose_until_restored(node).await;
+        });
+        futures::future::join_all(drains).await;
+        self.drained = Some(Drained { seconds: began.elapsed().as_secs_f64(), because: self.answers() });
+        self.repair().await;
+    }
+
     /// Waits as a lifecycle hook does, until no load balancer sends to a node any more.
     pub async fn wait_detached(&self, node: &str) {
         let annotation = r"--for=jsonpath={.metadata.annotations.headgate\.dev/detached-at}";

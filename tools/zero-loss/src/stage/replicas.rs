@@ -91,6 +91,29 @@ impl Stage {
         .await;
     }
 
+    /// Two that see to IngressDaemonSets.
+    pub(crate) async fn start_daemonsets(&mut self) {
+        let arguments =
+            [format!("--own-namespace={}", self.name), format!("--namespaces={}", self.cluster.namespace)];
+        let times = ["duration", "renew-deadline", "retry-period"];
+        let lease = times.iter().zip(LEASE).map(|(of, is)| format!("--lease-{of}={is}"));
+        let arguments: Vec<String> = arguments.into_iter().chain(lease).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        for _ in 0..2 {
+            let started = Headgate::start_daemonsets(&self.facts, &self.facts.kubeconfig, &arguments).await;
+            self.of_sets.push(started);
+        }
+    }
+
+    /// Kills the one that sees to IngressDaemonSets.
+    pub async fn kill_leader_of_sets(&mut self) {
+        for at in 0..self.of_sets.len() {
+            if self.of_sets[at].leads_sets().await {
+                return self.of_sets.remove(at).kill().await;
+            }
+        }
+    }
+
     /// Kills the leading replica.
     pub async fn kill_leader(&mut self) {
         let mut leading = Vec::new();

@@ -4,6 +4,7 @@ use headgate_core::{binding::annotation::TARGET_GROUPS, inject::INJECT};
 use headgate_harness::{
     aws::{Aws, Group},
     cluster::OWN_GATE,
+    daemonsets::IngressDaemonSet,
     ingresses,
     recorder::APP,
     wait,
@@ -45,6 +46,10 @@ pub enum Kind {
     Deployment,
     /// One on each node.
     DaemonSet,
+    /// The same as people have it who do not know better: with a hostPort, and so without a surge.
+    HostPort,
+    /// So many on each node, by an IngressDaemonSet.
+    IngressDaemonSet(u32),
 }
 
 impl Kind {
@@ -52,7 +57,8 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deployment => "deployment",
-            Self::DaemonSet => "daemonset",
+            Self::DaemonSet | Self::HostPort => "daemonset",
+            Self::IngressDaemonSet(_) => "ingressdaemonset",
         }
     }
 }
@@ -78,6 +84,11 @@ impl Stage {
                 self.cluster.create::<Deployment>(made).await;
             }
             Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(daemon_set(care, nodes)).await,
+            Kind::HostPort => _ = self.cluster.create::<DaemonSet>(host_port(care, nodes)).await,
+            Kind::IngressDaemonSet(pods) => {
+                let set = ingress_daemon_set(care, nodes, pods, self.replaces_nodes);
+                self.cluster.create::<IngressDaemonSet>(set).await;
+            }
         }
     }
 
@@ -98,7 +109,7 @@ impl Stage {
                     self.adapt(ingress, &mut document);
                     match self.kind {
                         Kind::Deployment => _ = self.cluster.create::<Deployment>(document).await,
-                        Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(document).await,
+                        _ => _ = self.cluster.create::<DaemonSet>(document).await,
                     }
                 }
             }
@@ -126,7 +137,13 @@ impl Stage {
     /// Begins to replace every pod, and waits until there is a new one: what was quiet before is none of the roll's quiet.
     pub async fn roll(&self) {
         let old = self.pods().await;
-        self.kubectl.run(&["rollout", "restart", &format!("{}/{APP}", self.kind.name())]).await;
+        if matches!(self.kind, Kind::IngressDaemonSet(_)) {
+            let annotations = json!({"restarted": format!("{:?}", std::time::SystemTime::now())});
+            let template = json!({"metadata": {"annotations": annotations}});
+            self.cluster.patch::<IngressDaemonSet>(APP, &json!({"spec": {"template": template}})).await;
+        } else {
+            self.kubectl.run(&["rollout", "restart", &format!("{}/{APP}", self.kind.name())]).await;
+        }
         wait::until("a new pod", || async {
             let pods = self.list().await;
             let is_new = |pod: &Pod| !old.contains_key(pod.metadata.name.as_deref().unwrap_or_default());
@@ -172,6 +189,23 @@ impl Stage {
         }
     }
 
+    /// The same of an IngressDaemonSet, until it says that its roll has stopped; then the template from before is written again.
+    /// A DaemonSet without a surge takes it everywhere.
+    pub async fn try_what_is_never_healthy_on_every_node(&self) {
+        let containers = |port| json!({"spec": {"containers": [container(self.facts.nodes, port)]}});
+        let [good, bad] = [PORT, WRONG_PORT].map(containers);
+        if matches!(self.kind, Kind::IngressDaemonSet(_)) {
+            self.cluster.patch::<IngressDaemonSet>(APP, &json!({"spec": {"template": bad}})).await;
+            let stopped = "--for=jsonpath={.status.conditions[?(@.type==\"Progressing\")].reason}=ProgressDeadlineExceeded";
+            self.kubectl.run(&["wait", &format!("ids/{APP}"), stopped, "--timeout=180s"]).await;
+            self.cluster.patch::<IngressDaemonSet>(APP, &json!({"spec": {"template": good}})).await;
+        } else {
+            self.cluster.patch::<DaemonSet>(APP, &json!({"spec": {"template": bad}})).await;
+            self.kubectl.run(&["rollout", "status", &format!("daemonset/{APP}"), "--timeout=180s"]).await;
+            self.cluster.patch::<DaemonSet>(APP, &json!({"spec": {"template": good}})).await;
+        }
+    }
+
     /// Takes the last revision back.
     pub async fn undo(&self) {
         self.kubectl.run(&["rollout", "undo", &format!("deployment/{APP}")]).await;
@@ -209,6 +243,27 @@ pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
             "updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
             "template": template(care, nodes),
         },
+    })
+}
+
+/// The DaemonSet with a hostPort: a node's pod goes before the next one comes.
+fn host_port(care: Care, nodes: Nodes) -> Value {
+    let mut made = daemon_set(care, nodes);
+    made["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    made["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = PORT.into();
+    made
+}
+
+/// The IngressDaemonSet; `replaces_nodes`: without room for a pod more on a node.
+fn ingress_daemon_set(care: Care, nodes: Nodes, pods: u32, replaces_nodes: bool) -> Value {
+    let mut update = json!({"progressDeadlineSeconds": PROGRESS_DEADLINE});
+    if replaces_nodes {
+        update["type"] = "NodeReplace".into();
+    }
+    json!({
+        "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet",
+        "metadata": {"name": APP},
+        "spec": {"podsPerNode": pods, "updateStrategy": update, "template": template(care, nodes)},
     })
 }
 
