@@ -207,7 +207,7 @@ impl Scenario {
                 "the gate of the first new pod never opens, so no other node gets its turn, and all old pods stay",
             ),
             Self::IdsControllerKilled => (
-                "ids-controller-killed",
+                "ids-killed",
                 "a roll; as the first new pod becomes ready, the leading replica of `headgate daemonsets` gets SIGKILL",
                 "pods go on without it; the next one goes on with the nodes that the status says have their turn",
             ),

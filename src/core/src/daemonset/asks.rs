@@ -237,7 +237,7 @@ impl Asks {
 
     /// Whether pods of this revision are asked for.
     pub fn makes(&self, revision: &Revision) -> bool {
-        self.making.values().any(|making| making.revision == *revision)
+        self.making().any(|making| making.revision == *revision)
     }
 
     /// Whether a name cannot be given to another pod.
