@@ -122,7 +122,6 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         lease: cell.scenario.lease(),
         is_probed_for_life: cell.scenario == Scenario::WedgedContainer,
         kind: if care == Care::None { cell.scenario.kind_of_control() } else { cell.scenario.kind() },
-        replaces_nodes: cell.scenario == Scenario::IdsNodeReplace,
         ingress: cell.ingress,
         place: cell.scenario.place(),
     };

@@ -7,7 +7,7 @@ use crate::{
     stage::{
         Place,
         replicas::{LEASE, Lease},
-        workload::Kind,
+        workload::{Kind, Update},
     },
 };
 
@@ -379,13 +379,13 @@ impl Scenario {
     pub const fn kind(self) -> Kind {
         match self {
             Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Kind::DaemonSet,
-            Self::IdsRollOfOne => Kind::IngressDaemonSet(1),
+            Self::IdsRollOfOne => Kind::IngressDaemonSet(1, Update::Surge),
+            Self::IdsNodeReplace => Kind::IngressDaemonSet(2, Update::NodeReplace),
             Self::IdsRoll
             | Self::IdsDrain
             | Self::IdsDrainHalf
             | Self::IdsBadImage
-            | Self::IdsControllerKilled
-            | Self::IdsNodeReplace => Kind::IngressDaemonSet(2),
+            | Self::IdsControllerKilled => Kind::IngressDaemonSet(2, Update::Surge),
             _ => Kind::Deployment,
         }
     }
@@ -393,7 +393,7 @@ impl Scenario {
     /// What makes those of the control: of an IngressDaemonSet what people have without it.
     pub const fn kind_of_control(self) -> Kind {
         match self.kind() {
-            Kind::IngressDaemonSet(_) => Kind::HostPort,
+            Kind::IngressDaemonSet(..) => Kind::HostPort,
             kind => kind,
         }
     }

@@ -121,8 +121,6 @@ pub struct Stage {
     pub(crate) is_probed_for_life: bool,
     /// Those that see to IngressDaemonSets, if there are any.
     pub(crate) of_sets: Vec<Headgate>,
-    /// Whether an IngressDaemonSet has no room for a pod more on a node.
-    pub(crate) replaces_nodes: bool,
 }
 
 /// What a side is like.
@@ -156,8 +154,6 @@ pub struct Side<'a> {
     pub takes_longer: Duration,
     /// What makes them.
     pub kind: Kind,
-    /// Whether an IngressDaemonSet has no room for a pod more on a node.
-    pub replaces_nodes: bool,
     /// The ingress that they are, if not one that is made for the table alone.
     pub ingress: Option<Ingress>,
 }
@@ -197,7 +193,6 @@ impl Stage {
             may_be_bare: side.may_be_bare,
             is_probed_for_life: side.is_probed_for_life,
             of_sets: Vec::new(),
-            replaces_nodes: side.replaces_nodes,
         };
         if side.place != Place::BeforeItsService {
             stage.bind(side.annotation).await;
@@ -206,7 +201,7 @@ impl Stage {
         }
         let kind = if profile.is_application() { "alb" } else { "nlb" };
         stage.start_headgate(format!("--{kind}-propagation-bound={bound}s"), side.lease).await;
-        if matches!(side.kind, Kind::IngressDaemonSet(_)) {
+        if matches!(side.kind, Kind::IngressDaemonSet(..)) {
             stage.start_daemonsets().await;
         }
         // The first pods are not what is measured: they need not wait for a slow load balancer.
@@ -258,7 +253,7 @@ impl Stage {
         match self.kind {
             Kind::Deployment => REPLICAS,
             Kind::DaemonSet | Kind::HostPort => nodes,
-            Kind::IngressDaemonSet(pods) => nodes * pods,
+            Kind::IngressDaemonSet(pods, _) => nodes * pods,
         }
     }
 

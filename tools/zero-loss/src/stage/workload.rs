@@ -49,7 +49,16 @@ pub enum Kind {
     /// The same as people have it who do not know better: with a hostPort, and so without a surge.
     HostPort,
     /// So many on each node, by an IngressDaemonSet.
-    IngressDaemonSet(u32),
+    IngressDaemonSet(u32, Update),
+}
+
+/// How the pods of an IngressDaemonSet are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// New ones beside the old ones of a node.
+    Surge,
+    /// All of a node at once, where it has no room for one more.
+    NodeReplace,
 }
 
 impl Kind {
@@ -58,7 +67,7 @@ impl Kind {
         match self {
             Self::Deployment => "deployment",
             Self::DaemonSet | Self::HostPort => "daemonset",
-            Self::IngressDaemonSet(_) => "ingressdaemonset",
+            Self::IngressDaemonSet(..) => "ingressdaemonset",
         }
     }
 }
@@ -85,8 +94,8 @@ impl Stage {
             }
             Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(daemon_set(care, nodes)).await,
             Kind::HostPort => _ = self.cluster.create::<DaemonSet>(host_port(care, nodes)).await,
-            Kind::IngressDaemonSet(pods) => {
-                let set = ingress_daemon_set(care, nodes, pods, self.replaces_nodes);
+            Kind::IngressDaemonSet(pods, update) => {
+                let set = ingress_daemon_set(care, nodes, pods, update);
                 self.cluster.create::<IngressDaemonSet>(set).await;
             }
         }
@@ -137,7 +146,7 @@ impl Stage {
     /// Begins to replace every pod, and waits until there is a new one: what was quiet before is none of the roll's quiet.
     pub async fn roll(&self) {
         let old = self.pods().await;
-        if matches!(self.kind, Kind::IngressDaemonSet(_)) {
+        if matches!(self.kind, Kind::IngressDaemonSet(..)) {
             let annotations = json!({"restarted": format!("{:?}", std::time::SystemTime::now())});
             let template = json!({"metadata": {"annotations": annotations}});
             self.cluster.patch::<IngressDaemonSet>(APP, &json!({"spec": {"template": template}})).await;
@@ -194,7 +203,7 @@ impl Stage {
     pub async fn try_what_is_never_healthy_on_every_node(&self) {
         let containers = |port| json!({"spec": {"containers": [container(self.facts.nodes, port)]}});
         let [good, bad] = [PORT, WRONG_PORT].map(containers);
-        if matches!(self.kind, Kind::IngressDaemonSet(_)) {
+        if matches!(self.kind, Kind::IngressDaemonSet(..)) {
             self.cluster.patch::<IngressDaemonSet>(APP, &json!({"spec": {"template": bad}})).await;
             let stopped = "--for=jsonpath={.status.conditions[?(@.type==\"Progressing\")].reason}=ProgressDeadlineExceeded";
             self.kubectl.run(&["wait", &format!("ids/{APP}"), stopped, "--timeout=180s"]).await;
@@ -254,12 +263,13 @@ fn host_port(care: Care, nodes: Nodes) -> Value {
     made
 }
 
-/// The IngressDaemonSet; `replaces_nodes`: without room for a pod more on a node.
-fn ingress_daemon_set(care: Care, nodes: Nodes, pods: u32, replaces_nodes: bool) -> Value {
-    let mut update = json!({"progressDeadlineSeconds": PROGRESS_DEADLINE});
-    if replaces_nodes {
-        update["type"] = "NodeReplace".into();
-    }
+/// The IngressDaemonSet, with so many pods on each node.
+fn ingress_daemon_set(care: Care, nodes: Nodes, pods: u32, update: Update) -> Value {
+    let kind = match update {
+        Update::Surge => "RollingUpdate",
+        Update::NodeReplace => "NodeReplace",
+    };
+    let update = json!({"type": kind, "progressDeadlineSeconds": PROGRESS_DEADLINE});
     json!({
         "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet",
         "metadata": {"name": APP},
