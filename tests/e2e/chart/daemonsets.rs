@@ -31,7 +31,7 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
         let wanted = wanted.map(|(name, at)| (name.to_owned(), files[at]["rules"].clone()));
         assert_eq!(roles(&with, "ClusterRole"), wanted);
         let own = ("headgate-daemonsets-own-namespace".to_owned(), files[2]["rules"].clone());
-        assert_eq!(roles(&with, "Role"), [own.clone()]);
+        assert_eq!(roles(&with, "Role"), std::slice::from_ref(&own));
 
         let named = rendered(&[ON, "--set=namespaces={a,b}"]).await.unwrap();
         assert_eq!(roles(&named, "ClusterRole"), [wanted[1].clone()]);
