@@ -63,8 +63,7 @@ fn pods_are_made_on_every_node_rolled_taken_back_and_go_with_their_set() {
             .collect();
         assert_eq!(numbers, BTreeMap::from([(second, 2), (first, 3)]));
 
-        set.s.cluster.api::<IngressDaemonSet>().delete(&set.name, &DeleteParams::default()).await.unwrap();
-        wait::until_equal("pods go with their set", &0, || async { set.pods().await.len() }).await;
+        set.end().await;
         let (code, text) = headgate.terminate().await;
         assert_eq!(code, Some(0), "{text}");
     });
@@ -117,6 +116,7 @@ fn a_template_whose_pods_are_never_ready_stops_at_the_first_node_and_another_one
         set.patch(json!({"template": good})).await;
         set.wait_done().await;
         only_revision(&set.pods().await);
+        set.end().await;
     });
 }
 
@@ -150,6 +150,7 @@ fn a_leader_that_is_killed_again_and_again_in_a_roll_makes_no_pod_too_many_and_t
         futures::future::join(rolled, always_two_to_three(&set, &enough)).await;
         assert_ne!(only_revision(&set.pods().await), first);
         assert_eq!(set.by_node().await, set.everywhere(2));
+        set.end().await;
     });
 }
 
@@ -211,6 +212,7 @@ fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_
         .await;
         let refused = headgate.logged(|line| line.to_string().contains("forbidden"));
         assert!(refused.is_empty(), "{refused:?}");
+        set.end().await;
     });
 }
 
@@ -234,6 +236,7 @@ fn a_budget_of_the_users_is_the_only_one() {
         wait::until_equal("the user's", &vec!["mine".to_owned()], &names).await;
         budgets.delete("mine", &DeleteParams::default()).await.unwrap();
         wait::until_equal("its own again", &vec!["headgate-edge".to_owned()], &names).await;
+        set.end().await;
     });
 }
 
@@ -255,6 +258,7 @@ fn a_drained_node_is_empty_gets_no_new_pods_and_has_them_again_when_it_takes_pod
         kubectl.run(&["uncordon", &node]).await;
         wait::until_equal("it has its pods again", &set.everywhere(2), || set.by_node()).await;
         set.wait_done().await;
+        set.end().await;
     });
 }
 

@@ -7,7 +7,10 @@ use std::{
 
 pub use headgate::api::IngressDaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use localstack_world::World;
 use serde_json::{Value, json};
 
@@ -141,6 +144,14 @@ impl Set {
             if is_done { Ok(()) } else { Err(status) }
         })
         .await;
+    }
+
+    /// Takes it away with its pods and its budget: other tests drain these nodes.
+    pub async fn end(&self) {
+        let api = self.s.cluster.api::<IngressDaemonSet>();
+        let background = DeleteParams::default();
+        wait::answered("the end of the set", || api.delete(&self.name, &background)).await.unwrap();
+        wait::until_equal("pods go with their set", &0, || async { self.pods().await.len() }).await;
     }
 
     /// Its pods.
