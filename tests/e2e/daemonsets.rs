@@ -121,6 +121,24 @@ fn a_template_whose_pods_are_never_ready_stops_at_the_first_node_and_another_one
 }
 
 #[test]
+fn where_a_node_has_no_room_for_one_more_its_pods_are_evicted_and_made_again() {
+    beside_others(|world| async move {
+        let update = json!({"type": "NodeReplace"});
+        let set = Set::new(world, "idsrep", &json!({"podsPerNode": 2, "updateStrategy": update})).await;
+        let headgate = set.controller().await;
+        set.wait_done().await;
+        let first = only_revision(&set.pods().await);
+        set.patch(json!({"template": set.template("2")})).await;
+        set.wait_done().await;
+        assert_ne!(only_revision(&set.pods().await), first);
+        assert_eq!(set.by_node().await, set.everywhere(2));
+        let evicted = headgate.logged(|line| line["message"] == "evicting a pod");
+        assert!(evicted.len() >= 2 * set.nodes.len(), "{evicted:?}");
+        set.end().await;
+    });
+}
+
+#[test]
 fn a_leader_that_is_killed_again_and_again_in_a_roll_makes_no_pod_too_many_and_takes_none_too_early() {
     beside_others(|world| async move {
         let set = Set::new(world, "idskill", &json!({"podsPerNode": 2})).await;

@@ -1,5 +1,7 @@
 //! The load balancer and the Deployment of one side of a cell, and what is done to them.
 
+use std::collections::BTreeSet;
+
 use headgate_core::{binding::annotation::TARGET_GROUPS, inject::INJECT};
 use headgate_harness::{
     aws::{Aws, Group},
@@ -145,7 +147,9 @@ impl Stage {
 
     /// Begins to replace every pod, and waits until there is a new one: what was quiet before is none of the roll's quiet.
     pub async fn roll(&self) {
-        let old = self.pods().await;
+        // By their UIDs: a pod of an IngressDaemonSet may get the name of one that is gone.
+        let uids = |pods: Vec<Pod>| pods.into_iter().filter_map(|pod| pod.metadata.uid);
+        let old: BTreeSet<String> = uids(self.list().await).collect();
         if matches!(self.kind, Kind::IngressDaemonSet(..)) {
             let annotations = json!({"restarted": format!("{:?}", std::time::SystemTime::now())});
             let template = json!({"metadata": {"annotations": annotations}});
@@ -154,9 +158,7 @@ impl Stage {
             self.kubectl.run(&["rollout", "restart", &format!("{}/{APP}", self.kind.name())]).await;
         }
         wait::until("a new pod", || async {
-            let pods = self.list().await;
-            let is_new = |pod: &Pod| !old.contains_key(pod.metadata.name.as_deref().unwrap_or_default());
-            if pods.iter().any(is_new) { Ok(()) } else { Err("none") }
+            if uids(self.list().await).any(|uid| !old.contains(&uid)) { Ok(()) } else { Err("none") }
         })
         .await;
     }
