@@ -1,12 +1,10 @@
 //! How a request ended, and what follows from it.
 
 use crate::{
-    engine::{
-        Effect, Engine, Span,
-        gating::{may_be_put_back, owner_there},
-    },
+    engine::{Effect, Engine, Span, gating::may_be_put_back},
     eviction,
     gate::Touched,
+    ledger::PodMark,
     model::{
         Call, CallItem, Failure, Health, Moment, Notice, Owner, PodFacts, Reason, RequestId, Target,
         TargetGroupArn, Transition, notice::About, transition::TargetStep,
@@ -139,7 +137,11 @@ impl Engine {
                 tombstone.out_since().is_some_and(|since| now < since.ends(bound))
             };
             may_be_put_back(index, arn, target, tombstone)
-                || owner_there(index, target, tombstone).is_some_and(lingers)
+                || index
+                    .pods()
+                    .at(&target.ip)
+                    .filter(|pod| tombstone.was_of(PodMark::of(&pod.uid)))
+                    .any(lingers)
         };
         let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
         let (grown, others, steps) = group.observed(states, rarely, now, keeps);

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The pod from which a target was taken out, if it is still at the address: it may be ending.
-pub fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
+fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
     let mark = tombstone.mark();
     let is_it = |pod: &&PodFacts| {
         let is_there = !pod.finished && pod.ips.contains(&target.ip);

@@ -27,6 +27,11 @@ impl Tombstone<'_> {
         self.0.taken_from.unwrap_or_else(|| PodMark::of(&self.0.last.uid))
     }
 
+    /// Whether it was this pod's, or AWS had it of this pod: another one may have got the address since, for a moment.
+    pub fn was_of(&self, mark: PodMark) -> bool {
+        self.mark() == mark || self.0.out().of == Some(mark)
+    }
+
     /// Whose it was last.
     pub const fn last(&self) -> &Owner {
         &self.0.last

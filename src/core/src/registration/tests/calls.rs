@@ -280,4 +280,17 @@ fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the
     drive.0.want(unbound(), false);
     assert_eq!(of(&drive, "a"), 1, "the load balancer may go on sending to it");
     assert!(drive.0.knows_pod(PodMark::of(&Uid::new("a"))));
+    // So it is not forgotten as long as whoever asks knows that pod.
+    let reads = |drive: &mut Drive, keeps: &dyn Fn(PodMark) -> bool| {
+        for second in 100..110 {
+            let is_of = |uid: &str| PodMark::of(&Uid::new(uid));
+            let kept = |_: &Target, tombstone: Tombstone<'_>| {
+                ["a", "b"].map(is_of).into_iter().any(|mark| tombstone.was_of(mark) && keeps(mark))
+            };
+            drive.0.observed(&BTreeMap::new(), at(second), at(second), kept);
+        }
+        of(drive, "a")
+    };
+    let is_a = |mark| mark == PodMark::of(&Uid::new("a"));
+    assert_eq!((reads(&mut drive, &is_a), reads(&mut drive, &|_| false)), (1, 0));
 }
