@@ -143,7 +143,7 @@ impl Asks {
     }
 
     /// A pod of this name is there, and is none of ours any more.
-    pub fn is_foreign(&mut self, name: &Arc<str>, now: Moment) {
+    pub fn note_foreign(&mut self, name: &Arc<str>, now: Moment) {
         let is = Made::Foreign(now + FOREIGN);
         let nowhere = Making { node: "".into(), revision: "".into(), is: is.clone() };
         self.making.entry(name.clone()).or_insert(nowhere).is = is;

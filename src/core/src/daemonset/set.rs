@@ -158,7 +158,7 @@ impl Set {
             Ask::Delete { uid, .. } | Ask::Evict { uid, .. } => self.asks.ended(uid, outcome, now),
             // It goes on, and has its name.
             Ask::Release { name, .. } if matches!(outcome, Outcome::Done(_)) => {
-                self.asks.is_foreign(name, now);
+                self.asks.note_foreign(name, now);
             }
             Ask::Write { .. } => {
                 let again = match outcome {

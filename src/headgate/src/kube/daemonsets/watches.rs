@@ -1,7 +1,7 @@
 //! The watches of the controller of sets.
 
 use headgate_core::{
-    Change, Moment, Scope,
+    Change, Scope,
     model::daemonset::{BudgetFacts, OWNED_BY, SetNode, SetPod},
 };
 use k8s_openapi::NamespaceResourceScope;
@@ -77,7 +77,7 @@ impl Watches {
         let api: Api<SlimSetNode> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
         let kind = ("nodes", Some(again));
-        let news = |seen, at| said(seen, at, News::Nodes);
+        let news = |seen, _| said(seen, News::Nodes);
         self.following.tell(kind, Scope::Cluster, stream, SlimSetNode::into_facts, self.into, news).await
     }
 
@@ -102,12 +102,12 @@ impl Watches {
         let config =
             watcher::Config { label_selector: label.map(ToOwned::to_owned), ..watcher::Config::default() };
         let stream = move || stream(api.clone(), config.clone());
-        let words = |seen, at| said(seen, at, news);
+        let words = |seen, _| said(seen, news);
         self.following.tell((kind, None), scope, stream, facts, self.into, words).await
     }
 }
 
-fn said<T>(seen: Seen<T>, _at: Moment, news: fn(Change<T>) -> News) -> Option<News> {
+fn said<T>(seen: Seen<T>, news: fn(Change<T>) -> News) -> Option<News> {
     match seen {
         Seen::Changed(change) => Some(news(change)),
         Seen::Refused(_) | Seen::Failed => None,
