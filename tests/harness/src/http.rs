@@ -1,6 +1,6 @@
 //! Small HTTP requests to loopback.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::{
@@ -10,11 +10,14 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::timeout};
 
 /// Longer than anything on loopback takes to answer; an image for all nodes takes longest, on a busy machine more than a
 /// minute.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long an answer is waited for that was there before its connection ended.
+const AFTERWARDS: Duration = Duration::from_millis(100);
 
 /// Sends one request on a connection of its own; gives the status and the body.
 ///
@@ -29,7 +32,7 @@ pub async fn request(
     let exchange = async {
         let stream = TcpStream::connect(address).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(connection);
+        let mut driver = tokio::spawn(connection);
         let body = body.map(ToString::to_string).unwrap_or_default();
         let request = Request::builder()
             .method(method)
@@ -37,7 +40,13 @@ pub async fn request(
             .header(HOST, address)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))?;
-        let answer = sender.send_request(request).await?;
+        let mut answer = pin!(sender.send_request(request));
+        // A request that is handed over while its connection is reset is never answered.
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer?,
+            _ = &mut driver => timeout(AFTERWARDS, answer).await.map_err(|_| "the connection was reset")??,
+        };
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await?.to_bytes();
         driver.abort();
@@ -46,8 +55,7 @@ pub async fn request(
             String::from_utf8_lossy(&body).into_owned(),
         ))
     };
-    // A connection that is reset while the request is handed to it may leave the request without an answer.
-    match tokio::time::timeout(PATIENCE, exchange).await {
+    match timeout(PATIENCE, exchange).await {
         Ok(answer) => answer.map_err(|error| format!("{method} {address}{path}: {error}")),
         Err(_) => Err(format!("{method} {address}{path}: no answer within {PATIENCE:?}")),
     }
@@ -72,7 +80,7 @@ pub async fn get_as(address: &str, path: &str, host: &str) -> (u16, String) {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let driver = tokio::spawn(connection);
     let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).unwrap();
-    let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+    let answer = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
     let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
         format!("{name}: {}\n", value.to_str().unwrap())
     };
@@ -89,5 +97,40 @@ pub async fn json(method: &str, address: &str, path: &str, body: Option<&Value>)
         Value::Null
     } else {
         serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// What a client of a load balancer sees whose target refuses: a reset, at any moment of its request.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_connection_that_is_reset_is_an_error_and_no_wait() {
+        const REQUESTS: u32 = 10_000;
+        const LONG: Duration = Duration::from_secs(30);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let runtime = tokio::runtime::Handle::current();
+        let server = std::thread::spawn(move || {
+            let _runtime = runtime.enter();
+            for number in 0..REQUESTS {
+                let (stream, _) = listener.accept().unwrap();
+                let accepted = Instant::now();
+                while accepted.elapsed() < Duration::from_micros(u64::from(number * 7 % 400)) {
+                    std::hint::spin_loop();
+                }
+                stream.set_nonblocking(true).unwrap();
+                TcpStream::from_std(stream).unwrap().set_zero_linger().unwrap();
+            }
+        });
+        for sent in 0..REQUESTS {
+            let ended = timeout(LONG, request("GET", &address, "/", None)).await;
+            let error = ended.unwrap_or_else(|_| panic!("request {sent} hangs")).unwrap_err();
+            assert!(error.starts_with("GET 127.0.0.1:"), "{error}");
+        }
+        server.join().unwrap();
     }
 }
