@@ -17,7 +17,7 @@ impl Registrations {
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Deregister, id, most);
         self.start(&targets, |entry| {
-            entry.deregistering = Some(id);
+            (entry.deregistering, entry.removal_sent) = (Some(id), true);
             entry.evidence.unread_since = None;
             entry.let_go();
         })
@@ -29,6 +29,7 @@ impl Registrations {
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
+            entry.removal_sent = false;
             entry.evidence.unread_since = None;
             if let Some(owner) = entry.owner() {
                 let mark = PodMark::of(&owner.uid);

@@ -177,6 +177,8 @@ pub struct Entry {
     pub(super) sight: Option<Sight>,
     pub(super) registering: Option<RequestId>,
     pub(super) deregistering: Option<RequestId>,
+    /// Whether a `DeregisterTargets` was sent for it, and no `RegisterTargets` since.
+    pub(super) removal_sent: bool,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub(super) ended: Option<Moment>,
     /// When the last `RegisterTargets` about it ended, or the ledger told of it: it may be applied for some time after that.
@@ -234,6 +236,7 @@ impl Entry {
             sight: None,
             registering: None,
             deregistering: None,
+            removal_sent: false,
             ended: None,
             added: None,
             refused: Refused::No,

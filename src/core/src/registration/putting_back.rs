@@ -42,8 +42,7 @@ impl Entry {
         let Some(owner) = owner else { return PutBack::No };
         let is_out = match self.owner() {
             Some(before) if before.uid == owner.uid => return self.put_back,
-            Some(_) => self.told.mark().is_none(),
-            None => self.told.mark().is_none() || self.deregistering.is_some() || self.attempts > 0,
+            _ => self.told.mark().is_none() || self.removal_sent,
         };
         // Of what came with the ledger only the mark of its pod is known.
         let came_with_it = owner.uid != self.last.uid;
@@ -56,7 +55,8 @@ impl Entry {
     /// Nobody wants it any more, for what became of its pod or for what is written.
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
         // If it was not registered since it was taken out, it still is out for that, or for nothing of its pod's.
-        if self.told.mark().is_some() && self.is_wanted() {
+        let may_still_be_out = self.removal_sent && !of_the_pod;
+        if self.told.mark().is_some() && self.is_wanted() && !may_still_be_out {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
             let last = PodMark::of(&self.last.uid);
@@ -153,11 +153,11 @@ mod tests {
             deregistering: Some(RequestId(1)),
             wish: Wish::Gone(Goes::Now),
             taken_from: Some(mark("a")),
+            removal_sent: true,
             ..registered()
         };
         assert!(is_put_back(&in_flight, "a", true, 1));
-        let failed =
-            Entry { attempts: 1, wish: Wish::Gone(Goes::Now), taken_from: Some(mark("a")), ..registered() };
+        let failed = Entry { deregistering: None, ..in_flight };
         assert!(is_put_back(&failed, "a", true, 1), "its answer may have been lost");
         let of_another = Entry { wish: Wish::There(owner("b")), ..out() };
         assert!(is_put_back(&of_another, "a", true, 1), "the other was not registered");
@@ -202,6 +202,10 @@ mod tests {
             "it was not registered since"
         );
         assert_eq!(taken(Entry { wish: Wish::Gone(Goes::Now), ..registered() }, true), None, "nobody had it");
+        let in_doubt = || Entry { removal_sent: true, taken_from: Some(mark("a")), ..registered() };
+        assert_eq!(taken(in_doubt(), false), Some(mark("a")), "it may be out, and was not registered since");
+        let not_sent = || Entry { removal_sent: false, ..in_doubt() };
+        assert_eq!(taken(not_sent(), false), None, "it never left");
         let not_told = Entry { wish: Wish::There(owner("b")), last: owner("b"), ..registered() };
         assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
     }
