@@ -4,9 +4,10 @@
 const COLUMNS = ["healthy", "initial", "unhealthy", "draining"];
 const JOURNAL_KEPT = 2000;
 const JOURNAL_SHOWN = 300;
+const SETS_TURNS = 5;
 
 const state = {
-  live: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], leaving: [], groups: new Map(), replicas: [],
+  live: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], leaving: [], sets: [], groups: new Map(), replicas: [],
   journal: [], filter: "", kind: "",
 };
 
@@ -151,9 +152,26 @@ function overview() {
         ...COLUMNS.map((word) => number(zone.states[word] || 0)), el("td", { class: "wide" }, notes.join(", "))));
     });
   }
-  if (!rows.length) return [el("p", {}, "Nothing is bound to a target group.")];
-  return [el("h2", {}, "Target groups by zone"),
-    table("Wanted targets, and what AWS shows", ["Target group", "Zone", "#Wanted", "#Serving", "#Healthy", "#Initial", "#Unhealthy", "#Draining", "Also"], rows)];
+  const groups = rows.length ? [el("h2", {}, "Target groups by zone"),
+    table("Wanted targets, and what AWS shows", ["Target group", "Zone", "#Wanted", "#Serving", "#Healthy", "#Initial", "#Unhealthy", "#Draining", "Also"], rows)]
+    : [el("p", {}, "Nothing is bound to a target group.")];
+  return groups.concat(sets());
+}
+
+function sets() {
+  if (!state.sets.length) return [];
+  const rows = state.sets.map((set) => {
+    const turns = [...set.turns].sort((one, other) => one.since.localeCompare(other.since));
+    const named = turns.slice(0, SETS_TURNS).map((turn) =>
+      `${turn.node} (${turn.waitsFor ? turn.waitsFor + " " : ""}for ${age(turn.since)}${turn.late ? ", late" : ""})`);
+    if (turns.length > SETS_TURNS) named.push(`${turns.length - SETS_TURNS} more`);
+    return el("tr", {},
+      el("th", { scope: "row" }, `${set.namespace}/${set.name}`), number(set.nodes), number(set.updatedNodes), number(set.degradedNodes),
+      number(set.wantedPods), number(set.availablePods),
+      cell(set.progress ? el("span", { class: "reason" }, set.progress) : "not looked at yet"), el("td", { class: "wide" }, named.join(", ")));
+  });
+  return [el("h2", {}, "IngressDaemonSets"),
+    table("Nodes and pods of IngressDaemonSets", ["IngressDaemonSet", "#Nodes", "#Updated", "#Degraded", "#Pods", "#Available", "Progress", "Nodes in turn"], rows)];
 }
 
 function also(group) {
@@ -352,7 +370,7 @@ function connect() {
     if (status.whole) state.groups.clear();
     for (const group of status.targetGroups) state.groups.set(group.arn, group);
     for (const arn of status.gone) state.groups.delete(arn);
-    Object.assign(state, { elsewhere: null, live: true, problems: status.problems, leaving: status.leavingNodes, answeredBy: status.answeredBy });
+    Object.assign(state, { elsewhere: null, live: true, problems: status.problems, leaving: status.leavingNodes, sets: status.ingressDaemonSets, answeredBy: status.answeredBy });
     changed();
   });
   source.addEventListener("journal", (event) => {

@@ -17,7 +17,21 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             |object: &&Value| object["metadata"]["labels"]["app.kubernetes.io/name"] == "headgate-daemonsets";
         assert_eq!(without.iter().filter(about_sets).count(), 0, "it is off unless asked for");
         let rest: Vec<&Value> = with.iter().filter(|object| !about_sets(object)).collect();
-        assert_eq!(rest, without.iter().collect::<Vec<_>>(), "the rest of Headgate is as it was");
+        let shows = |object: &Value| {
+            let mut object = object.clone();
+            let arguments = object.pointer_mut("/spec/template/spec/containers/0/args");
+            let arguments = arguments.and_then(Value::as_array_mut);
+            let is_shown = arguments.is_some_and(|all| {
+                let before = all.len();
+                all.retain(|argument| argument != "--show-daemonsets");
+                all.len() < before
+            });
+            (object, is_shown)
+        };
+        let shown = rest.iter().filter(|object| shows(object).1).count();
+        assert_eq!(shown, 1, "it shows the sets");
+        let rest: Vec<Value> = rest.into_iter().map(|object| shows(object).0).collect();
+        assert_eq!(rest, without, "the rest of Headgate is as it was");
 
         let text = std::fs::read_to_string(root().join("config/rbac/daemonsets.yaml")).unwrap();
         let files: Vec<Value> =
@@ -27,7 +41,11 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             let named = |role: &Value| role["metadata"]["name"].as_str().unwrap().to_owned();
             roles.map(|role| (named(role), role["rules"].clone())).collect()
         };
-        let wanted = [("headgate-daemonsets", 0), ("headgate-daemonsets-nodes", 1)];
+        let wanted = [
+            ("headgate-daemonsets", 0),
+            ("headgate-daemonsets-nodes", 1),
+            ("headgate-daemonsets-shown", 3),
+        ];
         let wanted = wanted.map(|(name, at)| (name.to_owned(), files[at]["rules"].clone()));
         assert_eq!(roles(&with, "ClusterRole"), wanted);
         let own = ("headgate-daemonsets-own-namespace".to_owned(), files[2]["rules"].clone());
@@ -35,14 +53,20 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
 
         let named = rendered(&[ON, "--set=namespaces={a,b}"]).await.unwrap();
         assert_eq!(roles(&named, "ClusterRole"), [wanted[1].clone()]);
-        assert_eq!(roles(&named, "Role"), [wanted[0].clone(), wanted[0].clone(), own]);
+        let [all, _, shown] = &wanted;
+        assert_eq!(
+            roles(&named, "Role"),
+            [all, shown, all, shown, &own].map(Clone::clone)
+        );
 
         let bindings = of_kind(&with, "ClusterRoleBinding").into_iter().chain(of_kind(&with, "RoleBinding"));
         for binding in bindings {
             let is_about_sets = about_sets(&binding);
             let subjects = binding["subjects"].as_array().unwrap();
+            let is_shown = binding["metadata"]["name"] == "headgate-daemonsets-shown";
             let is_its = |subject: &Value| subject["name"] == "headgate-daemonsets";
-            assert!(subjects.iter().all(|subject| is_its(subject) == is_about_sets), "{binding}");
+            let is_for_it = is_about_sets && !is_shown;
+            assert!(subjects.iter().all(|subject| is_its(subject) == is_for_it), "{binding}");
         }
     });
 }

@@ -213,6 +213,11 @@ const NOT_HERE: &[Reason] = &[
     Reason::InvalidGrant,
     // All namespaces count.
     Reason::NamespaceNotSelected,
+    // Of IngressDaemonSets, which have worlds of their own.
+    Reason::NodesInTurn,
+    Reason::RollComplete,
+    Reason::ProgressDeadlineExceeded,
+    Reason::PodsRefused,
     // Only ever in metrics and log lines.
     Reason::Throttled,
     Reason::Unavailable,

@@ -152,8 +152,11 @@ impl Daemonsets {
     }
 
     /// How far each set is, as it is written or will be.
-    pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Status)> {
-        self.sets.iter().filter_map(|(key, set)| Some((key, set.status()?)))
+    pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Uid, &Status)> {
+        self.sets.iter().filter_map(|(key, set)| {
+            let (uid, status) = set.status()?;
+            Some((key, uid, status))
+        })
     }
 
     fn answered(&mut self, id: RequestId, outcome: &Outcome, now: Moment) {

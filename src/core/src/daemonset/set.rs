@@ -102,8 +102,8 @@ impl Set {
     }
 
     /// How far it is.
-    pub const fn status(&self) -> Option<&Status> {
-        self.status.as_ref()
+    pub fn status(&self) -> Option<(&Uid, &Status)> {
+        Some((&self.uid, self.status.as_ref()?))
     }
 
     /// When there is something to do.

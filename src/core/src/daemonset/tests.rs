@@ -181,7 +181,7 @@ fn pods_are_made_faster_as_long_as_that_succeeds_and_slower_when_it_does_not() {
     played.asked.clear();
     played.step(Input::Passed);
     assert_eq!(played.asks(), []);
-    let status = played.machine.statuses().next().unwrap().1;
+    let status = played.machine.statuses().next().unwrap().2;
     assert_eq!(status.refused.as_deref(), Some("exceeded quota"));
     played.pass(1);
     assert!(played.machine.due().0.is_some());

@@ -23,6 +23,8 @@ pub enum About {
     Grant(Arc<str>, Uid),
     /// A ConfigMap with grants.
     ConfigMap(ObjectKey, Uid),
+    /// An IngressDaemonSet.
+    IngressDaemonSet(ObjectKey, Uid),
 }
 
 /// An Event: a Warning, or a Normal one if its reason is good news.

@@ -279,6 +279,15 @@ reasons! {
     /// A leader cannot lead: a watch has failed again and again.
     WatchesFail,
 
+    /// Nodes of an IngressDaemonSet get pods of a newer template, one after the other.
+    NodesInTurn,
+    /// All nodes of an IngressDaemonSet have pods of the newest template, and they are available.
+    RollComplete,
+    /// The roll of an IngressDaemonSet has stopped: the pods of a node are not available in time.
+    ProgressDeadlineExceeded,
+    /// The API server makes no pod of an IngressDaemonSet.
+    PodsRefused,
+
     /// The wall clock of this replica's node was set to another time.
     ClockStepped,
 
@@ -305,7 +314,12 @@ impl Reason {
     pub const fn is_good_news(self) -> bool {
         matches!(
             self,
-            Self::AwsReachable | Self::TargetRegistered | Self::TargetHealthy | Self::TargetDeregistered
+            Self::AwsReachable
+                | Self::TargetRegistered
+                | Self::TargetHealthy
+                | Self::TargetDeregistered
+                | Self::NodesInTurn
+                | Self::RollComplete
         )
     }
 

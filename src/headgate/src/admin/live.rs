@@ -135,6 +135,7 @@ struct News {
     answered_by: Option<String>,
     problems: Vec<crate::status::report::Problem>,
     leaving_nodes: Vec<crate::status::report::LeavingNode>,
+    ingress_daemon_sets: Vec<crate::status::report::IngressDaemonSet>,
     /// Those that are not as they were told.
     target_groups: Vec<crate::status::report::TargetGroup>,
     /// The ARNs of those that are not there any more.
@@ -146,17 +147,25 @@ impl Told {
     fn news(&mut self, status: Status) -> Option<News> {
         let whole = self.rest.is_none();
         self.elsewhere = None;
-        let Status { answered_by, problems, leaving_nodes, target_groups, .. } = status;
+        let Status { answered_by, problems, leaving_nodes, ingress_daemon_sets, target_groups, .. } = status;
         let there: BTreeMap<String, u64> =
             target_groups.iter().map(|group| (group.arn.clone(), mark_of(group))).collect();
         let before = std::mem::replace(&mut self.groups, there);
         let is_new = |arn: &String| before.get(arn) != self.groups.get(arn);
         let target_groups: Vec<_> = target_groups.into_iter().filter(|group| is_new(&group.arn)).collect();
         let gone: Vec<String> = before.into_keys().filter(|arn| !self.groups.contains_key(arn)).collect();
-        let rest = Some(mark_of(&(&answered_by, &problems, &leaving_nodes)));
+        let rest = Some(mark_of(&(&answered_by, &problems, &leaving_nodes, &ingress_daemon_sets)));
         let same = std::mem::replace(&mut self.rest, rest) == rest;
         let nothing = same && target_groups.is_empty() && gone.is_empty();
-        (!nothing).then_some(News { whole, answered_by, problems, leaving_nodes, target_groups, gone })
+        (!nothing).then_some(News {
+            whole,
+            answered_by,
+            problems,
+            leaving_nodes,
+            ingress_daemon_sets,
+            target_groups,
+            gone,
+        })
     }
 
     /// Another replica leads; whether the page has to be told that.
@@ -205,6 +214,7 @@ mod tests {
             answered_by: None,
             problems: problems.iter().map(problem).collect(),
             leaving_nodes: Vec::new(),
+            ingress_daemon_sets: Vec::new(),
             target_groups: groups.iter().map(|(arn, held)| group(arn, *held)).collect(),
         }
     }

@@ -19,6 +19,8 @@ pub struct Options {
     pub admin_address: SocketAddr,
     /// Where people's questions are answered.
     pub debug_address: SocketAddr,
+    /// Whether IngressDaemonSets are shown.
+    pub show_daemonsets: bool,
     /// How many entries the journal keeps.
     pub journal_entries: usize,
     /// Which replica leads.

@@ -31,7 +31,9 @@ use crate::{
     journal::keeper::Kept,
     kube::{
         bindings::Bindings,
-        client, events,
+        client,
+        daemonsets::shown,
+        events,
         evictions::Evictions,
         gates::Pods,
         grants::{
@@ -354,6 +356,21 @@ impl Shared {
         self.keep_grants(&watches, notices, tasks);
         // From here on only the tasks hold a way into the engine.
         drop(watches);
+    }
+
+    /// Follows IngressDaemonSets for readers alone: that they cannot be watched keeps nobody from leading.
+    pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
+        let following = Following {
+            clock: self.clock,
+            metrics: self.metrics.clone(),
+            failures: WatchFailures::new(Troubles::default()),
+        };
+        for scope in &self.scopes {
+            let name = format!("watch ingressdaemonsets of {scope}");
+            let sets = self.views.sets.clone();
+            let watch = shown::follow(self.client.clone(), following.clone(), scope.clone(), sets);
+            tasks.spawn(name, async move { watch.await.map_err(|_| "nobody shows them".to_owned()) });
+        }
     }
 
     /// Named namespaces need Roles only: then there is one ConfigMap to be watched, and no labels are seen.

@@ -66,6 +66,7 @@ impl Reports {
             About::Pod(key, uid) => ("pod", key, uid),
             About::Grant(name, uid) => ("targetgroupgrant", name, uid),
             About::ConfigMap(key, uid) => ("configmap", key, uid),
+            About::IngressDaemonSet(key, uid) => ("ingressdaemonset", key, uid),
         };
         warn!(reason = %notice.reason, kind, %object, %uid, "{}", notice.note);
         self.write(notice);

@@ -76,6 +76,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     let relists = Relists::new(&shared.scopes);
     shared.watch(inbox_in, notices.clone(), &relists, &mut tasks);
+    if options.show_daemonsets {
+        shared.show_sets(&mut tasks);
+    }
 
     let owner = Owner {
         engine,

@@ -16,7 +16,8 @@ use crate::{
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// What: a pod as NAME or pod/NAME, also one that is gone; service/NAME, targetbinding/NAME or node/NAME.
+    /// What: a pod as NAME or pod/NAME, also one that is gone; service/NAME, targetbinding/NAME, node/NAME or
+    /// ids/NAME.
     #[arg(value_parser = object, value_name = "POD|KIND/NAME")]
     object: Object,
     /// Its namespace. Default: that of the kubeconfig's context.
@@ -80,7 +81,12 @@ pub(super) fn object(text: &str) -> Result<Object, String> {
         "service" | "services" | "svc" => Object::Service,
         "targetbinding" | "targetbindings" | "tb" => Object::TargetBinding,
         "node" | "nodes" | "no" => Object::Node,
-        _ => return Err("expected a pod, or service/NAME, targetbinding/NAME or node/NAME".to_owned()),
+        "ingressdaemonset" | "ingressdaemonsets" | "ids" => Object::IngressDaemonSet,
+        _ => {
+            return Err(
+                "expected a pod, or service/NAME, targetbinding/NAME, node/NAME or ids/NAME".to_owned()
+            );
+        }
     };
     if is_subdomain(name) {
         Ok(of(name.to_owned()))
@@ -130,6 +136,8 @@ mod tests {
             ("service/web-0", Object::Service(name())),
             ("targetbinding/web-0", Object::TargetBinding(name())),
             ("node/web-0", Object::Node(name())),
+            ("ids/web-0", Object::IngressDaemonSet(name())),
+            ("ingressdaemonset/web-0", Object::IngressDaemonSet(name())),
         ] {
             assert_eq!(parse(&[named, "-n", "shop"]).unwrap().object, object);
         }

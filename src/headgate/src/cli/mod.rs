@@ -155,6 +155,9 @@ struct Run {
     /// loopback, which `headgate explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
     #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     debug_address: SocketAddr,
+    /// Show IngressDaemonSets in `headgate status` and on the page. Needs the right to list and watch them.
+    #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS")]
+    show_daemonsets: bool,
     /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 0.5 KiB each. 0: none.
     #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
     journal_entries: usize,
@@ -343,6 +346,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         admin_address: arguments.admin_address,
         debug_address: arguments.debug_address,
+        show_daemonsets: arguments.show_daemonsets,
         journal_entries: arguments.journal_entries,
         leading: arguments.leading.options()?,
         settings: Settings {

@@ -61,7 +61,8 @@ fn a_name_is_taken_as_it_is_and_never_one_that_kubernetes_would_refuse() {
             let (Object::Pod(taken)
             | Object::Service(taken)
             | Object::TargetBinding(taken)
-            | Object::Node(taken)) = taken;
+            | Object::Node(taken)
+            | Object::IngressDaemonSet(taken)) = taken;
             prop_assert!(name.ends_with(&taken) && taken.len() <= 253 && !taken.contains('/'));
         }
         Ok(())

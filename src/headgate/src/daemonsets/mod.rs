@@ -6,6 +6,7 @@
 //!   └────► owner: leads ─► watches ─► memory ─► core::Daemonsets ─► requests ─┐
 //!                            ▲                     (asked)                    │
 //!                            └──────────── API server ◄───────────────────────┘
+//!                                    telling ─► Events, log
 //! ```
 //!
 //! * A replica that stands by watches nothing but the Lease. One that begins to lead waits for as long as a request of the
@@ -16,3 +17,4 @@ mod admin;
 mod memory;
 mod owner;
 pub mod run;
+mod telling;

@@ -14,7 +14,8 @@ use headgate_core::{
             ask::{Ask, Asked, Outcome},
             status::Status,
         },
-        object::ObjectKey,
+        notice::Notice,
+        object::{ObjectKey, Uid},
     },
 };
 use kube::Client;
@@ -25,7 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::memory::Memory;
+use super::{memory::Memory, telling::Telling};
 use crate::{
     kube::{
         daemonsets::{
@@ -62,6 +63,8 @@ pub struct Owner {
     pub scopes: Vec<Scope>,
     /// Whether this replica leads.
     pub authority: Authority,
+    /// Events to be written.
+    pub notices: mpsc::Sender<Notice>,
     /// For readers.
     pub statuses: Arc<Statuses>,
     /// For readers.
@@ -82,6 +85,7 @@ struct Term {
     number: u64,
     core: Daemonsets,
     memory: Memory,
+    telling: Telling,
     calls: JoinSet<Ended>,
     places: Arc<Semaphore>,
     /// Asks for nodes to be listed once more.
@@ -149,6 +153,7 @@ impl Owner {
             number: term.number,
             core: Daemonsets::new(&self.scopes),
             memory: Memory::default(),
+            telling: Telling::default(),
             calls: JoinSet::new(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             relist,
@@ -212,7 +217,7 @@ impl Owner {
             }
             if self.now() >= shows {
                 shows = self.now() + SHOWN;
-                self.show(&its.core);
+                self.show(&its.core, &mut its.telling);
             }
         }
     }
@@ -269,12 +274,21 @@ impl Owner {
         }
     }
 
-    fn show(&self, core: &Daemonsets) {
-        let now: BTreeMap<&ObjectKey, &Status> = core.statuses().collect();
+    fn show(&self, core: &Daemonsets, telling: &mut Telling) {
+        let now: BTreeMap<&ObjectKey, (&Uid, &Status)> =
+            core.statuses().map(|(key, uid, status)| (key, (uid, status))).collect();
         self.statuses.retain(|key, _| now.contains_key(key));
-        for (key, status) in now {
-            if self.statuses.get(key).is_none_or(|shown| **shown != *status) {
-                self.statuses.insert(key.clone(), Arc::new(status.clone()));
+        telling.retain(|key, uid| now.get(key).is_some_and(|(of, _)| *of == uid));
+        for (key, (uid, status)) in now {
+            if self.statuses.get(key).is_some_and(|shown| **shown == *status) {
+                continue;
+            }
+            self.statuses.insert(key.clone(), Arc::new(status.clone()));
+            for notice in telling.news(key, uid, status) {
+                // What it says is in the log.
+                if self.notices.try_send(notice).is_err() {
+                    self.metrics.event_dropped();
+                }
             }
         }
     }

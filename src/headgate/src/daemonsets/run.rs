@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{Scope, leadership::lease::pod_of};
+use headgate_core::{Scope, leadership::lease::pod_of, model::notice::Notice};
 use kube::Client;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -84,7 +84,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let troubles = Troubles::default();
     let retired = CancellationToken::new();
     let with = With { client: client.clone(), clock, metrics: metrics.clone(), troubles: troubles.clone() };
-    let authority = elect(&options, with, &retired, &mut tasks).await?;
+    let (notices, written) = mpsc::channel(events::QUEUE);
+    let writing = events::write(client.clone(), written, metrics.clone());
+    tasks.spawn("events", async move {
+        writing.await;
+        Ok(())
+    });
+    let authority = elect(&options, with, notices.clone(), &retired, &mut tasks).await?;
 
     let shown = Shown { metrics: metrics.clone(), pulse: pulse.clone(), authority: authority.clone(), clock };
     let serving = admin::serve(listener, shown, stop.clone());
@@ -93,7 +99,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Ok(())
     });
     let following = Following { clock, metrics: metrics.clone(), failures: WatchFailures::new(troubles) };
-    let owner = Owner { client, following, scopes: options.scopes(), authority, statuses, metrics, pulse };
+    let scopes = options.scopes();
+    let owner = Owner { client, following, scopes, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
         // However it ends: the Lease is given back after its last request, and not before.
         let _retired = retired.drop_guard();
@@ -116,6 +123,7 @@ struct With {
 async fn elect(
     options: &Options,
     With { client: shared, clock, metrics, troubles }: With,
+    notices: mpsc::Sender<Notice>,
     retired: &CancellationToken,
     tasks: &mut Supervisor,
 ) -> anyhow::Result<Authority> {
@@ -128,12 +136,6 @@ async fn elect(
     let lease = options.lease(&own_namespace);
     // Before anybody can see this replica hold the Lease.
     proof::leave(&lease.identity, &options.leading.termination_log);
-    let (notices, written) = mpsc::channel(events::QUEUE);
-    let writing = events::write(shared.clone(), written, metrics.clone());
-    tasks.spawn("events", async move {
-        writing.await;
-        Ok(())
-    });
     let proofs = Proofs::new(shared.clone(), &own_namespace, clock, metrics.clone());
     let replicas = Replicas::new(shared, &own_namespace, pod_of(&lease.identity));
     let handover = Handover::new(troubles, replicas, notices, metrics.clone());

@@ -12,6 +12,7 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 
 use crate::{
+    api::IngressDaemonSet,
     aws::inspect::Inspected,
     explain::{reach::Holder, report::Word},
 };
@@ -63,6 +64,8 @@ pub struct Workloads {
     pub budgets: Vec<PodDisruptionBudget>,
     /// Rollouts of Argo.
     pub rollouts: Vec<DynamicObject>,
+    /// IngressDaemonSets.
+    pub sets: Vec<IngressDaemonSet>,
 }
 
 /// One of the admission policies.

@@ -15,12 +15,18 @@ use super::{
     origin::{self, OriginReport},
     reach::Way,
     report::Report,
+    set::{self, SetReport},
     text,
 };
-use crate::kube::words::plain;
+use crate::{
+    api::IngressDaemonSet,
+    kube::words::{plain, plain_chain},
+};
 
 /// Where it is asked.
 pub const PATH: &str = "/debug/explain";
+/// Of so many nodes that have their turn the pods are asked for.
+const MOST_TURNS: usize = 5;
 
 /// What is to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub enum Object {
     TargetBinding(String),
     /// A node.
     Node(String),
+    /// An IngressDaemonSet.
+    IngressDaemonSet(String),
 }
 
 impl Display for Object {
@@ -42,6 +50,7 @@ impl Display for Object {
             Self::Service(name) => write!(f, "Service {name}"),
             Self::TargetBinding(name) => write!(f, "TargetBinding {name}"),
             Self::Node(name) => write!(f, "node {name}"),
+            Self::IngressDaemonSet(name) => write!(f, "IngressDaemonSet {name}"),
         }
     }
 }
@@ -77,6 +86,7 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
         }
         Object::TargetBinding(name) => asked.origin(client, "targetbinding", name, None, out).await?,
         Object::Node(name) => asked.node(client, name, out).await?,
+        Object::IngressDaemonSet(name) => asked.set(client, name, out).await?,
     };
     if !is_known {
         let of = if matches!(options.object, Object::Node(_)) {
@@ -153,6 +163,39 @@ impl Asked<'_> {
         let report: OriginReport = self.answer(client, &query).await?;
         self.print(&report, &origin::render(&report), out)?;
         Ok(report.binds || exists.unwrap_or(false))
+    }
+
+    /// What is written of the set counts; where nobody leads, or knows nothing of nodes, that is all there is.
+    async fn set(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
+        let client = client
+            .context("how an IngressDaemonSet is, its status says; expected a way to the API server")?;
+        let sets: Api<IngressDaemonSet> = Api::namespaced(client.clone(), self.namespace);
+        let expected = || {
+            format!(
+                "cannot read IngressDaemonSet {}/{name}; expected the kind, and the right to get it",
+                self.namespace
+            )
+        };
+        let Some(set) = sets.get_opt(name).await.with_context(expected)? else { return Ok(false) };
+        let mut report = SetReport::new(set);
+        for at in 0..report.turns.len().min(MOST_TURNS) {
+            let query = format!("node={}", report.turns[at].turn.node);
+            match self.answer::<NodeReport>(Some(client), &query).await {
+                Ok(node) => {
+                    let pods = node.pods.into_iter().filter(|pod| report.has(pod));
+                    report.turns[at].pods = pods.collect();
+                }
+                Err(error) => {
+                    eprintln!(
+                        "headgate: how the pods stand with the load balancers is not known: {}",
+                        plain_chain(&error)
+                    );
+                    break;
+                }
+            }
+        }
+        self.print(&report, &set::render(&report, Timestamp::now()), out)?;
+        Ok(true)
     }
 
     async fn node(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {

@@ -149,6 +149,9 @@ fn about_object(object: &About) -> Entry {
         About::Pod(key, uid) => about_pod(key, uid),
         About::Grant(name, uid) => about("TargetGroupGrant", "", name, uid.as_str()),
         About::ConfigMap(key, uid) => about("ConfigMap", &key.namespace, &key.name, uid.as_str()),
+        About::IngressDaemonSet(key, uid) => {
+            about("IngressDaemonSet", &key.namespace, &key.name, uid.as_str())
+        }
     }
 }
 

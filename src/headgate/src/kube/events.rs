@@ -1,4 +1,4 @@
-//! Events on Services, pods, TargetBindings and grants, written by a task of its own so that nothing ever waits for them.
+//! Events on Services, pods, TargetBindings, grants and IngressDaemonSets, written by a task of its own so that nothing ever waits for them.
 //!
 //! Each Warning is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
 //! ends: the log line of the Event itself is there.
@@ -110,6 +110,7 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
         About::Pod(key, uid) => ("v1", "Pod", of(key), uid),
         About::ConfigMap(key, uid) => ("v1", "ConfigMap", of(key), uid),
         About::TargetBinding(key, uid) => (OWN, "TargetBinding", of(key), uid),
+        About::IngressDaemonSet(key, uid) => (OWN, "IngressDaemonSet", of(key), uid),
         // Of no namespace: its Events are in that which Kubernetes has for them.
         About::Grant(name, uid) => (OWN, "TargetGroupGrant", (None, name.to_string()), uid),
     };

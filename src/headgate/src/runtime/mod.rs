@@ -5,6 +5,7 @@ pub mod authority;
 pub mod clock;
 pub mod outage;
 pub mod pulse;
+pub mod sets;
 pub mod supervise;
 pub mod times;
 pub mod troubles;

@@ -16,6 +16,8 @@ use headgate_core::{
 };
 use tokio::time::Instant;
 
+use super::sets::{Sets, ShownSet};
+
 /// The views. Written by the owner of the engine alone.
 #[derive(Debug, Default)]
 pub struct Views {
@@ -33,6 +35,8 @@ pub struct Views {
     pub nodes: DashMap<Arc<str>, Fate>,
     /// By target group: pods that ended before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
+    /// IngressDaemonSets, where they are to be shown. Not the engine's: they are as the API server has them.
+    pub sets: Arc<Sets>,
 }
 
 impl Views {
@@ -51,6 +55,14 @@ impl Views {
     pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
         let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.key.cmp(&other.key));
+        all
+    }
+
+    /// The IngressDaemonSets that are shown, in the same way.
+    pub fn all_sets(&self) -> Vec<(ObjectKey, Arc<ShownSet>)> {
+        let mut all: Vec<_> =
+            self.sets.iter().map(|entry| (entry.key().clone(), entry.value().clone())).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
         all
     }
 

@@ -13,9 +13,9 @@ use headgate_core::{
 
 use super::{
     problems::{Known, problems},
-    report::{LeavingNode, Paused, Status, TargetGroup, Zone},
+    report::{IngressDaemonSet, LeavingNode, Paused, Status, TargetGroup, Zone},
 };
-use crate::runtime::{times::Times, views::Views};
+use crate::runtime::{sets::ShownSet, times::Times, views::Views};
 
 /// How everything stands, as the leader, which calls itself so, sees it now.
 pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> Status {
@@ -37,6 +37,7 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
         answered_by,
         problems: problems(known, &groups, times),
         leaving_nodes: leaving_nodes(views),
+        ingress_daemon_sets: sets(views),
         target_groups: groups
             .iter()
             .map(|view| {
@@ -45,6 +46,27 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
             })
             .collect(),
     }
+}
+
+/// The IngressDaemonSets that are shown.
+fn sets(views: &Views) -> Vec<IngressDaemonSet> {
+    let set = |(key, set): (ObjectKey, Arc<ShownSet>)| {
+        let status = set.status.clone().unwrap_or_default();
+        let progress = set.condition("Progressing");
+        IngressDaemonSet {
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            progress: progress.map(|condition| condition.reason.clone()),
+            message: progress.map(|condition| condition.message.clone()).unwrap_or_default(),
+            nodes: status.nodes,
+            updated_nodes: status.updated_nodes,
+            degraded_nodes: status.degraded_nodes,
+            wanted_pods: status.wanted_pods,
+            available_pods: status.available_pods,
+            turns: status.turns,
+        }
+    };
+    views.all_sets().into_iter().map(set).collect()
 }
 
 /// The nodes that go, each with the pods there that are targets.

@@ -97,6 +97,16 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> V
             add(Reason::ZoneWithoutHealthyTarget, &about, said);
         }
     }
+    for (key, set) in known.views.all_sets() {
+        let about = format!("IngressDaemonSet {key}");
+        let kinds = [("Progressing", Reason::ProgressDeadlineExceeded), ("PodsCreated", Reason::PodsRefused)];
+        for (kind, reason) in kinds {
+            let said = set.condition(kind).filter(|condition| condition.reason == reason.as_str());
+            if let Some(condition) = said {
+                add(reason, &about, condition.message.clone());
+            }
+        }
+    }
     for short in known.views.too_short.iter().filter(|short| recent(short.last, times.now)) {
         let said = format!(
             "{} ended before the load balancer had stopped sending to them, the last {} ago; requests may have been lost; \
@@ -161,6 +171,8 @@ const fn rank(reason: Reason) -> u8 {
         Reason::NeverHealthy => 8,
         Reason::TargetUnhealthy => 9,
         Reason::ZoneWithoutHealthyTarget => 10,
+        Reason::PodsRefused => 11,
+        Reason::ProgressDeadlineExceeded => 12,
         _ => 20,
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::{Deserialize, Serialize};
 
+use crate::api::ingress_daemon_set::NodeTurn;
+
 /// How everything stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,8 +20,37 @@ pub struct Status {
     /// The nodes that are about to go, or gone while pods are left of them, by name.
     #[serde(default)]
     pub leaving_nodes: Vec<LeavingNode>,
+    /// The IngressDaemonSets, by name, where they are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ingress_daemon_sets: Vec<IngressDaemonSet>,
     /// The target groups, by name.
     pub target_groups: Vec<TargetGroup>,
+}
+
+/// An IngressDaemonSet, as its status has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IngressDaemonSet {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The word for how its roll is; none: `headgate daemonsets` has said nothing of it as it is now.
+    pub progress: Option<String>,
+    /// The sentence.
+    pub message: String,
+    /// Nodes that are to have pods.
+    pub nodes: i64,
+    /// Those of them that have the newest template.
+    pub updated_nodes: i64,
+    /// Those of them that have fewer available pods than they should.
+    pub degraded_nodes: i64,
+    /// Pods that should be there.
+    pub wanted_pods: i64,
+    /// Pods that are available.
+    pub available_pods: i64,
+    /// The nodes that have their turn.
+    pub turns: Vec<NodeTurn>,
 }
 
 /// A node that is about to go, or gone.

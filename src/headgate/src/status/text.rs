@@ -4,16 +4,22 @@ use std::fmt::Write;
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
-use super::report::{LeavingNode, Status, TargetGroup, Zone};
+use crate::api::ingress_daemon_set::NodeTurn;
+
+use super::report::{IngressDaemonSet, LeavingNode, Status, TargetGroup, Zone};
 
 /// The states that have a column; the others are named beside them.
 const COLUMNS: [&str; 4] = ["healthy", "initial", "unhealthy", "draining"];
+const SETS: [&str; 7] = ["INGRESSDAEMONSET", "NODES", "UPDATED", "DEGRADED", "PODS", "AVAILABLE", "PROGRESS"];
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
-/// So many nodes that leave are named.
+/// Where `headgate daemonsets` has said nothing of a set as it is now.
+const NOBODY: &str = "not looked at yet";
+/// So many nodes that leave, or have their turn, are named.
 const NODES: usize = 5;
 /// Columns of words; the others are numbers.
 const WORDS: [usize; 3] = [0, 1, 8];
+const WORDS_OF_SETS: [usize; 2] = [0, 6];
 
 /// The status as text; `now` is the time that ages are counted from.
 pub fn render(status: &Status, now: Timestamp) -> String {
@@ -32,7 +38,14 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     }
     if rows.len() > 1 {
         text.push('\n');
-        text += &table(&rows);
+        text += &table(&rows, &WORDS);
+    }
+    if !status.ingress_daemon_sets.is_empty() {
+        let head = [SETS.map(str::to_owned)];
+        let rows: Vec<_> =
+            head.into_iter().chain(status.ingress_daemon_sets.iter().map(|set| set_row(set, now))).collect();
+        text.push('\n');
+        text += &table(&rows, &WORDS_OF_SETS);
     }
     let by = status.answered_by.as_deref().unwrap_or("a Headgate that leads alone");
     text + &format!("\nAnswered by  {by}\n")
@@ -55,6 +68,38 @@ fn head(status: &Status) -> String {
         let _ = writeln!(text, "{}  {}: {}", problem.reason, problem.about, problem.message);
     }
     text + &counted
+}
+
+fn set_row(set: &IngressDaemonSet, now: Timestamp) -> [String; 7] {
+    let mut progress = set.progress.clone().unwrap_or_else(|| NOBODY.to_owned());
+    if !set.turns.is_empty() {
+        progress += &format!(": {}", turns(&set.turns, now));
+    }
+    [
+        format!("{}/{}", set.namespace, set.name),
+        set.nodes.to_string(),
+        set.updated_nodes.to_string(),
+        set.degraded_nodes.to_string(),
+        set.wanted_pods.to_string(),
+        set.available_pods.to_string(),
+        progress,
+    ]
+}
+
+/// The nodes that have their turn, those that have it longest first.
+pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
+    let mut sorted: Vec<&NodeTurn> = turns.iter().collect();
+    sorted.sort_by(|one, other| one.since.0.cmp(&other.since.0).then_with(|| one.node.cmp(&other.node)));
+    let named = sorted.iter().take(NODES).map(|turn| {
+        let waits = turn.waits_for.as_deref().map(|waits| format!("{waits} ")).unwrap_or_default();
+        let late = if turn.late { ", late" } else { "" };
+        format!("{} ({waits}for {}{late})", turn.node, age(&MicroTime(turn.since.0), now))
+    });
+    let mut named: Vec<String> = named.collect();
+    if sorted.len() > NODES {
+        named.push(format!("{} more", sorted.len() - NODES));
+    }
+    named.join(", ")
 }
 
 /// The nodes that go, those with most targets first.
@@ -143,13 +188,13 @@ fn age(since: &MicroTime, now: Timestamp) -> String {
     }
 }
 
-fn table(rows: &[[String; 9]]) -> String {
+fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]], words: &[usize]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; 9] = std::array::from_fn(width);
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-            if WORDS.contains(&column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            if words.contains(&column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         text += cells.collect::<Vec<_>>().join("  ").trim_end();
         text.push('\n');
@@ -209,6 +254,7 @@ mod tests {
             answered_by: Some("headgate-0".to_owned()),
             problems: problems.iter().map(problem).collect(),
             leaving_nodes: Vec::new(),
+            ingress_daemon_sets: Vec::new(),
             target_groups: vec![blue, red],
         }
     }
@@ -245,6 +291,40 @@ mod tests {
         assert!(seven.contains("leave: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
         assert!(seven.contains("node-3 1 (NodeDying), 2 more\n"), "{seven}");
         assert!(!said(&[]).contains("leave"));
+    }
+
+    #[test]
+    fn a_set_has_a_line_with_its_progress_and_the_nodes_that_have_their_turn_longest() {
+        let turn = |(at, late): (i64, bool)| NodeTurn {
+            node: format!("node-{at}"),
+            since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self::at(-at).0),
+            waits_for: (at > 5).then(|| "PodsNotReadyYet".to_owned()),
+            late,
+        };
+        let set = |turns: &[(i64, bool)], progress: Option<&str>| IngressDaemonSet {
+            namespace: "ingress".to_owned(),
+            name: "edge".to_owned(),
+            progress: progress.map(str::to_owned),
+            message: String::new(),
+            nodes: 30,
+            updated_nodes: 12,
+            degraded_nodes: 0,
+            wanted_pods: 60,
+            available_pods: 59,
+            turns: turns.iter().copied().map(turn).collect(),
+        };
+        let said = |set| render(&Status { ingress_daemon_sets: vec![set], ..status(&[]) }, at(0).0);
+        let expected = "
+INGRESSDAEMONSET  NODES  UPDATED  DEGRADED  PODS  AVAILABLE  PROGRESS
+ingress/edge         30       12         0    60         59  NodesInTurn: node-700 (PodsNotReadyYet for 11m, late), node-4 (for 4s)
+";
+        let rolls = said(set(&[(4, false), (700, true)], Some("NodesInTurn")));
+        assert!(rolls.contains(expected), "{rolls}");
+        let many = said(set(&[1, 2, 3, 4, 5, 6, 7].map(|at| (at, false)), Some("NodesInTurn")));
+        assert!(many.contains("NodesInTurn: node-7 (PodsNotReadyYet for 7s), "), "{many}");
+        assert!(many.contains("node-3 (for 3s), 2 more\n"), "{many}");
+        let new = said(set(&[], None));
+        assert!(new.contains("60         59  not looked at yet\n"), "{new}");
     }
 
     #[test]

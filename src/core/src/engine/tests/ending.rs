@@ -45,6 +45,7 @@ impl World {
             About::TargetBinding(..) => "targetbinding",
             About::Pod(..) => "pod",
             About::Grant(..) | About::ConfigMap(..) => "grant",
+            About::IngressDaemonSet(..) => "set",
         };
         let all = self.notices.iter().filter(|notice| notice.reason == Reason::HoldTooShort);
         all.map(|notice| (about(notice), &*notice.note)).collect()

@@ -5,6 +5,7 @@ mod groups;
 mod installation;
 mod pods;
 mod policies;
+mod sets;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -19,6 +20,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found.extend(webhook::examine(&facts.webhook));
     found.extend(pods::examine(facts));
     found.extend(workloads::examine(facts));
+    found.extend(sets::examine(facts));
     found.extend(groups::examine(facts));
     found.extend(grants::examine(facts));
     found.sort();

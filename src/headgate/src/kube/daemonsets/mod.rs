@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  watches ──► set, pod, node, revision, budget     an object, as the core knows it
+//!  shown                                            what the status of a set says, for readers
 //!  requests ◄── template, status                    what the core asks for, as an object
 //! ```
 
@@ -11,6 +12,7 @@ pub mod pod;
 pub mod requests;
 pub mod revision;
 pub mod set;
+pub mod shown;
 pub mod status;
 pub mod template;
 pub mod watches;

@@ -109,7 +109,8 @@ fn available(status: &Status) -> Says {
     ("False", "NodesDegraded", format!("fewer pods are available than should be on {nodes}"))
 }
 
-fn created(status: &Status) -> Says {
+/// Whether pods are made, in a sentence.
+pub fn created(status: &Status) -> Says {
     match &status.refused {
         None => ("True", "NoneRefused", "the API server makes the pods that are asked for".to_owned()),
         Some(why) => ("False", "PodsRefused", format!("the API server makes no pod: {why}")),

@@ -273,7 +273,8 @@ impl Keeper {
             About::Service(key, _)
             | About::TargetBinding(key, _)
             | About::Pod(key, _)
-            | About::ConfigMap(key, _) => key,
+            | About::ConfigMap(key, _)
+            | About::IngressDaemonSet(key, _) => key,
         };
         warn!(
             reason = %notice.reason, %object,
@@ -291,7 +292,10 @@ fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),
         About::ConfigMap(key, _) => format!("ConfigMap {key}"),
-        About::Service(key, _) | About::TargetBinding(key, _) | About::Pod(key, _) => key.to_string(),
+        About::Service(key, _)
+        | About::TargetBinding(key, _)
+        | About::Pod(key, _)
+        | About::IngressDaemonSet(key, _) => key.to_string(),
     }
 }
 

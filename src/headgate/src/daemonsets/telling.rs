@@ -1,0 +1,142 @@
+//! What people are told of a set by Events and log lines: that a roll begins, is complete or has stopped, and that the API
+//! server makes no pod. The words and the sentences are those of its conditions.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use headgate_core::{
+    Reason,
+    model::{
+        daemonset::status::{Roll, Status},
+        notice::{About, Notice, Notices},
+        object::{ObjectKey, Uid},
+    },
+};
+use tracing::{info, warn};
+
+use crate::kube::daemonsets::status::{created, progress};
+
+/// What was told. A replica that begins to lead says again what is wrong, and not what was good news before.
+#[derive(Debug, Default)]
+pub struct Telling {
+    said: Notices<(ObjectKey, Uid)>,
+    /// The template to which each set was being rolled, or was when it was seen first.
+    rolls: BTreeMap<(ObjectKey, Uid), Option<Arc<str>>>,
+}
+
+impl Telling {
+    /// What is to be told of a set, which is so now.
+    pub fn news(&mut self, key: &ObjectKey, uid: &Uid, status: &Status) -> Vec<Notice> {
+        let set = (key.clone(), uid.clone());
+        let mut wrong = Vec::new();
+        if status.roll == Roll::Stopped {
+            wrong.push((Reason::ProgressDeadlineExceeded, progress(status).2));
+        }
+        if status.refused.is_some() {
+            wrong.push((Reason::PodsRefused, created(status).2));
+        }
+        let mut news = self.said.set(&set, wrong);
+        let remembered = &status.remembered;
+        let update = remembered.update.clone().filter(|_| remembered.current != remembered.update);
+        match self.rolls.get_mut(&set) {
+            None => _ = self.rolls.insert(set, update),
+            Some(told) if update.is_some() && *told != update && status.roll == Roll::GoesOn => {
+                *told = update;
+                news.push((Reason::NodesInTurn, progress(status).2));
+            }
+            Some(told) if update.is_none() && told.is_some() && status.roll == Roll::Done => {
+                *told = None;
+                news.push((Reason::RollComplete, progress(status).2));
+            }
+            Some(_) => {}
+        }
+        for (reason, note) in &news {
+            if reason.is_good_news() {
+                info!(%reason, kind = "ingressdaemonset", object = %key, "{note}");
+            } else {
+                warn!(%reason, kind = "ingressdaemonset", object = %key, "{note}");
+            }
+        }
+        let about = || About::IngressDaemonSet(key.clone(), uid.clone());
+        news.into_iter().map(|(reason, note)| Notice { about: about(), reason, note }).collect()
+    }
+
+    /// Forgets all but these sets.
+    pub fn retain(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
+        let gone = |(key, uid): &&(ObjectKey, Uid)| !is_there(key, uid);
+        let gone: Vec<_> = self.rolls.keys().filter(gone).cloned().collect();
+        for set in gone {
+            self.rolls.remove(&set);
+            self.said.set(&set, []);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use headgate_core::{WallTime, model::daemonset::Remembered};
+
+    use super::*;
+
+    fn status(current: &str, update: &str, roll: Roll) -> Status {
+        let turns =
+            (roll == Roll::GoesOn).then(|| ("n1".into(), WallTime::since_1970(std::time::Duration::ZERO)));
+        Status {
+            generation: 1,
+            remembered: Remembered {
+                current: Some(current.into()),
+                update: Some(update.into()),
+                turns: turns.into_iter().collect(),
+            },
+            roll,
+            late: (roll == Roll::Stopped).then(|| "n1".into()).into_iter().collect(),
+            waits: BTreeMap::new(),
+            nodes: 3,
+            updated_nodes: 1,
+            degraded: BTreeSet::new(),
+            wanted: 3,
+            pods: 3,
+            updated: 1,
+            ready: 3,
+            available: 3,
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn a_roll_is_told_when_it_begins_stops_and_is_complete_and_each_once() {
+        let (key, uid) = (ObjectKey::new("ingress", "edge"), Uid::new("s-1"));
+        let mut telling = Telling::default();
+        let mut told = |status: &Status| -> Vec<Reason> {
+            telling.news(&key, &uid, status).into_iter().map(|notice| notice.reason).collect()
+        };
+        assert_eq!(told(&status("a", "a", Roll::Done)), [], "it was so when this replica began to lead");
+        assert_eq!(told(&status("a", "b", Roll::GoesOn)), [Reason::NodesInTurn]);
+        assert_eq!(told(&status("a", "b", Roll::GoesOn)), []);
+        assert_eq!(told(&status("a", "b", Roll::Stopped)), [Reason::ProgressDeadlineExceeded]);
+        assert_eq!(told(&status("a", "b", Roll::Stopped)), []);
+        assert_eq!(told(&status("a", "c", Roll::GoesOn)), [Reason::NodesInTurn], "another template");
+        assert_eq!(told(&status("a", "c", Roll::Degraded)), []);
+        assert_eq!(told(&status("c", "c", Roll::Done)), [Reason::RollComplete]);
+        assert_eq!(told(&status("c", "c", Roll::Done)), []);
+        let refused = Status { refused: Some("quota".into()), ..status("c", "c", Roll::Done) };
+        assert_eq!(told(&refused), [Reason::PodsRefused]);
+        assert_eq!(told(&status("c", "c", Roll::Done)), []);
+        assert_eq!(told(&refused), [Reason::PodsRefused], "it was well in between");
+    }
+
+    #[test]
+    fn who_begins_to_lead_in_the_middle_says_what_is_wrong_and_when_it_is_complete() {
+        let (key, uid) = (ObjectKey::new("ingress", "edge"), Uid::new("s-1"));
+        let mut telling = Telling::default();
+        let notices = telling.news(&key, &uid, &status("a", "b", Roll::Stopped));
+        let [notice] = &notices[..] else { panic!("{notices:?}") };
+        assert_eq!(notice.about, About::IngressDaemonSet(key.clone(), uid.clone()));
+        assert!(notice.note.contains("the pods of n1 are not available"), "{}", notice.note);
+        assert_eq!(telling.news(&key, &uid, &status("a", "b", Roll::GoesOn)), [], "it had begun before");
+        assert_eq!(telling.news(&key, &uid, &status("b", "b", Roll::Done)).len(), 1);
+        telling.retain(|_, of| of.as_str() == "s-2");
+        assert!(telling.rolls.is_empty());
+    }
+}

@@ -1,0 +1,32 @@
+//! IngressDaemonSets as readers may see them. `headgate daemonsets` looks after them, and says in their status how they are.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use headgate_core::model::object::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
+
+/// A set as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShownSet {
+    /// The generation of its spec.
+    pub generation: i64,
+    /// What `headgate daemonsets` says of it; `None`: nothing so far.
+    pub status: Option<IngressDaemonSetStatus>,
+}
+
+impl ShownSet {
+    /// What is said of it as it is now.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        let status = self.status.as_ref()?;
+        let is_it = |condition: &&Condition| {
+            condition.type_ == kind && condition.observed_generation == Some(self.generation)
+        };
+        status.conditions.iter().find(is_it)
+    }
+}
+
+/// The sets, by name. Written by the watch of them alone.
+pub type Sets = DashMap<ObjectKey, Arc<ShownSet>>;
