@@ -41,6 +41,7 @@ mod registering;
 mod reporting;
 mod rights;
 mod rules;
+mod sets_shown;
 mod signals;
 mod status;
 mod storm;

@@ -41,11 +41,8 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             let named = |role: &Value| role["metadata"]["name"].as_str().unwrap().to_owned();
             roles.map(|role| (named(role), role["rules"].clone())).collect()
         };
-        let wanted = [
-            ("headgate-daemonsets", 0),
-            ("headgate-daemonsets-nodes", 1),
-            ("headgate-daemonsets-shown", 3),
-        ];
+        let wanted =
+            [("headgate-daemonsets", 0), ("headgate-daemonsets-nodes", 1), ("headgate-daemonsets-shown", 3)];
         let wanted = wanted.map(|(name, at)| (name.to_owned(), files[at]["rules"].clone()));
         assert_eq!(roles(&with, "ClusterRole"), wanted);
         let own = ("headgate-daemonsets-own-namespace".to_owned(), files[2]["rules"].clone());
@@ -54,10 +51,7 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
         let named = rendered(&[ON, "--set=namespaces={a,b}"]).await.unwrap();
         assert_eq!(roles(&named, "ClusterRole"), [wanted[1].clone()]);
         let [all, _, shown] = &wanted;
-        assert_eq!(
-            roles(&named, "Role"),
-            [all, shown, all, shown, &own].map(Clone::clone)
-        );
+        assert_eq!(roles(&named, "Role"), [all, shown, all, shown, &own].map(Clone::clone));
 
         let bindings = of_kind(&with, "ClusterRoleBinding").into_iter().chain(of_kind(&with, "RoleBinding"));
         for binding in bindings {

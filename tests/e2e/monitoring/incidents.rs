@@ -22,6 +22,7 @@ use headgate_harness::{
     aws::Group,
     browser::Browser,
     cluster::{OWN_GATE, pod_spec},
+    daemonsets::IngressDaemonSet,
     headgate::{Headgate, command},
     kubectl::Kubectl,
     monitoring::{each, names, queries, rules},
@@ -32,6 +33,7 @@ use headgate_harness::{
     wait,
 };
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::api::DeleteParams;
 use localstack_world::World;
 use serde_json::{Value, json};
 
@@ -174,6 +176,7 @@ impl Stage {
             "--read-interval=1s",
             "--never-healthy-after=3s",
             "--nlb-propagation-bound=3s",
+            "--show-daemonsets",
         ];
         let headgate =
             Headgate::start_within(self.s.facts(), &self.kubeconfig, &arguments, &[(AWS, &*aws)]).await;
@@ -395,6 +398,7 @@ fn each_alert_fires_in_its_incident_and_in_no_other_and_none_when_all_is_well() 
         Box::pin(a_pause_is_forgotten(&stage)).await;
         Box::pin(pods_leave(&stage)).await;
         Box::pin(something_is_refused(&stage)).await;
+        Box::pin(a_set_stands_still(&stage)).await;
         Box::pin(the_way_is_cut(&stage, replicas)).await;
         let rules = rules();
         let alerts = each(&rules).len();
@@ -532,6 +536,58 @@ async fn pods_leave(stage: &Stage) {
     stage.incident("HeadgateRemovalsWait", "RemovalsFail", leaves, returns).await;
     let unread = async || stage.fail("DescribeTargetHealth", &away).await;
     stage.incident("HeadgateGroupNotRead", "HealthUnread", unread, async || stage.heal().await).await;
+}
+
+/// An IngressDaemonSet whose pods are not targets: nothing else is wrong then.
+async fn a_set_stands_still(stage: &Stage) {
+    let s = &stage.s;
+    let template = |image: Option<&str>, gates: Value| {
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
+        spec["readinessGates"] = gates;
+        if let Some(image) = image {
+            spec["containers"][0]["image"] = image.into();
+        }
+        json!({"metadata": {"labels": {"app": "edge"}}, "spec": spec})
+    };
+    let good = || template(None, json!([]));
+    let write = async |template: Value| {
+        s.cluster.patch::<IngressDaemonSet>("edge", &json!({"spec": {"template": template}})).await;
+    };
+    let (kind, update) = ("IngressDaemonSet", json!({"progressDeadlineSeconds": 2}));
+    s.cluster
+        .create::<IngressDaemonSet>(json!({
+            "apiVersion": "headgate.dev/v1alpha1", "kind": kind, "metadata": {"name": "edge"},
+            "spec": {"template": good(), "updateStrategy": update},
+        }))
+        .await;
+    let only = format!("--namespaces={}", s.cluster.namespace);
+    let _controller = Headgate::start_daemonsets(s.facts(), &s.facts().kubeconfig, &[&only]).await;
+    let is_complete = async || {
+        wait::until("all nodes are updated", || async {
+            let set = s.cluster.api::<IngressDaemonSet>().get("edge").await.unwrap();
+            let (generation, status) = (set.metadata.generation, set.status.unwrap_or_default());
+            let is_done = status.observed_generation == generation
+                && status.nodes > 0
+                && status.updated_nodes == status.nodes
+                && status.turns.is_empty();
+            if is_done { Ok(()) } else { Err(status) }
+        })
+        .await;
+    };
+    is_complete().await;
+    let never = json!([{"conditionType": "example.com/never"}]);
+    let stops = async || write(template(None, never.clone())).await;
+    let goes_on = async || {
+        write(good()).await;
+        is_complete().await;
+    };
+    stage.incident("HeadgateRollStopped", "ProgressDeadlineExceeded", stops, goes_on).await;
+    let refused = async || write(template(Some(" "), json!([]))).await;
+    stage.incident("HeadgatePodsRefused", "PodsRefused", refused, goes_on).await;
+    let api = s.cluster.api::<IngressDaemonSet>();
+    api.delete("edge", &DeleteParams::background()).await.unwrap();
+    wait::until_equal("pods go with their set", &0, || async { s.cluster.running("edge").await.len() }).await;
 }
 
 async fn something_is_refused(stage: &Stage) {

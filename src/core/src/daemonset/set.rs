@@ -217,6 +217,11 @@ impl Set {
             .collect();
         let Plan { mut steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
         self.due.1 = self.due.1.into_iter().chain(due).min();
+        let makes_none = !steps.iter().any(|(_, step)| matches!(step, Step::Make(_)));
+        if makes_none && self.asks.making().next().is_none() {
+            // What was refused is not asked for any more.
+            self.refused = None;
+        }
         steps.retain(|(node, _)| !held.contains(node));
         budgets(facts, seen, budget, &mut wants);
 

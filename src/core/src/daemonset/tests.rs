@@ -189,6 +189,22 @@ fn pods_are_made_faster_as_long_as_that_succeeds_and_slower_when_it_does_not() {
 }
 
 #[test]
+fn that_pods_are_refused_is_over_when_none_is_wanted_any_more() {
+    let refused = |played: &Played| played.machine.statuses().next().unwrap().2.refused.clone();
+    let mut new = set();
+    new.spec.revision = "b".into();
+    new.remembered.update = Some("b".into());
+    new.remembered.turns.insert("n1".into(), wall(90));
+    let pods = vec![pod("edge-x-0", "a", "n1")];
+    let mut played = Played::new(new, &["n1"], pods, vec![revision("a", 1), revision("b", 2)]);
+    let asked = played.answer(Outcome::Refused("no image".into()));
+    assert!(matches!(asked, Ask::Make { .. }), "{asked:?}");
+    assert_eq!(refused(&played).as_deref(), Some("no image"));
+    played.step(Input::Set(Change::Applied(SetFacts { version: "3".into(), ..set() })));
+    assert_eq!(refused(&played), None, "the set has gone back to what its pods have");
+}
+
+#[test]
 fn a_node_whose_pods_end_by_themselves_gets_the_next_one_later_each_time() {
     let mut ended = pod("edge-x-0", "a", "n1");
     ended.finished = true;

@@ -215,6 +215,7 @@ impl Owner {
             for asked in asked {
                 self.send(asked, &mut its);
             }
+            self.tell_of_sets(&its.core, &mut its.telling);
             if self.now() >= shows {
                 shows = self.now() + SHOWN;
                 self.show(&its.core, &mut its.telling);
@@ -274,21 +275,27 @@ impl Owner {
         }
     }
 
+    /// Tells people what has become of sets.
+    fn tell_of_sets(&self, core: &Daemonsets, telling: &mut Telling) {
+        for (key, uid, status) in core.statuses() {
+            for notice in telling.news(key, uid, status) {
+                self.metrics.noticed(notice.reason);
+                // What it says is in the log.
+                if self.notices.try_send(notice).is_err() {
+                    self.metrics.event_dropped();
+                }
+            }
+        }
+    }
+
     fn show(&self, core: &Daemonsets, telling: &mut Telling) {
         let now: BTreeMap<&ObjectKey, (&Uid, &Status)> =
             core.statuses().map(|(key, uid, status)| (key, (uid, status))).collect();
         self.statuses.retain(|key, _| now.contains_key(key));
         telling.retain(|key, uid| now.get(key).is_some_and(|(of, _)| *of == uid));
-        for (key, (uid, status)) in now {
-            if self.statuses.get(key).is_some_and(|shown| **shown == *status) {
-                continue;
-            }
-            self.statuses.insert(key.clone(), Arc::new(status.clone()));
-            for notice in telling.news(key, uid, status) {
-                // What it says is in the log.
-                if self.notices.try_send(notice).is_err() {
-                    self.metrics.event_dropped();
-                }
+        for (key, (_, status)) in now {
+            if self.statuses.get(key).is_none_or(|shown| **shown != *status) {
+                self.statuses.insert(key.clone(), Arc::new(status.clone()));
             }
         }
     }

@@ -15,18 +15,43 @@ use tracing::{info, warn};
 
 use crate::kube::daemonsets::status::{created, progress};
 
+/// What is looked at first: as long as it is the same there is nothing to tell.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    roll: Roll,
+    current: Option<Arc<str>>,
+    update: Option<Arc<str>>,
+    refused: Option<Box<str>>,
+    late: usize,
+}
+
+impl Mark {
+    fn of(status: &Status) -> Self {
+        Self {
+            roll: status.roll,
+            current: status.remembered.current.clone(),
+            update: status.remembered.update.clone(),
+            refused: status.refused.clone(),
+            late: status.late.len(),
+        }
+    }
+}
+
 /// What was told. A replica that begins to lead says again what is wrong, and not what was good news before.
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
-    /// The template to which each set was being rolled, or was when it was seen first.
-    rolls: BTreeMap<(ObjectKey, Uid), Option<Arc<str>>>,
+    /// How each set was last, and the template to which it was being rolled, or was when it was seen first.
+    rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Arc<str>>)>,
 }
 
 impl Telling {
     /// What is to be told of a set, which is so now.
     pub fn news(&mut self, key: &ObjectKey, uid: &Uid, status: &Status) -> Vec<Notice> {
-        let set = (key.clone(), uid.clone());
+        let (set, mark) = ((key.clone(), uid.clone()), Mark::of(status));
+        if self.rolls.get(&set).is_some_and(|(before, _)| *before == mark) {
+            return Vec::new();
+        }
         let mut wrong = Vec::new();
         if status.roll == Roll::Stopped {
             wrong.push((Reason::ProgressDeadlineExceeded, progress(status).2));
@@ -37,18 +62,27 @@ impl Telling {
         let mut news = self.said.set(&set, wrong);
         let remembered = &status.remembered;
         let update = remembered.update.clone().filter(|_| remembered.current != remembered.update);
-        match self.rolls.get_mut(&set) {
-            None => _ = self.rolls.insert(set, update),
-            Some(told) if update.is_some() && *told != update && status.roll == Roll::GoesOn => {
+        let Some((before, told)) = self.rolls.get_mut(&set) else {
+            self.rolls.insert(set, (mark, update));
+            return Self::told(key, uid, news);
+        };
+        *before = mark;
+        match told {
+            told if update.is_some() && *told != update && status.roll == Roll::GoesOn => {
                 *told = update;
                 news.push((Reason::NodesInTurn, progress(status).2));
             }
-            Some(told) if update.is_none() && told.is_some() && status.roll == Roll::Done => {
+            told if update.is_none() && told.is_some() && status.roll == Roll::Done => {
                 *told = None;
                 news.push((Reason::RollComplete, progress(status).2));
             }
-            Some(_) => {}
+            _ => {}
         }
+        Self::told(key, uid, news)
+    }
+
+    /// As Events; each is a log line, too.
+    fn told(key: &ObjectKey, uid: &Uid, news: Vec<(Reason, String)>) -> Vec<Notice> {
         for (reason, note) in &news {
             if reason.is_good_news() {
                 info!(%reason, kind = "ingressdaemonset", object = %key, "{note}");

@@ -20,7 +20,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
-    core::PartialObjectMeta,
+    core::{PartialObjectMeta, Status},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -213,20 +213,50 @@ fn outcome(error: &kube::Error) -> Outcome {
         _ if failure::is_gone(status) => Outcome::Gone,
         409 => Outcome::Conflict,
         429 => Outcome::NotNow(said()),
-        400..=499 => Outcome::Refused(said()),
+        400..=499 => Outcome::Refused(redacted(&refusal(status)).into()),
         _ => Outcome::Unknown(said()),
+    }
+}
+
+/// Why it was refused, with the field that it is about. Not of which pod: of all of them it is the same.
+fn refusal(status: &Status) -> String {
+    let cause =
+        status.details.iter().flat_map(|details| &details.causes).find(|cause| !cause.message.is_empty());
+    match cause {
+        Some(cause) if !cause.field.is_empty() => format!("{}: {}", cause.field, cause.message),
+        Some(cause) => cause.message.clone(),
+        None => {
+            let about = [" is invalid: ", " is forbidden: "];
+            let said = about.iter().find_map(|about| Some(status.message.split_once(about)?.1));
+            said.unwrap_or(&status.message).to_owned()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
 
     use super::*;
 
     fn meant(code: u16, reason: &str, message: &str) -> Outcome {
         let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
         outcome(&kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_no_pod() {
+        let of = |status: serde_json::Value| refusal(&serde_json::from_value::<Status>(status).unwrap());
+        let invalid = json!({
+            "status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "Pod \"edge-n1-a\" is invalid: spec.containers[0].image: Required value",
+            "details": {"causes": [
+                {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers[0].image"},
+            ]},
+        });
+        assert_eq!(of(invalid), "spec.containers[0].image: Required value");
+        let quota = "pods \"edge-n1-a\" is forbidden: exceeded quota: few, requested: pods=1";
+        let quota = json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": quota});
+        assert_eq!(of(quota), "exceeded quota: few, requested: pods=1");
     }
 
     #[test]
