@@ -17,7 +17,7 @@ const TIMES: [(&str, f64); 5] = [
     ("hard-stop-after 20s", 20.0),
 ];
 
-/// The documents of an ingress's manifest: `deployment` or `daemonset`.
+/// The documents of an ingress's manifest: `deployment`, `daemonset` or `ingressdaemonset`.
 #[must_use]
 pub fn manifest(ingress: Ingress, kind: &str, time_scale: f64) -> Vec<Value> {
     let path = root().join(format!("docs/ingresses/{}-{kind}.yaml", ingress.name()));
@@ -52,10 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ingress_has_both_manifests_with_what_the_page_promises() {
+    fn each_ingress_has_all_manifests_with_what_the_page_promises() {
         let mut times: Vec<(&str, f64)> = Vec::new();
         for ingress in Ingress::ALL {
-            for kind in ["deployment", "daemonset"] {
+            for kind in ["deployment", "daemonset", "ingressdaemonset"] {
                 let documents = manifest(ingress, kind, 0.1);
                 let of = |kind: &str| {
                     let found = documents
@@ -69,8 +69,12 @@ mod tests {
                     of("service")["metadata"]["annotations"]["headgate.dev/target-groups"],
                     "http=web"
                 );
-                let strategy = if kind == "deployment" { "strategy" } else { "updateStrategy" };
-                assert_eq!(of(kind)["spec"][strategy]["rollingUpdate"]["maxUnavailable"], 0);
+                let unavailable = match kind {
+                    "deployment" => "/spec/strategy/rollingUpdate/maxUnavailable",
+                    "daemonset" => "/spec/updateStrategy/rollingUpdate/maxUnavailable",
+                    _ => "/spec/updateStrategy/maxUnavailablePerNode",
+                };
+                assert_eq!(of(kind).pointer(unavailable), Some(&json!(0)), "{kind}");
                 let text = format!("{documents:?}");
                 assert!(TIMES.iter().all(|(time, _)| !text.contains(time)), "{text}");
                 let whole = format!("{:?}", manifest(ingress, kind, 1.0));
@@ -83,8 +87,8 @@ mod tests {
         for time in TIMES {
             assert_eq!(
                 times.iter().filter(|found| found.0 == time.0).count(),
-                2,
-                "{time:?} is in both manifests"
+                3,
+                "{time:?} is in all manifests"
             );
         }
     }

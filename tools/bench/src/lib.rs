@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked   the measures, one file each
+//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked sets   the measures, one file each
 //!  killed held                                                                        on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
@@ -32,6 +32,7 @@ pub mod refused;
 pub mod replay;
 pub mod report;
 pub mod restart;
+pub mod sets;
 pub mod sight;
 pub mod stage;
 pub mod takeover;
@@ -81,6 +82,12 @@ pub struct Size {
     pub looked: (usize, usize),
     /// Pods of the replayer, and events of them.
     pub events: (usize, usize),
+    /// Nodes of each of five zones for an IngressDaemonSet, where the world is of its own.
+    pub nodes_per_zone: u16,
+    /// Pods of an IngressDaemonSet on a node.
+    pub pods_per_node: usize,
+    /// How many seconds of a kubelet its pods take until they are ready, and until they are gone.
+    pub pod_seconds: u32,
 }
 
 impl Size {
@@ -104,6 +111,9 @@ impl Size {
             groups: 10,
             looked: (200, 25),
             events: (20_000, 60_000),
+            nodes_per_zone: 100,
+            pods_per_node: 2,
+            pod_seconds: 10,
         }
     }
 
@@ -127,6 +137,9 @@ impl Size {
             groups: 2,
             looked: (3, 2),
             events: (100, 300),
+            nodes_per_zone: 2,
+            pods_per_node: 2,
+            pod_seconds: 1,
         }
     }
 }
@@ -134,7 +147,7 @@ impl Size {
 /// The measures that take real nodes, and so root.
 pub const ON_REAL_NODES: [&str; 2] = ["killed", "held"];
 /// The names of the others, in their order.
-pub const MEASURES: [&str; 13] = [
+pub const MEASURES: [&str; 14] = [
     "quiet",
     "busy",
     "refused",
@@ -148,6 +161,7 @@ pub const MEASURES: [&str; 13] = [
     "cpu",
     "memory",
     "looked",
+    "sets",
 ];
 
 /// Takes one measure in a world.
@@ -169,6 +183,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "cpu" => Ok(cpu::measure(facts, size).await),
         "memory" => Ok(memory::measure(facts, size).await),
         "looked" => Ok(looked::measure(facts, size).await),
+        "sets" => Ok(sets::measure(facts, size).await),
         _ => Err(format!("there is no measure {name}; expected some of {}", MEASURES.join(", "))),
     }
 }

@@ -38,6 +38,14 @@ async fn main() -> ExitCode {
         let options = match name {
             // The demo's world.
             "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
+            // A world of real kubelets' pace: what pods take is theirs.
+            "sets" => Options {
+                name: world,
+                zones: 5,
+                nodes_per_zone: size.nodes_per_zone,
+                time_scale: 1.0,
+                ..Options::default()
+            },
             name if ON_REAL_NODES.contains(&name) => Options { name: world, ..Options::real() },
             _ => Options { name: world, without: WITHOUT.to_vec(), ..Options::default() },
         };

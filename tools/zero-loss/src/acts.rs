@@ -17,6 +17,8 @@ const EKS_WAITS: f64 = 60.0;
 /// (Argo Rollouts: `scaleDownDelaySeconds`).
 const SCALE_DOWN_DELAY: f64 = 300.0;
 const ARGOS_DELAY: f64 = 30.0;
+/// How long after the end of a machine a new one comes, in AWS seconds.
+const NEW_MACHINE: f64 = 30.0;
 /// For how long a kubelet holds up the shutdown of its node, in seconds.
 const SHUTDOWN_GRACE: u32 = 20;
 /// For how long all replicas are away at least where that is brief.
@@ -37,6 +39,10 @@ impl Scenario {
             Self::IdsDrainHalf => {
                 let nodes = stage.half_of_the_nodes().await;
                 stage.drain_and_lose(&nodes).await;
+            }
+            Self::IdsNewNode => {
+                let node = stage.one_node().await;
+                stage.replace_machine(&node, Duration::from_secs_f64(NEW_MACHINE * stage.time_scale)).await;
             }
             Self::IdsBadImage => stage.try_what_is_never_healthy_on_every_node().await,
             Self::IdsControllerKilled => {

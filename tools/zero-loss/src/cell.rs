@@ -68,6 +68,7 @@ impl Cell {
                         | Scenario::Drain
                         | Scenario::DaemonSetRoll
                         | Scenario::DaemonSetNode
+                        | Scenario::IdsRoll
                 );
                 if is_of_an_ingress && profile != Profile::SlowNlb {
                     for ingress in Ingress::ALL {
@@ -137,6 +138,7 @@ impl Cell {
                 | Scenario::IdsRollOfOne
                 | Scenario::IdsDrain
                 | Scenario::IdsDrainHalf
+                | Scenario::IdsNewNode
                 | Scenario::IdsBadImage
                 | Scenario::ManagedNodes
                 | Scenario::DaemonSetManagedNodes
@@ -235,7 +237,7 @@ mod tests {
         assert!(count(&|cell| cell.nodes == Nodes::Real && cell.has_control()) >= 40);
         for ingress in Ingress::ALL {
             let here = |cell: &Cell| cell.ingress == Some(ingress) && cell.nodes == Nodes::Real;
-            assert_eq!(count(&|cell| here(cell) && cell.has_control()), 8, "{ingress:?}");
+            assert_eq!(count(&|cell| here(cell) && cell.has_control()), 10, "{ingress:?}");
             assert_eq!(
                 count(&|cell| here(cell) && cell.hold == Hold::Auto),
                 1,

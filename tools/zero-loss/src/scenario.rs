@@ -38,6 +38,8 @@ pub enum Scenario {
     IdsDrain,
     /// The same of half of the nodes at once.
     IdsDrainHalf,
+    /// A node with pods of an IngressDaemonSet is removed from the cluster, and a new one is added.
+    IdsNewNode,
     /// A new template whose pods are ready for Kubernetes and never answer the load balancer; taken back.
     IdsBadImage,
     /// SIGKILL of the controller of IngressDaemonSets in the middle of a roll.
@@ -93,7 +95,7 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::RollingUpdate,
         Self::BeforeItsService,
         Self::KubeSystem,
@@ -106,6 +108,7 @@ impl Scenario {
         Self::IdsRollOfOne,
         Self::IdsDrain,
         Self::IdsDrainHalf,
+        Self::IdsNewNode,
         Self::IdsBadImage,
         Self::IdsControllerKilled,
         Self::IdsNodeReplace,
@@ -199,6 +202,12 @@ impl Scenario {
                 "ids-drain-half",
                 "the same of the node of each zone that has the most pods, half of all nodes, at the same moment",
                 "as for one node; the budget of the set lets a quarter of the pods go at a time",
+            ),
+            Self::IdsNewNode => (
+                "ids-new-node",
+                "a node with two pods of an IngressDaemonSet is drained, its machine ends, and its Node is deleted; 30 s of AWS's later a \
+                 new machine registers itself, and gets pods (in the control the drain passes over the pod of its DaemonSet)",
+                "what leaves is evicted, as in a drain; what comes is sent to when it is healthy at the load balancer",
             ),
             Self::IdsBadImage => (
                 "ids-bad-image",
@@ -348,6 +357,7 @@ impl Scenario {
             | Self::IdsRollOfOne
             | Self::IdsDrain
             | Self::IdsDrainHalf
+            | Self::IdsNewNode
             | Self::IdsBadImage
             | Self::IdsControllerKilled
             | Self::IdsNodeReplace
@@ -384,6 +394,7 @@ impl Scenario {
             Self::IdsRoll
             | Self::IdsDrain
             | Self::IdsDrainHalf
+            | Self::IdsNewNode
             | Self::IdsBadImage
             | Self::IdsControllerKilled => Kind::IngressDaemonSet(2, Update::Surge),
             _ => Kind::Deployment,

@@ -187,7 +187,8 @@ impl Shared {
         retired: &CancellationToken,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<Self> {
-        let views = Arc::new(Views::default());
+        let namespaces_are_selected = options.serves.selector.is_some();
+        let views = Arc::new(Views { namespaces_are_selected, ..Views::default() });
         let metrics = Arc::new(Metrics::new(views.clone(), clock));
         let pulse = Arc::new(Pulse::new(clock));
         let own_namespace = options.own_namespace();

@@ -35,6 +35,8 @@ pub struct Views {
     pub nodes: DashMap<Arc<str>, Fate>,
     /// By target group: pods that ended before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
+    /// Whether only those namespaces count that are selected.
+    pub namespaces_are_selected: bool,
     /// IngressDaemonSets, where they are to be shown. Not the engine's: they are as the API server has them.
     pub sets: Arc<Sets>,
 }
@@ -58,10 +60,14 @@ impl Views {
         all
     }
 
-    /// The IngressDaemonSets that are shown, in the same way.
+    /// The IngressDaemonSets of the namespaces that count, in the same way.
     pub fn all_sets(&self) -> Vec<(ObjectKey, Arc<ShownSet>)> {
-        let mut all: Vec<_> =
-            self.sets.iter().map(|entry| (entry.key().clone(), entry.value().clone())).collect();
+        let counts = |namespace: &Arc<str>| {
+            let selection = || self.selections.get(namespace).map(|selection| *selection);
+            !self.namespaces_are_selected || selection() == Some(Selection::Selected)
+        };
+        let counted = self.sets.iter().filter(|entry| counts(&entry.key().namespace));
+        let mut all: Vec<_> = counted.map(|entry| (entry.key().clone(), entry.value().clone())).collect();
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         all
     }

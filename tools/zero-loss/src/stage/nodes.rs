@@ -12,8 +12,11 @@ use headgate_harness::{
     recorder::APP,
     wait,
 };
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, EvictParams};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api,
+    api::{DeleteParams, EvictParams},
+};
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
@@ -104,6 +107,28 @@ impl Stage {
         });
         futures::future::join_all(drains).await;
         self.drained = Some(Drained { seconds: began.elapsed().as_secs_f64(), because: self.answers() });
+        self.repair().await;
+    }
+
+    /// Drains a node, ends its machine and deletes its Node; so long after that a new machine of that name registers itself.
+    pub async fn replace_machine(&mut self, node: &str, later: Duration) {
+        let began = Instant::now();
+        self.cordon(node).await;
+        self.drained = Some(Drained { seconds: began.elapsed().as_secs_f64(), because: self.answers() });
+        let pods = self.by_node().await.remove(node).unwrap_or_default();
+        self.ask_node(node, "lose", None).await;
+        if !pods.is_empty() {
+            self.force_delete(&pods).await;
+        }
+        self.kubectl.run(&["delete", "node", node]).await;
+        tokio::time::sleep(later).await;
+        self.ask_node(node, "restore", None).await;
+        let nodes: Api<Node> = Api::all(self.cluster.client.clone());
+        wait::until(&format!("{node} has registered itself"), || async {
+            let found = nodes.get_metadata_opt(node).await.map_err(|error| error.to_string())?;
+            found.map(|_| ()).ok_or_else(|| "there is none".to_owned())
+        })
+        .await;
         self.repair().await;
     }
 

@@ -103,7 +103,7 @@ impl Stage {
         }
     }
 
-    /// An ingress as its page has it: its configuration, and its Deployment or DaemonSet under the name that all have here,
+    /// An ingress as its page has it: its configuration, and its Deployment, DaemonSet or IngressDaemonSet under the name that all have here,
     /// with an image that was made for it. A control has neither label nor annotations of Headgate's.
     async fn deploy_ingress(&self, ingress: Ingress) {
         for mut document in ingresses::manifest(ingress, self.kind.name(), self.time_scale) {
@@ -120,7 +120,14 @@ impl Stage {
                     self.adapt(ingress, &mut document);
                     match self.kind {
                         Kind::Deployment => _ = self.cluster.create::<Deployment>(document).await,
-                        _ => _ = self.cluster.create::<DaemonSet>(document).await,
+                        Kind::IngressDaemonSet(..) => {
+                            self.cluster.create::<IngressDaemonSet>(document).await;
+                        }
+                        Kind::HostPort => {
+                            without_surge(&mut document);
+                            self.cluster.create::<DaemonSet>(document).await;
+                        }
+                        Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(document).await,
                     }
                 }
             }
@@ -130,7 +137,9 @@ impl Stage {
     fn adapt(&self, ingress: Ingress, workload: &mut Value) {
         let labels = json!({"app": APP});
         workload["metadata"]["name"] = APP.into();
-        workload["spec"]["selector"]["matchLabels"] = labels.clone();
+        if !matches!(self.kind, Kind::IngressDaemonSet(..)) {
+            workload["spec"]["selector"]["matchLabels"] = labels.clone();
+        }
         let template = &mut workload["spec"]["template"];
         if self.care.hold().is_some() {
             template["metadata"]["labels"]["app"] = APP.into();
@@ -260,9 +269,13 @@ pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
 /// The DaemonSet with a hostPort: a node's pod goes before the next one comes.
 fn host_port(care: Care, nodes: Nodes) -> Value {
     let mut made = daemon_set(care, nodes);
-    made["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
-    made["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = PORT.into();
+    without_surge(&mut made);
     made
+}
+
+fn without_surge(daemon_set: &mut Value) {
+    daemon_set["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    daemon_set["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = PORT.into();
 }
 
 /// The IngressDaemonSet, with so many pods on each node.
