@@ -1,15 +1,17 @@
 //! What is wrong with an IngressDaemonSet is said with one word everywhere: its status, an Event, `headgate status`, `explain`,
-//! `doctor` and the page.
+//! `doctor` and the page; and whether a node serves, to whoever asks.
 
 use headgate_harness::{
     browser::Browser,
     cluster::OWN_GATE,
     daemonsets::Set,
     headgate::{Headgate, command},
-    scenario::http_port,
+    http,
+    scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 /// What a command says of this test's Headgate.
@@ -101,6 +103,37 @@ fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() 
         let [shown] = &shown["ingressDaemonSets"].as_array().unwrap()[..] else { panic!("{shown}") };
         assert_eq!((&shown["progress"], &shown["nodes"]), (&json!("RollComplete"), &json!(set.nodes.len())));
         set.end().await;
+    });
+}
+
+#[test]
+fn whoever_asks_whether_a_node_serves_is_told_while_a_pod_of_it_leaves() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "nodeserves").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let pod = s.cluster.running("web").await.into_keys().next().unwrap();
+        let node = s.cluster.api::<Pod>().get(&pod).await.unwrap().spec.unwrap().node_name.unwrap();
+        let asks = async |node: &str| {
+            http::request("GET", headgate.debug(), &format!("/nodes/{node}"), None).await.unwrap()
+        };
+        let waits = async |code: u16, what: &str| {
+            wait::until(what, || async {
+                let (is, said) = asks(&node).await;
+                if is == code { Ok(said) } else { Err((is, said)) }
+            })
+            .await
+        };
+        waits(200, "all of its targets are healthy").await;
+        s.cluster.scale("web", 0).await;
+        let said = waits(503, "a pod of it leaves").await;
+        assert!(
+            said.contains(&format!("pod {}/{pod} ", s.cluster.namespace)) || said.contains("no pod"),
+            "{said}"
+        );
+        let (code, said) = asks("no-such-node").await;
+        assert!(code == 404 && said.contains("there is no node no-such-node"), "{said}");
     });
 }
 

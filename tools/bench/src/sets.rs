@@ -1,8 +1,9 @@
 //! A roll of an IngressDaemonSet over many nodes, a tenth of them at once: how long nodes wait for Headgate, and not for pods;
 //! and what it costs, beside a roll of a DaemonSet on the same nodes.
 //!
-//! A node that has its turn waits for pods while one of them is made and not ready, or is on its way out. While there are
-//! nodes that have not had their turn, as many as may should be waiting for pods: what is missing is Headgate's.
+//! A node that has its turn waits for pods while one of them is made and not ready; nobody waits for those that are on their
+//! way out. While there are nodes that have not had their turn, as many as may should be waiting for pods: what is missing is
+//! Headgate's.
 
 use std::{
     collections::BTreeMap,
@@ -211,7 +212,6 @@ struct Life {
     made: Option<Instant>,
     ready: Option<Instant>,
     leaves: Option<Instant>,
-    gone: Option<Instant>,
 }
 
 type Lives = BTreeMap<String, Life>;
@@ -253,7 +253,6 @@ impl Seen {
                     watcher::Event::Delete(pod) => {
                         if let Some(life) = lives.get_mut(&pod.uid().unwrap()) {
                             life.leaves = life.leaves.or(Some(now));
-                            life.gone = Some(now);
                         }
                     }
                     watcher::Event::Init => {}
@@ -294,9 +293,7 @@ impl Roll {
     fn waited(&self, began: Instant, at_once: usize) -> f64 {
         let mut nodes: BTreeMap<&str, Vec<(Instant, Instant)>> = BTreeMap::new();
         for life in self.0.values() {
-            let spans = [(life.made, life.ready), (life.leaves, life.gone)];
-            let spans = spans.into_iter().filter_map(|(from, to)| Some((from?, to?)));
-            nodes.entry(&life.node).or_default().extend(spans);
+            nodes.entry(&life.node).or_default().extend(life.made.zip(life.ready));
         }
         waited(began, at_once, nodes.into_values().filter(|spans| !spans.is_empty()).collect())
     }

@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    live, page,
+    live, nodes, page,
     server::{self, Shown},
 };
 use crate::{
@@ -83,6 +83,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/debug/targets", get(targets))
         .route("/debug/replicas", get(replicas))
         .route("/debug/live", get(live::live))
+        .route("/nodes/{name}", get(nodes::node))
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
@@ -100,7 +101,7 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
 }
 
 /// What a replica answers that does not lead.
-fn misdirected(shown: &Shown) -> Option<Response> {
+pub fn misdirected(shown: &Shown) -> Option<Response> {
     let text = shown.elsewhere()? + "\n";
     Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
 }

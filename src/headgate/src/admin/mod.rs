@@ -2,6 +2,7 @@
 
 pub mod debug;
 mod live;
+mod nodes;
 mod page;
 pub mod server;
 pub mod standbys;
