@@ -1,4 +1,4 @@
-//! `docs/rules.md` names tests and planted bugs that exist.
+//! `docs/rules.md` names tests and planted bugs that exist, and `docs/claims.md` tests.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -16,14 +16,46 @@ fn sources(folder: &Path, text: &mut String) {
     }
 }
 
+/// Of every file that has tests of rules and claims.
+fn tests() -> String {
+    let mut text = String::new();
+    for folder in ["src/core/src", "src/headgate/src", "tests/e2e", "tests/harness", "tests/simulation"] {
+        sources(&root().join(folder), &mut text);
+    }
+    text
+}
+
+fn has_test(text: &str, name: &str) -> bool {
+    text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name} "))
+}
+
+#[test]
+fn every_claim_of_others_names_tests_that_exist_or_says_why_it_does_not_apply() {
+    let (text, page) = (tests(), fs::read_to_string(root().join("docs/claims.md")).unwrap());
+    let mut claims = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| S")) {
+        let columns: Vec<&str> = row.split(" | ").collect();
+        let [claim, _, held] = columns[..] else { panic!("expected three columns: {row}") };
+        claims.push(claim.trim_start_matches("| ").to_owned());
+        // The names of tests are long; other words in this face are those of Kubernetes.
+        let names = held.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 3);
+        let names: Vec<&str> = names.collect();
+        for name in &names {
+            assert!(has_test(&text, name), "{claim}: there is no test {name}");
+        }
+        let says_why =
+            ["does not apply", "does not need", "not built yet"].iter().any(|why| held.contains(why));
+        assert!(!names.is_empty() || says_why, "{claim}: expected a test, or why there is none");
+    }
+    let all = [("S0", 16), ("S2", 8), ("S3", 6)];
+    let all = all.iter().flat_map(|(of, count)| (1..=*count).map(move |at| format!("{of}-{at:02}")));
+    assert_eq!(claims, all.collect::<Vec<_>>());
+}
+
 #[test]
 fn every_rule_names_tests_and_planted_bugs_that_exist() {
     let root = root();
-    let mut text = String::new();
-    sources(&root.join("src/core/src"), &mut text);
-    sources(&root.join("src/headgate/src"), &mut text);
-    sources(&root.join("tests/e2e"), &mut text);
-    sources(&root.join("tests/simulation"), &mut text);
+    let text = tests();
     let planted = fs::read_to_string(root.join("tests/simulation/planted/bugs.rs")).unwrap();
     let rules = fs::read_to_string(root.join("docs/rules.md")).unwrap();
     let mut named = BTreeSet::new();
@@ -34,8 +66,7 @@ fn every_rule_names_tests_and_planted_bugs_that_exist() {
             column.split('`').skip(1).step_by(2).map(str::to_owned).collect()
         };
         for test in words(tests) {
-            let there = text.contains(&format!("fn {test}(")) || text.contains(&format!("fn {test} "));
-            assert!(there, "there is no test {test}, which {rule:?} names");
+            assert!(has_test(&text, &test), "there is no test {test}, which {rule:?} names");
             named.insert(test);
         }
         for bug in words(bugs) {

@@ -7,14 +7,20 @@ use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::{
     aws::Group,
     cluster::pod_spec,
+    daemonsets::IngressDaemonSet,
+    headgate::Headgate,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     typed::{Terminal, blocks, has_aws_cli, page},
     wait,
 };
-use k8s_openapi::{api::apps::v1::Deployment, jiff::Timestamp};
+use k8s_openapi::{
+    api::apps::v1::{DaemonSet, Deployment},
+    jiff::Timestamp,
+};
+use kube::api::DeleteParams;
 use localstack_load::{Client, Plan, Run, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A terminal in which kubectl works in the namespace of the test, as with a context that names it.
 async fn terminal(s: &Scenario, variables: &[(&str, &str)]) -> Terminal {
@@ -41,6 +47,78 @@ async fn wait_healthy(s: &Scenario, arn: &str, count: usize) {
     .await;
 }
 
+/// What serves before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A Deployment, and another one.
+    Deployments,
+    /// A DaemonSet with hostPort, and an IngressDaemonSet with two pods on each node.
+    OnEveryNode,
+}
+
+impl Way {
+    /// What serves before; gives the number of pods.
+    async fn deploy_old(self, s: &Scenario) -> usize {
+        match self {
+            Self::Deployments => deploy(s, "old").await,
+            Self::OnEveryNode => {
+                let mut spec = on_every_node();
+                spec["containers"][0]["ports"][0]["hostPort"] = 8080.into();
+                let labels = json!({"app": "old"});
+                s.cluster
+                    .create::<DaemonSet>(json!({
+                        "metadata": {"name": "old"},
+                        "spec": {
+                            "selector": {"matchLabels": labels},
+                            "template": {"metadata": {"labels": labels}, "spec": spec},
+                        },
+                    }))
+                    .await;
+                nodes(s)
+            }
+        }
+    }
+
+    /// What serves after, in the same way.
+    async fn deploy_new(self, s: &Scenario) -> usize {
+        match self {
+            Self::Deployments => deploy(s, "web").await,
+            Self::OnEveryNode => {
+                let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": on_every_node()});
+                s.cluster
+                    .create::<IngressDaemonSet>(json!({
+                        "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet", "metadata": {"name": "web"},
+                        "spec": {"podsPerNode": 2, "template": template},
+                    }))
+                    .await;
+                2 * nodes(s)
+            }
+        }
+    }
+
+    async fn end_old(self, s: &Scenario) {
+        match self {
+            Self::Deployments => s.cluster.scale("old", 0).await,
+            Self::OnEveryNode => {
+                let api = s.cluster.api::<DaemonSet>();
+                api.delete("old", &DeleteParams::background()).await.unwrap();
+            }
+        }
+        wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
+    }
+}
+
+fn nodes(s: &Scenario) -> usize {
+    s.facts().zones.iter().map(|zone| zone.nodes.len()).sum()
+}
+
+/// A pod of every node that has a kubelet.
+fn on_every_node() -> Value {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
+    spec
+}
+
 /// A pod in each zone: a network load balancer sends within the zone, also to a target group that has nothing there.
 async fn deploy(s: &Scenario, app: &str) -> usize {
     let zones = s.facts().zones.len();
@@ -64,7 +142,7 @@ async fn deploy(s: &Scenario, app: &str) -> usize {
 }
 
 /// Plays the page behind a load balancer of a kind.
-async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
+async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
     let balancer = s.name("lb");
     let (balancer_arn, dns_name) = s.aws.balancer(&balancer, kind).await;
     let (old_name, new_name) = (s.name("old"), s.name("new"));
@@ -73,16 +151,23 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     let listeners =
         s.aws.client().describe_listeners().load_balancer_arn(&balancer_arn).send().await.unwrap();
     let listener = listeners.listeners()[0].listener_arn().unwrap().to_owned();
-    let count = deploy(s, "old").await;
+    let count = way.deploy_old(s).await;
     let old_pods = s.cluster.wait_running("old", count).await;
     for ip in old_pods.values() {
         s.aws.register_by_hand(&old, &format!("{ip}:8080")).await;
     }
     wait_healthy(s, &old, count).await;
     settled(s, &balancer).await;
-    deploy(s, "web").await;
+    let count = way.deploy_new(s).await;
     s.cluster.service("web", "web", http_port(), None).await;
     let headgate = s.headgate().await;
+    let only = format!("--namespaces={}", s.cluster.namespace);
+    let of_sets = match way {
+        Way::Deployments => None,
+        Way::OnEveryNode => {
+            Some(Headgate::start_daemonsets(s.facts(), &s.facts().kubeconfig, &[&only]).await)
+        }
+    };
 
     let target = Target::Name { name: dns_name.clone(), dns: s.facts().dns.parse().unwrap() };
     let clients = vec![Client::default(), Client::keep_alive()];
@@ -139,8 +224,7 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
         s.aws.deregister_by_hand(&old, &format!("{ip}:8080")).await;
     }
     // Long connections to them are still open behind the NLB, and end with them.
-    s.cluster.scale("old", 0).await;
-    wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
+    way.end_old(s).await;
     let before = connections(&new_name).await.len();
     wait::until("the new pods go on alone", || async {
         let count = connections(&new_name).await.len();
@@ -152,6 +236,13 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     let old = connections(&old_name).await;
     assert!(old.iter().all(|opened| *opened <= moved), "only those that were open have ended since");
     headgate.terminate().await;
+    if let Some(of_sets) = of_sets {
+        // Its budget would hold up other tests' drains.
+        let api = s.cluster.api::<IngressDaemonSet>();
+        api.delete("web", &DeleteParams::background()).await.unwrap();
+        wait::until_equal("its pods go with the set", &0, || s.cluster.count("web")).await;
+        of_sets.terminate().await;
+    }
 }
 
 #[test]
@@ -162,7 +253,7 @@ fn by_weights_behind_a_network_load_balancer_no_request_is_lost() {
     }
     beside_others(|world| async move {
         let s = Scenario::new(world, "weights").await;
-        Box::pin(play(&s, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_001)).await;
+        Box::pin(play(&s, Way::Deployments, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_001)).await;
     });
 }
 
@@ -174,6 +265,19 @@ fn by_weights_behind_an_application_load_balancer_no_request_is_lost() {
     }
     beside_others(|world| async move {
         let s = Scenario::new(world, "weights-alb").await;
-        Box::pin(play(&s, LoadBalancerTypeEnum::Application, ProtocolEnum::Http, 30_002)).await;
+        Box::pin(play(&s, Way::Deployments, LoadBalancerTypeEnum::Application, ProtocolEnum::Http, 30_002))
+            .await;
+    });
+}
+
+#[test]
+fn by_weights_from_a_daemon_set_with_host_port_to_two_pods_on_every_node_no_request_is_lost() {
+    if !has_aws_cli() {
+        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
+        return;
+    }
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "weights-ids").await;
+        Box::pin(play(&s, Way::OnEveryNode, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_003)).await;
     });
 }
