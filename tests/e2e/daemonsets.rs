@@ -15,8 +15,18 @@ use headgate_harness::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::{apps::v1::ControllerRevision, core::v1::Pod, policy::v1::PodDisruptionBudget};
-use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
+use k8s_openapi::{
+    api::{
+        apps::v1::ControllerRevision,
+        core::v1::{Node, Pod},
+        policy::v1::PodDisruptionBudget,
+    },
+    jiff::Timestamp,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -280,6 +290,96 @@ fn a_drained_node_is_empty_gets_no_new_pods_and_has_them_again_when_it_takes_pod
     });
 }
 
+const ASKED: &str = "example.com/detach";
+const SAID: &str = "example.com/detached-at";
+
+fn noted<'a>(node: &'a Node, key: &str) -> Option<&'a String> {
+    node.metadata.annotations.as_ref()?.get(key)
+}
+
+/// Detaches nodes as it is asked to, and says when it has; on each of them nothing was done before that.
+async fn detach(set: &Set, first: &str, enough: &AtomicBool) -> BTreeSet<String> {
+    let nodes: Api<Node> = Api::all(set.s.cluster.client.clone());
+    let own = format!("{}.{}", set.s.cluster.namespace, set.name);
+    let mut detached = BTreeSet::new();
+    while !enough.load(Ordering::Relaxed) {
+        let every = ListParams::default();
+        let all = wait::answered("nodes", || nodes.list(&every)).await.unwrap().items;
+        for node in all {
+            let name = node.metadata.name.clone().unwrap();
+            let (is_asked, says) = (noted(&node, ASKED) == Some(&own), noted(&node, SAID).is_some());
+            if is_asked == says {
+                continue;
+            }
+            if is_asked {
+                // Time for whoever would not wait.
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let pods = set.pods().await;
+                let here: Vec<&Seen> = pods.iter().filter(|pod| pod.node == name).collect();
+                assert!(here.iter().all(|pod| pod.revision == first && !pod.terminating), "{name}: {here:?}");
+                detached.insert(name.clone());
+            }
+            let said = is_asked.then(|| Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+            let patch = json!({"metadata": {"annotations": {SAID: said}}});
+            nodes.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    detached
+}
+
+#[test]
+fn whoever_detaches_nodes_is_asked_to_in_each_turn_and_waited_for() {
+    alone(|world| async move {
+        let update = json!({
+            "annotateNodeToDetach": {"key": ASKED},
+            "waitForDetachmentByAnnotatedTimestamp": {"key": SAID, "gracePeriodSeconds": 1},
+        });
+        let set = Set::new(world, "idsdetach", &json!({"updateStrategy": update})).await;
+        let headgate = set.controller_with(&[&format!("--node-annotations={ASKED}")]).await;
+        set.wait_done().await;
+        let first = only_revision(&set.pods().await);
+        let enough = AtomicBool::new(false);
+        let rolled = async {
+            set.patch(json!({"template": set.template("2")})).await;
+            set.wait_done().await;
+            let nodes: Api<Node> = Api::all(set.s.cluster.client.clone());
+            wait::until("no node is annotated", || async {
+                let all = nodes.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+                let left: Vec<_> = all
+                    .iter()
+                    .filter(|node| noted(node, ASKED).is_some() || noted(node, SAID).is_some())
+                    .collect();
+                if left.is_empty() { Ok(()) } else { Err(left.len().to_string()) }
+            })
+            .await;
+            enough.store(true, Ordering::Relaxed);
+        };
+        let ((), detached) = futures::future::join(rolled, detach(&set, &first, &enough)).await;
+        assert_eq!(detached, set.nodes);
+        assert_ne!(only_revision(&set.pods().await), first);
+
+        // A key that the controller was not told: nothing is written, and nothing done.
+        let other = json!({"annotateNodeToDetach": {"key": "headgate.dev/detached-at"}});
+        set.patch(json!({"template": set.template("3"), "updateStrategy": other})).await;
+        let second = only_revision(&set.pods().await);
+        wait::until("the log says why not", || async {
+            let said = headgate
+                .logged(|line| line["why"].as_str().is_some_and(|why| why.contains("--node-annotations")));
+            if said.is_empty() { Err("nothing") } else { Ok(()) }
+        })
+        .await;
+        wait::until("the status says what is waited for", || async {
+            let status = set.read().await.status.unwrap_or_default();
+            let waits = status.turns.first().and_then(|turn| turn.waits_for.as_deref());
+            if waits == Some("NodeNotDetached") { Ok(()) } else { Err(status) }
+        })
+        .await;
+        assert_eq!(only_revision(&set.pods().await), second);
+        set.end().await;
+    });
+}
+
 #[test]
 fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
     beside_others(|world| async move {
@@ -328,6 +428,10 @@ fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
             (
                 with(json!({"template": {"spec": {"hostNetwork": true}}}), &json!({})),
                 "has the ports of its node",
+            ),
+            (
+                json!({"spec": {"updateStrategy": {"waitForDetachmentByAnnotatedTimestamp": {"key": "a/b"}}}}),
+                "expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp",
             ),
             (json!({"name": "e".repeat(51)}), "at most 50 letters"),
         ] {

@@ -68,8 +68,8 @@ fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() 
         set.wait_reason("Progressing", "ProgressDeadlineExceeded").await;
 
         wait_told(&set, "Normal", "NodesInTurn").await;
-        let note = wait_told(&set, "Warning", "ProgressDeadlineExceeded").await;
-        assert!(note.ends_with("docs/reasons.md#progressdeadlineexceeded"), "{note}");
+        let told = wait_told(&set, "Warning", "ProgressDeadlineExceeded").await;
+        assert!(told.ends_with("docs/reasons.md#progressdeadlineexceeded"), "{told}");
         let status = wait::until("status says it first", || async {
             let (_, text) = said(&set, &headgate, &["status"]).await;
             if text.starts_with("ProgressDeadlineExceeded  IngressDaemonSet ") { Ok(text) } else { Err(text) }

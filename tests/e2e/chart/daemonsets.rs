@@ -17,7 +17,7 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             |object: &&Value| object["metadata"]["labels"]["app.kubernetes.io/name"] == "headgate-daemonsets";
         assert_eq!(without.iter().filter(about_sets).count(), 0, "it is off unless asked for");
         let rest: Vec<&Value> = with.iter().filter(|object| !about_sets(object)).collect();
-        let shows = |object: &Value| {
+        let without_flag = |object: &Value| {
             let mut object = object.clone();
             let arguments = object.pointer_mut("/spec/template/spec/containers/0/args");
             let arguments = arguments.and_then(Value::as_array_mut);
@@ -28,9 +28,9 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             });
             (object, is_shown)
         };
-        let shown = rest.iter().filter(|object| shows(object).1).count();
+        let shown = rest.iter().filter(|object| without_flag(object).1).count();
         assert_eq!(shown, 1, "it shows the sets");
-        let rest: Vec<Value> = rest.into_iter().map(|object| shows(object).0).collect();
+        let rest: Vec<Value> = rest.into_iter().map(|object| without_flag(object).0).collect();
         assert_eq!(rest, without, "the rest of Headgate is as it was");
 
         let text = std::fs::read_to_string(root().join("config/rbac/daemonsets.yaml")).unwrap();

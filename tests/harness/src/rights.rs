@@ -111,7 +111,7 @@ pub async fn of_movers(s: &Scenario, own: &Cluster, lbc: &Cluster, webhook: &str
 /// namespace, which is its own too.
 pub async fn of_daemonsets(s: &Scenario) -> PathBuf {
     let parts: Vec<&str> = DAEMONSETS.split("\n---\n").collect();
-    let [sets, nodes, in_own, _] = parts[..] else { panic!("expected four parts") };
+    let [sets, nodes, in_own, _, _] = parts[..] else { panic!("expected five parts") };
     grant(s, "daemonsets", &rules_of(sets)).await;
     grant_in_all(s, &rules_of(nodes)).await;
     grant(s, "daemonsets-own-namespace", &rules_of(in_own)).await;

@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 171] = [
+pub const ALL: [Bug; 173] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1556,8 +1556,30 @@ pub const ALL: [Bug; 171] = [
         places: &[
             (
                 "daemonset/plan.rs",
-                "&& turns.have.contains_key(node.name) && !spec.paused;",
-                "&& turns.have.contains_key(node.name) && (!spec.paused || PLANTED);",
+                "let in_turn = has_turn && !spec.paused &&",
+                "let in_turn = has_turn && (!spec.paused || PLANTED) &&",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetWaitsForNobody",
+        says: "In its turn a node's pods are changed before others have detached it.",
+        places: &[
+            (
+                "daemonset/plan.rs",
+                "&& !closed.contains(node.name);",
+                "&& (!closed.contains(node.name) || PLANTED);",
+            ),
+        ],
+    },
+    Bug {
+        name: "SetLeavesNodesAnnotated",
+        says: "A node stays annotated when its turn is over.",
+        places: &[
+            (
+                "daemonset/handshake.rs",
+                "told.wants.extend(is_annotated.then(|| ask(None))); continue;",
+                "told.wants.extend((is_annotated && !PLANTED).then(|| ask(None))); continue;",
             ),
         ],
     },

@@ -61,6 +61,13 @@ fn a_set_of_pods_on_every_node_is_rolled_as_it_says_whatever_goes_wrong() {
 }
 
 #[test]
+fn a_controller_of_sets_that_is_killed_after_any_of_its_requests_takes_none_too_early_and_the_roll_ends() {
+    let rolls = daemonsets::killed_at_each_step().unwrap();
+    eprintln!("{rolls} rolls");
+    assert!(rolls > 100, "{rolls}");
+}
+
+#[test]
 fn what_one_namespace_asks_for_changes_nothing_of_another() {
     assert_eq!(tenants::first_broken(), None);
 }

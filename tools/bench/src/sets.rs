@@ -387,11 +387,15 @@ mod tests {
         let began = Instant::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);
         let span = |from, to| (at(from), at(to));
-        let share = |at_once, nodes| (1000.0 * waited(began, at_once, nodes)).round() / 1000.0;
-        assert_eq!(share(1, vec![vec![span(0, 10)], vec![span(10, 20)]]), 0.0);
-        assert_eq!(share(1, vec![vec![span(0, 10)], vec![span(15, 20)]]), 0.25, "five seconds between them");
-        assert_eq!(share(1, vec![vec![span(5, 10), span(8, 20)]]), 0.25, "it begins late");
-        assert_eq!(share(2, vec![vec![span(0, 10)], vec![span(0, 10)], vec![span(10, 20)]]), 0.0);
-        assert_eq!(share(2, vec![vec![span(0, 10)], vec![span(10, 20)], vec![span(20, 30)]]), 0.4);
+        let share = |at_once, nodes| format!("{:.2}", waited(began, at_once, nodes));
+        assert_eq!(share(1, vec![vec![span(0, 10)], vec![span(10, 20)]]), "0.00");
+        assert_eq!(
+            share(1, vec![vec![span(0, 10)], vec![span(15, 20)]]),
+            "0.25",
+            "five seconds between them"
+        );
+        assert_eq!(share(1, vec![vec![span(5, 10), span(8, 20)]]), "0.25", "it begins late");
+        assert_eq!(share(2, vec![vec![span(0, 10)], vec![span(0, 10)], vec![span(10, 20)]]), "0.00");
+        assert_eq!(share(2, vec![vec![span(0, 10)], vec![span(10, 20)], vec![span(20, 30)]]), "0.40");
     }
 }

@@ -6,7 +6,8 @@
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
 //!   (Input)      sets, pods, nodes,           │  which node has its turn (turns), what is done there (node),
-//!                revisions, budgets           │  where pods may be (placement), how many may go (budget)
+//!                revisions, budgets           │  where pods may be (placement), how many may go (budget),
+//!                                              │  whether others have to detach the node first (handshake)
 //!                      ▲                      └──► status, written before a turn is acted upon
 //!                      └───────────────── Input::Answered ◄──────────────────────────┘
 //! ```
@@ -20,6 +21,7 @@
 
 mod asks;
 mod budget;
+mod handshake;
 mod node;
 pub mod placement;
 mod plan;
@@ -170,15 +172,17 @@ impl Daemonsets {
     fn plan(&mut self, now: Moment, wall: WallTime) -> Vec<Asked> {
         let mut asked = Vec::new();
         for key in std::mem::take(&mut self.touched) {
-            let Some(facts) = self.seen.set(&key) else {
-                self.sets.remove(&key);
-                continue;
+            let (uid, asks) = if let Some(facts) = self.seen.set(&key) {
+                let set = self.sets.entry(key.clone()).or_default();
+                (facts.uid.clone(), set.plan(facts, &self.seen, now, wall))
+            } else {
+                let Some(set) = self.sets.remove(&key) else { continue };
+                (set.uid().clone(), set.leave_nodes(&self.seen))
             };
-            let set = self.sets.entry(key.clone()).or_default();
-            for ask in set.plan(facts, &self.seen, now, wall) {
+            for ask in asks {
                 self.last_id += 1;
                 let id = RequestId(self.last_id);
-                let uid = facts.uid.clone();
+                let uid = uid.clone();
                 self.in_flight.insert(id, InFlight { set: key.clone(), uid: uid.clone(), ask: ask.clone() });
                 asked.push(Asked { id, set: key.clone(), uid, ask });
             }

@@ -25,12 +25,14 @@ use super::{
     turns::turns,
 };
 
-/// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from.
+/// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from;
+/// `closed`: the nodes on which nothing may be done in their turn yet.
 pub fn plan(
     set: &SetFacts,
     nodes: &BTreeMap<Arc<str>, SetNode>,
     mut pods: BTreeMap<Arc<str>, Vec<PodNow>>,
     kept: &BTreeSet<Revision>,
+    closed: &BTreeSet<Arc<str>>,
     wall: WallTime,
 ) -> Plan {
     let spec = &set.spec;
@@ -79,8 +81,8 @@ pub fn plan(
     // Until it is written what nodes are to have, nothing is done.
     if set.remembered.current.is_some() && known {
         for node in &fleet {
-            let in_turn =
-                before.contains_key(node.name) && turns.have.contains_key(node.name) && !spec.paused;
+            let has_turn = before.contains_key(node.name) && turns.have.contains_key(node.name);
+            let in_turn = has_turn && !spec.paused && !closed.contains(node.name);
             let terms = NodeTerms {
                 wanted: spec.pods_per_node,
                 strategy: spec.strategy,
@@ -95,7 +97,13 @@ pub fn plan(
     let due = turns.due;
     let remembered =
         Remembered { current: Some(next), update: Some(update.clone()), turns: turns.have.clone() };
-    Plan { steps, status: status(set, &fleet, &turns, remembered), budget, due }
+    let mut status = status(set, &fleet, &turns, remembered);
+    for (node, waits) in status.waits.iter_mut().filter(|(node, _)| closed.contains(*node)) {
+        if status.remembered.turns.contains_key(node) {
+            *waits = Waits::Detachment;
+        }
+    }
+    Plan { steps, status, budget, due }
 }
 
 /// Whether the update has proven itself on all nodes that can have their turn, or there is nothing else anyway. None has its

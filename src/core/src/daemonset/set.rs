@@ -11,11 +11,17 @@ use std::{
     time::Duration,
 };
 
-use super::{asks::Asks, placement::standing, plan::plan, seen::Seen};
+use super::{
+    asks::Asks,
+    handshake::{left, told},
+    placement::standing,
+    plan::plan,
+    seen::Seen,
+};
 use crate::model::{
     Moment, Uid, WallTime,
     daemonset::{
-        Owner, Revision, RevisionFacts, SetFacts, SetPod,
+        Handshake, Owner, Revision, RevisionFacts, SetFacts, SetPod,
         ask::{Ask, Outcome},
         node::{PodNow, Standing, State},
         plan::{Plan, Step, Why},
@@ -92,10 +98,17 @@ pub struct Set {
     refused: Option<Box<str>>,
     /// Pods that the watch says are gone, and that were not on their way out.
     unseen: Vec<(Arc<str>, Uid)>,
+    /// What was asked of those who detach nodes, now or before.
+    handshakes: Vec<Arc<Handshake>>,
     due: (Option<Moment>, Option<WallTime>),
 }
 
 impl Set {
+    /// Which life of its name it is.
+    pub const fn uid(&self) -> &Uid {
+        &self.uid
+    }
+
     /// Whether it is this life of its name.
     pub fn is(&self, uid: &Uid) -> bool {
         self.uid == *uid
@@ -187,7 +200,10 @@ impl Set {
         }
         self.due = (None, None);
         if facts.deleting {
-            return Vec::new();
+            self.sent.retain(|(_, until)| *until > now);
+            let mut asks = Vec::new();
+            self.ask(self.leave_nodes(seen), now, &mut asks);
+            return asks;
         }
         let pods: Vec<&SetPod> = seen.pods_of(&facts.key).collect();
         let is_own = |pod: &SetPod| is_own(pod, facts);
@@ -215,8 +231,21 @@ impl Set {
             .filter(|(node, pods)| pods.iter().filter(|pod| pod.state.is_live()).count() <= most(node))
             .map(|(node, _)| node.clone())
             .collect();
-        let Plan { mut steps, mut status, budget, due } = plan(facts, seen.all_nodes(), here, &kept, wall);
-        self.due.1 = self.due.1.into_iter().chain(due).min();
+        let told = told(facts, seen.all_nodes(), wall);
+        wants.extend(told.wants);
+        let now_asked = &facts.spec.handshake;
+        self.handshakes.retain(|before| {
+            let left = left(before, seen.all_nodes());
+            let is_over =
+                now_asked.as_ref().is_some_and(|is| (&is.key, &is.value) == (&before.key, &before.value));
+            let stays = !is_over && !left.is_empty();
+            wants.extend(left.into_iter().filter(|_| stays));
+            stays
+        });
+        self.handshakes.extend(now_asked.clone());
+        let Plan { mut steps, mut status, budget, due } =
+            plan(facts, seen.all_nodes(), here, &kept, &told.closed, wall);
+        self.due.1 = self.due.1.into_iter().chain(due).chain(told.due).min();
         let makes_none = !steps.iter().any(|(_, step)| matches!(step, Step::Make(_)));
         if makes_none && self.asks.making().next().is_none() {
             // What was refused is not asked for any more.
@@ -233,18 +262,28 @@ impl Set {
             asks.push(Ask::Make { name, node: making.node().clone(), revision: making.revision().clone() });
         }
         self.carry_out(facts, seen, steps, &kept, now, &mut asks);
-        for want in wants {
-            if !self.sent.iter().any(|(sent, _)| *sent == want) {
-                self.sent.push((want.clone(), now + LOST));
-                asks.push(want);
-            }
-        }
+        self.ask(wants, now, &mut asks);
         status.refused.clone_from(&self.refused);
         asks.extend(self.write(facts, &status, now));
         self.status = Some(status);
         self.due_at(self.asks.due());
         self.due_at(self.sent.iter().map(|(_, until)| *until).min());
         asks
+    }
+
+    /// Asks for what is wanted, unless that was asked for a moment ago.
+    fn ask(&mut self, wants: Vec<Ask>, now: Moment, asks: &mut Vec<Ask>) {
+        for want in wants {
+            if !self.sent.iter().any(|(sent, _)| *sent == want) {
+                self.sent.push((want.clone(), now + LOST));
+                asks.push(want);
+            }
+        }
+    }
+
+    /// Nobody is to detach nodes for this set any more.
+    pub fn leave_nodes(&self, seen: &Seen) -> Vec<Ask> {
+        self.handshakes.iter().flat_map(|before| left(before, seen.all_nodes())).collect()
     }
 
     fn due_at(&mut self, at: Option<Moment>) {

@@ -30,7 +30,7 @@ fn owner() -> Owner {
     Owner { name: "edge".into(), uid: Uid::new("s1") }
 }
 
-fn set() -> SetFacts {
+pub fn set() -> SetFacts {
     let remembered =
         Remembered { current: Some("a".into()), update: Some("a".into()), ..Remembered::default() };
     SetFacts {
@@ -46,6 +46,7 @@ fn set() -> SetFacts {
             strategy: Strategy::RollingUpdate { surge: 1, unavailable: 0 },
             nodes_at_once: Amount::Number(1),
             deadline: Duration::from_secs(600),
+            handshake: None,
             min_ready: Duration::ZERO,
             history: 1,
             paused: false,

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     live, nodes, page,
-    server::{self, Shown},
+    server::{self, Shown, misdirected},
 };
 use crate::{
     diff::{self, report::Differences},
@@ -98,12 +98,6 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
         "holder": shown.authority.holder(),
         "holderServes": shown.authority.stranger().map(|stranger| stranger.serves),
     }))
-}
-
-/// What a replica answers that does not lead.
-pub fn misdirected(shown: &Shown) -> Option<Response> {
-    let text = shown.elsewhere()? + "\n";
-    Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
 }
 
 async fn status_of_all(State(shown): State<Shown>) -> Response {

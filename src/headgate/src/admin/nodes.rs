@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{debug::misdirected, server::Shown};
+use super::server::{Shown, misdirected};
 use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Times};
 
 /// So many lines say why not.
@@ -84,15 +84,20 @@ mod tests {
 
     use super::*;
 
-    fn answer(goes: &Value, pods: &[(&str, bool, &[(&str, Option<&str>)])]) -> (u16, String) {
-        let target = |(state, health): &(&str, Option<&str>)| {
+    /// The state of a target and its health.
+    type Target<'a> = (&'a str, Option<&'a str>);
+    /// The name of a pod, whether it lives, and its targets.
+    type Pod<'a> = (&'a str, bool, &'a [Target<'a>]);
+
+    fn answer(goes: &Value, pods: &[Pod<'_>]) -> (u16, String) {
+        let target = |(state, health): &Target<'_>| {
             json!({
                 "targetGroup": "arn", "binding": null, "target": "10.0.0.1:80", "state": state, "reason": "PodHasIp",
                 "message": "it has one", "since": null, "lastRead": null, "next": null, "troubles": [],
                 "health": health.map(|state| json!({"state": state, "reason": "", "zonalShift": false})),
             })
         };
-        let pod = |(name, lives, targets): &(&str, bool, &[(&str, Option<&str>)])| {
+        let pod = |(name, lives, targets): &Pod<'_>| {
             let seen = json!({"uid": "u", "ips": [], "hostNetwork": false, "ready": true, "life": "living"});
             json!({
                 "namespace": "shop", "name": name, "answeredBy": null, "pod": lives.then_some(seen), "nowhere": null,

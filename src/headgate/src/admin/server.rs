@@ -92,6 +92,12 @@ impl Shown {
     }
 }
 
+/// What a replica answers that does not lead.
+pub fn misdirected(shown: &Shown) -> Option<Response> {
+    let text = shown.elsewhere()? + "\n";
+    Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
+}
+
 /// Serves probes and metrics until `stop`.
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) {
     let (counted, clock) = (shown.metrics.clone(), shown.clock);

@@ -95,7 +95,9 @@ pub struct IngressDaemonSetSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.type != 'RollingUpdate' || self.maxSurgePerNode + self.maxUnavailablePerNode > 0")
-        .message("with neither a pod more nor a pod less on a node none can be replaced: expected maxSurgePerNode or maxUnavailablePerNode above 0")
+        .message("with neither a pod more nor a pod less on a node none can be replaced: expected maxSurgePerNode or maxUnavailablePerNode above 0"),
+    validation = Rule::new("!has(self.waitForDetachmentByAnnotatedTimestamp) || has(self.annotateNodeToDetach)")
+        .message("nobody detaches a node that is not asked to: expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp")
 )]
 pub struct UpdateStrategy {
     /// RollingUpdate: new pods beside the old ones of a node, which go when new ones are available. NodeReplace: the old
@@ -118,6 +120,50 @@ pub struct UpdateStrategy {
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 1, max = 86_400))]
     pub progress_deadline_seconds: i32,
+    /// In its turn a node gets this annotation before anything is done there, and loses it when the turn is over: so that
+    /// something else detaches the node from its load balancers. `headgate daemonsets --node-annotations` must name the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotate_node_to_detach: Option<AnnotateNode>,
+    /// Nothing is done on the node before it says by this annotation that it was detached since its turn began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_detachment_by_annotated_timestamp: Option<WaitForDetachment>,
+}
+
+/// The annotation that a node gets in its turn.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnotateNode {
+    /// Its key.
+    #[schemars(length(min = 1, max = 317))]
+    pub key: String,
+    /// Its value. Default: NAMESPACE.NAME of the set. Two sets must not have the same key and value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub value: Option<String>,
+}
+
+/// The annotation by which a node says when it was detached.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitForDetachment {
+    /// Its key.
+    #[schemars(length(min = 1, max = 317))]
+    pub key: String,
+    /// How the time is written.
+    #[serde(default)]
+    pub format: TimestampFormat,
+    /// So many seconds after that time the node's pods are changed.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 0, max = 86_400))]
+    pub grace_period_seconds: i32,
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum TimestampFormat {
+    /// 2006-01-02T15:04:05Z
+    #[default]
+    RFC3339,
 }
 
 impl Default for UpdateStrategy {
@@ -128,6 +174,8 @@ impl Default for UpdateStrategy {
             max_unavailable_per_node: 0,
             max_nodes_at_once: one_node(),
             progress_deadline_seconds: ten_minutes(),
+            annotate_node_to_detach: None,
+            wait_for_detachment_by_annotated_timestamp: None,
         }
     }
 }

@@ -18,6 +18,10 @@ pub struct Daemonsets {
     /// Only in these namespaces, comma-separated. Nodes are watched all the same. Default: in all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
+    /// With which annotations, comma-separated, sets may have nodes annotated (annotateNodeToDetach). Needs the right to patch
+    /// nodes. Default: none.
+    #[arg(long, env = "HEADGATE_NODE_ANNOTATIONS", value_delimiter = ',', value_parser = annotation, value_name = "KEY")]
+    node_annotations: Vec<String>,
     /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
@@ -27,14 +31,44 @@ pub struct Daemonsets {
     log: Log,
 }
 
+/// The rule of Kubernetes for the keys of annotations (qualified name), as far as it matters here.
+fn annotation(text: &str) -> Result<String, String> {
+    let (prefix, name) = text.split_once('/').unwrap_or(("", text));
+    let is_name = (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric());
+    if is_name && (prefix.is_empty() || super::is_subdomain(prefix)) && !text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the key of an annotation, as example.com/detach".to_owned())
+    }
+}
+
 impl Daemonsets {
     /// Starts the log, and gives what was asked for.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {
             namespaces: self.namespaces,
+            node_annotations: self.node_annotations,
             admin_address: self.admin_address,
             leading: self.leading.options()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nodes_may_be_annotated_with_are_keys_of_annotations() {
+        for good in ["example.com/detach", "detach", "node-detacher.variant.run/detached", "a/b_c.d"] {
+            assert_eq!(annotation(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "/detach", "a b/c", "example.com/", "example.com/-x", "a/b/c", "Example.com/x"] {
+            assert!(annotation(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -27,7 +27,7 @@ impl Memory {
     pub fn take(&mut self, news: News) -> Input {
         match news {
             News::Sets(change) => Input::Set(split(&mut self.sets, change, |set| {
-                (set.facts.key.clone(), (set.template, set.conditions), set.facts)
+                (set.facts.key.clone(), (set.template, set.conditions.into_vec()), set.facts)
             })),
             News::Revisions(change) => Input::Revision(split(&mut self.revisions, change, |revision| {
                 (revision.facts.key.clone(), revision.template, revision.facts)

@@ -61,6 +61,8 @@ pub struct Owner {
     pub following: Following,
     /// Where sets are.
     pub scopes: Vec<Scope>,
+    /// What nodes may be annotated with.
+    pub node_annotations: Arc<[String]>,
     /// Whether this replica leads.
     pub authority: Authority,
     /// Events to be written.
@@ -157,7 +159,7 @@ impl Owner {
             calls: JoinSet::new(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             relist,
-            requests: Requests::new(self.client.clone()),
+            requests: Requests::new(self.client.clone(), self.node_annotations.clone()),
         };
         let mut leave_by: Option<Moment> = None;
         let mut was_synced = false;
@@ -324,6 +326,9 @@ fn said(Asked { set, ask, .. }: &Asked) {
         Ask::Delete { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "deleting a pod"),
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
         Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
+        Ask::Annotate { node, key, value } => {
+            info!(%set, node = &**node, key = &**key, value = value.as_deref(), "annotating a node, or no more");
+        }
         Ask::Release { name, .. } => {
             info!(%set, pod = &**name, "letting go of a pod that has lost its label");
         }
@@ -348,6 +353,7 @@ const fn verb(ask: &Ask) -> &'static str {
         Ask::KeepBudget { .. } => "keep_budget",
         Ask::AdoptBudget { .. } => "adopt_budget",
         Ask::DropBudget(_) => "drop_budget",
+        Ask::Annotate { .. } => "annotate_node",
         Ask::Write { .. } => "write_status",
     }
 }

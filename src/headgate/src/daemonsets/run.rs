@@ -35,6 +35,8 @@ use crate::{
 pub struct Options {
     /// In these namespaces alone; none: in all.
     pub namespaces: Vec<String>,
+    /// What nodes may be annotated with.
+    pub node_annotations: Vec<String>,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
     /// Which replica leads.
@@ -99,8 +101,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Ok(())
     });
     let following = Following { clock, metrics: metrics.clone(), failures: WatchFailures::new(troubles) };
-    let scopes = options.scopes();
-    let owner = Owner { client, following, scopes, authority, notices, statuses, metrics, pulse };
+    let (scopes, node_annotations) = (options.scopes(), options.node_annotations.into());
+    let owner =
+        Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
         // However it ends: the Lease is given back after its last request, and not before.
         let _retired = retired.drop_guard();

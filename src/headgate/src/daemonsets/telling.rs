@@ -1,12 +1,15 @@
 //! What people are told of a set by Events and log lines: that a roll begins, is complete or has stopped, and that the API
 //! server makes no pod. The words and the sentences are those of its conditions.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use headgate_core::{
     Reason,
     model::{
-        daemonset::status::{Roll, Status},
+        daemonset::{
+            Revision,
+            status::{Roll, Status},
+        },
         notice::{About, Notice, Notices},
         object::{ObjectKey, Uid},
     },
@@ -19,8 +22,8 @@ use crate::kube::daemonsets::status::{created, progress};
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     roll: Roll,
-    current: Option<Arc<str>>,
-    update: Option<Arc<str>>,
+    current: Option<Revision>,
+    update: Option<Revision>,
     refused: Option<Box<str>>,
     late: usize,
 }
@@ -42,7 +45,7 @@ impl Mark {
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
     /// How each set was last, and the template to which it was being rolled, or was when it was seen first.
-    rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Arc<str>>)>,
+    rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Revision>)>,
 }
 
 impl Telling {

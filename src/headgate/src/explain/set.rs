@@ -51,7 +51,7 @@ impl SetReport {
         let status = set.status.unwrap_or_default();
         let mut turns: Vec<Turn> =
             status.turns.iter().map(|turn| Turn { turn: turn.clone(), pods: Vec::new() }).collect();
-        turns.sort_by(|one, other| one.turn.since.0.cmp(&other.turn.since.0));
+        turns.sort_by_key(|turn| turn.turn.since.0);
         Self {
             namespace: set.metadata.namespace.unwrap_or_default(),
             name: set.metadata.name.unwrap_or_default(),

@@ -73,7 +73,7 @@ fn head(status: &Status) -> String {
 fn set_row(set: &IngressDaemonSet, now: Timestamp) -> [String; 7] {
     let mut progress = set.progress.clone().unwrap_or_else(|| NOBODY.to_owned());
     if !set.turns.is_empty() {
-        progress += &format!(": {}", turns(&set.turns, now));
+        progress = format!("{progress}: {}", turns(&set.turns, now));
     }
     [
         format!("{}/{}", set.namespace, set.name),

@@ -11,8 +11,8 @@ use headgate_core::{
     model::{
         Change, Labels, ObjectKey, Scope, Uid, WallTime,
         daemonset::{
-            Amount, BudgetFacts, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod,
-            SetSpec, Strategy,
+            Amount, BudgetFacts, Noted, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode,
+            SetPod, SetSpec, Strategy,
             ask::{Ask, Asked, Outcome},
         },
     },
@@ -98,6 +98,7 @@ impl Api {
             strategy: Strategy::RollingUpdate { surge: 1, unavailable: 0 },
             nodes_at_once: Amount::Number(1),
             deadline: Duration::from_secs(300),
+            handshake: None,
             min_ready: Duration::from_secs(5),
             history: 2,
             paused: false,
@@ -272,6 +273,16 @@ impl Api {
                 }
                 if is_it { Outcome::Done(None) } else { Outcome::Gone }
             }
+            Ask::Annotate { node, key, value } => {
+                let Some(node) = self.nodes.get(node) else { return Outcome::Gone };
+                let mut node = node.clone();
+                node.annotations.retain(|noted| *noted.key != **key);
+                let noted =
+                    |value: &Arc<str>| Noted { key: (&**key).into(), value: (&**value).into(), time: None };
+                node.annotations.extend(value.as_ref().map(noted));
+                self.put_node(node);
+                Outcome::Done(None)
+            }
             Ask::Write { version, status } => {
                 if *version != self.set.version {
                     return Outcome::Conflict;
@@ -338,6 +349,26 @@ impl Api {
             }
         }
         self.end_pod(name, &uid, gone_at)
+    }
+
+    /// Whoever detaches nodes that are annotated says when it has, and takes that back when they are not any more.
+    pub fn detach(&mut self, name: &Arc<str>, now: f64) {
+        let Some(handshake) = self.set.spec.handshake.clone() else { return };
+        let Some(wait) = &handshake.wait else { return };
+        let Some(mut node) = self.nodes.get(name).cloned() else { return };
+        let is_asked = node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value);
+        if is_asked == node.says(&wait.key).is_some() {
+            return;
+        }
+        node.annotations.retain(|noted| *noted.key != *wait.key);
+        // In whole seconds, as times are written.
+        let at = wall(now.floor());
+        node.annotations.extend(is_asked.then(|| Noted {
+            key: (&*wait.key).into(),
+            value: "a time".into(),
+            time: Some(at),
+        }));
+        self.put_node(node);
     }
 
     /// What kubelets, the scheduler and the garbage collector do by themselves.

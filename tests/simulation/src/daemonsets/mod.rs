@@ -11,6 +11,7 @@
 //! * No more nodes than the set says have their turn at once. A revision that never gets ready is on no more nodes than that,
 //!   and on all others old pods serve on.
 //! * What is due is due later: whoever waits for it does wait.
+//! * Where others are to detach nodes first, no old pod leaves before its node says that it is detached.
 //! * When all is quiet every node has what it should, the budget is right, and nothing more is asked.
 //!
 //! ```text
@@ -23,7 +24,7 @@ mod api;
 mod oracle;
 mod play;
 
-use play::World;
+use play::{Way, World};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 3_000;
@@ -31,6 +32,29 @@ const WORLDS: u64 = 3_000;
 /// The first of these worlds that is not as it should be, and how.
 pub fn first_broken() -> Option<String> {
     (0..WORLDS).find_map(|seed| broken(seed, false))
+}
+
+/// A roll in which nothing goes wrong but that the controller is killed after one of its requests: after each of them, once
+/// with that carried out and once without. Gives how many rolls there were, or which one is not as it should be.
+pub fn killed_at_each_step() -> Result<usize, String> {
+    let mut rolls = 0;
+    for (number, way) in Way::ALL.iter().enumerate() {
+        for is_done in [true, false] {
+            for at in 0.. {
+                let world = World::of(*way);
+                let said =
+                    |broken| format!("{way:?}, killed after request {at}, carried out: {is_done}: {broken}");
+                if !world.roll_killed_at(at, is_done).map_err(said)? {
+                    break;
+                }
+                rolls += 1;
+            }
+        }
+        if rolls <= number {
+            return Err(format!("{way:?}: nothing was asked for"));
+        }
+    }
+    Ok(rolls)
 }
 
 /// What is broken in the world of this seed, if anything is; with its trace or without.

@@ -8,7 +8,7 @@ use headgate_core::model::daemonset::{
     plan::Why,
 };
 
-use super::api::{Api, Pod, SET};
+use super::api::{Api, Pod, SET, wall};
 
 /// What a world does not do, so that more can be asked of it.
 #[derive(Clone, Copy, Debug)]
@@ -72,14 +72,41 @@ pub struct Known {
     pub took: BTreeSet<Arc<str>>,
     /// The nodes on which no pod was ready.
     pub down: BTreeSet<Arc<str>>,
+    /// If others are to detach nodes first: those that said that they are detached.
+    pub detached: Option<BTreeSet<Arc<str>>>,
     /// Of the set as it was seen since then: how many live pods a node might have, and how many available ones it was to keep.
     pub most: usize,
     pub least: usize,
 }
 
+/// The nodes that say that they are detached, if others are to do that first.
+pub fn detached<'a>(
+    spec: &SetSpec,
+    nodes: impl Iterator<Item = &'a SetNode>,
+    now: f64,
+) -> Option<BTreeSet<Arc<str>>> {
+    let handshake = spec.handshake.as_ref()?;
+    let is_detached = |node: &&SetNode| {
+        let Some(wait) = &handshake.wait else { return true };
+        let said = node.says(&wait.key).and_then(|said| said.time);
+        said.is_some_and(|at| at + wait.grace <= wall(now))
+    };
+    let is_asked = |node: &&SetNode| node.says(&handshake.key).is_some();
+    Some(nodes.filter(is_asked).filter(is_detached).map(|node| node.name.clone()).collect())
+}
+
 /// Whether something may be done now that was asked for when this was known.
 pub fn check(api: &Api, asked: &Asked, known: &Known, calm: Calm, now: f64) -> Result<(), String> {
-    let Known { spec, took, down, most, least } = known;
+    let Known { spec, took, down, detached, most, least } = known;
+    if let (
+        Some(detached),
+        Ask::Delete { name, why: Why::Outdated, .. } | Ask::Evict { name, why: Why::Outdated, .. },
+    ) = (detached, &asked.ask)
+        && let Some(pod) = api.pods.get(name)
+        && !detached.contains(&pod.facts.node)
+    {
+        return Err(format!("{name} leaves in the turn of {}, which is not detached", pod.facts.node));
+    }
     match &asked.ask {
         Ask::Make { name, node, revision } => {
             if api.pods.contains_key(name) {
@@ -138,6 +165,19 @@ pub fn check(api: &Api, asked: &Asked, known: &Known, calm: Calm, now: f64) -> R
     Ok(())
 }
 
+/// What must hold at each moment of a roll in which pods and nodes are well.
+pub fn always(api: &Api, now: f64) -> Result<(), String> {
+    let spec = &api.set.spec;
+    for name in api.nodes.keys() {
+        let live: Vec<&Pod> = on(api, name).filter(|pod| pod.is_live()).collect();
+        let available = live.iter().filter(|pod| pod.is_available(now, spec.min_ready)).count();
+        if live.len() > most(spec) || available < least(spec) {
+            return Err(format!("{name} has {} live pods, {available} of them available", live.len()));
+        }
+    }
+    Ok(())
+}
+
 /// What must hold when all is quiet, whatever was before. `first`: a revision that came when there was nothing to lose;
 /// `always`: how many available pods every node always had to keep; `cap`: how many nodes might have their turn at once.
 pub fn quiet(
@@ -187,6 +227,14 @@ pub fn quiet(
     let is_judged = spec.strategy != Strategy::OnDelete && first != &*spec.revision;
     if is_bad && calm.pods && calm.nodes && is_judged && bad_nodes > cap {
         return Err(format!("a bad revision is on {bad_nodes} nodes, not {cap}"));
+    }
+    if let Some(handshake) = &spec.handshake {
+        let is_annotated = |(name, node): &(&Arc<str>, &SetNode)| {
+            node.says(&handshake.key).is_some() && !api.set.remembered.turns.contains_key(*name)
+        };
+        if let Some((name, _)) = api.nodes.iter().find(is_annotated) {
+            return Err(format!("{name} is annotated, and has no turn"));
+        }
     }
     for pod in api.pods.values() {
         if !api.nodes.contains_key(&pod.facts.node) && pod.is_live() {

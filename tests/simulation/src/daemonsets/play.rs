@@ -11,8 +11,8 @@ use headgate_core::{
     model::{
         Labels, Moment, ObjectKey, RequestId, Scope, Uid,
         daemonset::{
-            Amount, BudgetFacts, SetNode, SetPod, SetSpec, Strategy,
-            ask::{Asked, Outcome},
+            Amount, BudgetFacts, Handshake, SetNode, SetPod, SetSpec, Strategy, Wait,
+            ask::{Ask, Asked, Outcome},
         },
     },
 };
@@ -49,8 +49,10 @@ struct Controller {
     sent: Vec<Sent>,
     /// The set and the nodes as the watches have shown them.
     spec: Option<SetSpec>,
-    nodes: BTreeMap<Arc<str>, bool>,
+    nodes: BTreeMap<Arc<str>, SetNode>,
     pods: BTreeMap<Arc<str>, SetPod>,
+    /// Pods that it has asked to leave, on nodes that were detached: nobody knows of some whether they do.
+    let_go: BTreeSet<Uid>,
 }
 
 /// A world.
@@ -61,7 +63,7 @@ pub struct World {
     now: f64,
     calm: Calm,
     trace: bool,
-    /// The last revision that came while there was a node where nothing served: it may be everywhere.
+    /// The last revision that came while there was a node where fewer served than should: it may be everywhere.
     first: Arc<str>,
     /// So many available pods every node always had to keep.
     least: usize,
@@ -69,6 +71,38 @@ pub struct World {
     cap: usize,
     revisions: usize,
     asked: usize,
+}
+
+/// How a set is rolled where nothing goes wrong but that the controller is killed.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// Two pods on each node, and a third one in a node's turn.
+    Surge,
+    /// One, and a second one.
+    SurgeOfOne,
+    /// Two, and one less.
+    InPlace,
+    /// Both at once.
+    NodeReplace,
+    /// As the first, when others have detached the node.
+    Detached,
+}
+
+impl Way {
+    pub const ALL: [Self; 5] =
+        [Self::Surge, Self::SurgeOfOne, Self::InPlace, Self::NodeReplace, Self::Detached];
+
+    fn apply(self, spec: &mut SetSpec) {
+        spec.pods_per_node = if matches!(self, Self::SurgeOfOne) { 1 } else { 2 };
+        spec.strategy = match self {
+            Self::InPlace => Strategy::RollingUpdate { surge: 0, unavailable: 1 },
+            Self::NodeReplace => Strategy::NodeReplace,
+            _ => Strategy::RollingUpdate { surge: 1, unavailable: 0 },
+        };
+        spec.nodes_at_once = Amount::Number(2);
+        // Detached: with a grace period.
+        spec.handshake = matches!(self, Self::Detached).then(|| Arc::new(detaching()));
+    }
 }
 
 fn watch(input: &Input) -> usize {
@@ -88,7 +122,8 @@ impl Controller {
             watches[watch(&list)].push_back((0.0, list));
         }
         let machine = Daemonsets::new(&[Scope::Cluster]);
-        Self { machine, watches, sent: Vec::new(), spec: None, nodes: BTreeMap::new(), pods: BTreeMap::new() }
+        let (nodes, pods) = (BTreeMap::new(), BTreeMap::new());
+        Self { machine, watches, sent: Vec::new(), spec: None, nodes, pods, let_go: BTreeSet::new() }
     }
 
     /// Follows what the watches show, to be able to say what was known when something was asked. That a node is gone need not
@@ -98,9 +133,9 @@ impl Controller {
         match input {
             Input::Set(Applied(set)) => self.spec = Some(set.spec.clone()),
             Input::Set(Relisted(_, sets)) => self.spec = sets.first().map(|set| set.spec.clone()),
-            Input::Node(Applied(node)) => _ = self.nodes.insert(node.name.clone(), takes(node)),
+            Input::Node(Applied(node)) => _ = self.nodes.insert(node.name.clone(), node.clone()),
             Input::Node(Relisted(_, nodes)) => {
-                self.nodes.extend(nodes.iter().map(|node| (node.name.clone(), takes(node))));
+                self.nodes.extend(nodes.iter().map(|node| (node.name.clone(), node.clone())));
             }
             Input::Pod(Applied(pod)) => _ = self.pods.insert(pod.key.name.clone(), pod.clone()),
             Input::Pod(Deleted(pod)) => _ = self.pods.remove(&pod.key.name),
@@ -111,13 +146,25 @@ impl Controller {
         }
     }
 
-    fn known(&self) -> Known {
-        let took = self.nodes.iter().filter(|(_, takes)| **takes).map(|(name, _)| name.clone()).collect();
+    /// Whether a pod may be asked to leave once more, as its node was detached when that was asked first.
+    fn goes_again(&mut self, ask: &Ask, known: &Known) -> bool {
+        let (Ask::Delete { uid, name, .. } | Ask::Evict { uid, name, .. }) = ask else { return false };
+        let node = self.pods.get(name).map(|pod| &pod.node);
+        let may = known.detached.as_ref().zip(node).is_some_and(|(detached, node)| detached.contains(node));
+        if may {
+            self.let_go.insert(uid.clone());
+        }
+        self.let_go.contains(uid)
+    }
+
+    fn known(&self, now: f64) -> Known {
+        let took = self.nodes.values().filter(|node| takes(node)).map(|node| node.name.clone()).collect();
         let serves = |pod: &&SetPod| pod.ready.is_some() && !pod.terminating && !pod.finished;
         let serve: BTreeSet<&Arc<str>> = self.pods.values().filter(serves).map(|pod| &pod.node).collect();
         let down = self.nodes.keys().filter(|name| !serve.contains(name)).cloned().collect();
         let spec = self.spec.clone().unwrap();
-        Known { most: oracle::most(&spec), least: oracle::least(&spec), spec, took, down }
+        let detached = oracle::detached(&spec, self.nodes.values(), now);
+        Known { most: oracle::most(&spec), least: oracle::least(&spec), spec, took, down, detached }
     }
 }
 
@@ -128,6 +175,7 @@ impl World {
         let mut spec = Api::spec(&labels);
         let calm = Calm { pods: rng.bool(), nodes: rng.bool() };
         vary(&mut rng, &mut spec);
+        spec.handshake = handshake(&mut rng).map(Arc::new);
         let mut api = Api::new(spec);
         for at in 0..rng.usize(1..7) {
             api.put_node(node(at));
@@ -137,6 +185,47 @@ impl World {
         api.news.clear();
         let (least, cap) = (oracle::least(&api.set.spec), oracle::cap(&api.set.spec, 9));
         Self { api, controller, rng, now: 0.0, calm, trace, first, least, cap, revisions: 1, asked: 0 }
+    }
+
+    /// A world of four nodes, all of them well.
+    pub fn of(way: Way) -> Self {
+        let mut spec = Api::spec(&Labels::from_iter([("app", "edge")]));
+        way.apply(&mut spec);
+        let mut api = Api::new(spec);
+        for at in 0..4 {
+            api.put_node(node(at));
+        }
+        let (first, controller) = (api.set.spec.revision.clone(), Controller::new(&api));
+        api.news.clear();
+        let (least, cap) = (oracle::least(&api.set.spec), oracle::cap(&api.set.spec, 4));
+        let (rng, calm) = (fastrand::Rng::with_seed(1), Calm { pods: true, nodes: true });
+        let (now, trace, revisions, asked) = (0.0, false, 1, 0);
+        Self { api, controller, rng, now, calm, trace, first, least, cap, revisions, asked }
+    }
+
+    /// Rolls, and kills the controller when it has asked for so much more; `is_done`: whether what is under way then is
+    /// carried out. Says whether it has asked for that much.
+    pub fn roll_killed_at(mut self, at: usize, is_done: bool) -> Result<bool, String> {
+        while self.now < SETTLED {
+            self.advance(false)?;
+        }
+        let begun = self.asked;
+        self.api.change_set(|spec| spec.revision = "r2".into());
+        let (end, mut is_killed) = (self.now + QUIET, false);
+        while self.now < end {
+            self.advance(false)?;
+            let asked = self.asked - begun;
+            if !is_killed && asked > at {
+                is_killed = true;
+                // What it would have asked for after that it never has.
+                let sent = &mut self.controller.sent;
+                sent.truncate(sent.len().saturating_sub(asked - at - 1));
+                self.crash_with(|_| is_done)?;
+            }
+            oracle::always(&self.api, self.now)?;
+        }
+        oracle::quiet(&self.api, self.calm, &self.first, (self.least, self.cap), self.now)?;
+        Ok(is_killed)
     }
 
     fn say(&self, what: impl FnOnce() -> String) {
@@ -186,6 +275,12 @@ impl World {
         self.now += self.rng.f64() * if troubled { 2.0 } else { 5.0 };
         self.api.pass(self.now);
         let now = self.now;
+        let names: Vec<Arc<str>> = self.api.nodes.keys().cloned().collect();
+        // They look at a node often enough to see that a turn is over before the next one begins.
+        let seldom = if troubled { 6 } else { 2 };
+        for name in names.iter().filter(|_| self.rng.u8(..seldom) == 0) {
+            self.api.detach(name, now);
+        }
         self.drive(troubled)?;
         let rng = &mut self.rng;
         let news = std::mem::take(&mut self.api.news);
@@ -279,7 +374,11 @@ impl World {
         let delay = if troubled && rng.u8(..6) == 0 { rng.f64() * 6.0 } else { rng.f64() * 0.2 };
         let at = (!is_lost && !is_refused).then_some(self.now + delay);
         let answer = (is_lost || is_refused).then(|| (self.now + delay, fails.clone().unwrap()));
-        controller.sent.push(Sent { asked, known: controller.known(), at, fails, answer });
+        let mut known = controller.known(self.now);
+        if controller.goes_again(&asked.ask, &known) {
+            known.detached = None;
+        }
+        controller.sent.push(Sent { asked, known, at, fails, answer });
     }
 
     /// A request is carried out, if its time has come.
@@ -335,10 +434,14 @@ impl World {
 
     /// Whoever leads is gone, and what it has sent is lost or done. Another one leads when its requests cannot land any more.
     fn crash(&mut self) -> Result<(), String> {
+        self.crash_with(fastrand::Rng::bool)
+    }
+
+    fn crash_with(&mut self, is_done: impl Fn(&mut fastrand::Rng) -> bool) -> Result<(), String> {
         self.say(|| "crash".into());
         let sent = std::mem::take(&mut self.controller.sent);
         for mut sent in sent {
-            if self.rng.bool() {
+            if is_done(&mut self.rng) {
                 sent.at = sent.at.map(|_| self.now);
                 self.land(&mut sent, true)?;
             }
@@ -364,7 +467,8 @@ impl World {
         self.say(|| format!("revision {revision}"));
         let min_ready = self.api.set.spec.min_ready;
         let serves = |node: &Arc<str>| {
-            self.api.pods.values().any(|pod| pod.facts.node == *node && pod.is_available(self.now, min_ready))
+            let here = self.api.pods.values().filter(|pod| pod.facts.node == *node);
+            here.filter(|pod| pod.is_available(self.now, min_ready)).count() >= self.least.max(1)
         };
         if !self.api.nodes.keys().all(serves) {
             self.first = revision.clone();
@@ -412,6 +516,21 @@ impl World {
 fn node(at: usize) -> SetNode {
     let zone = ["a", "b", "c"][at % 3];
     SetNode { name: format!("{zone}{at}").into(), zone: zone.into(), ready: true, ..SetNode::default() }
+}
+
+/// What others are asked to do in a turn, in some worlds.
+fn handshake(rng: &mut fastrand::Rng) -> Option<Handshake> {
+    match rng.u8(..6) {
+        0 => Some(Handshake { wait: None, ..detaching() }),
+        1 => Some(detaching()),
+        _ => None,
+    }
+}
+
+/// Nodes are to be detached first, and that is waited for.
+fn detaching() -> Handshake {
+    let wait = Wait { key: "example.com/detached-at".into(), grace: Duration::from_secs(10) };
+    Handshake { key: "example.com/detach".into(), value: "edge".into(), wait: Some(wait) }
 }
 
 /// How a set rolls, by chance.

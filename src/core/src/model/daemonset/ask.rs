@@ -1,11 +1,12 @@
 //! What is asked of the API server for a set, and what becomes of it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     super::{
         object::{ObjectKey, Uid},
         request::RequestId,
+        time::WallTime,
     },
     Revision,
     plan::Why,
@@ -104,6 +105,15 @@ pub enum Ask {
     },
     /// Delete the budget.
     DropBudget(Uid),
+    /// Let a node have an annotation, or not.
+    Annotate {
+        /// The node.
+        node: Arc<str>,
+        /// The key.
+        key: Arc<str>,
+        /// The value; `None`: none.
+        value: Option<Arc<str>>,
+    },
     /// Write the status, upon this version of the set.
     Write {
         /// The version.
@@ -143,4 +153,15 @@ pub enum Outcome {
     NotNow(Box<str>),
     /// Nobody knows whether it was done.
     Unknown(Box<str>),
+}
+
+/// How it stands with those who detach the nodes of a set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// What is to be asked.
+    pub wants: Vec<Ask>,
+    /// The nodes in their turn on which nothing may be done yet.
+    pub closed: BTreeSet<Arc<str>>,
+    /// When something is over that is waited for.
+    pub due: Option<WallTime>,
 }

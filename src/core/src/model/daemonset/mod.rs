@@ -77,6 +77,26 @@ impl Strategy {
     }
 }
 
+/// What is asked of whatever detaches nodes from load balancers, before anything is done in a node's turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// The annotation that the node gets.
+    pub key: Arc<str>,
+    /// Its value.
+    pub value: Arc<str>,
+    /// What is waited for; `None`: nothing.
+    pub wait: Option<Wait>,
+}
+
+/// What is waited for after a node was annotated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The annotation that says when the node was detached.
+    pub key: Arc<str>,
+    /// So long after that.
+    pub grace: Duration,
+}
+
 /// What a set asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSpec {
@@ -92,6 +112,8 @@ pub struct SetSpec {
     pub nodes_at_once: Amount,
     /// A node whose turn takes longer stops the roll.
     pub deadline: Duration,
+    /// What is asked of others before anything is done in a node's turn.
+    pub handshake: Option<Arc<Handshake>>,
     /// A pod is available when it has been ready for so long.
     pub min_ready: Duration,
     /// So many old revisions are kept.
@@ -223,12 +245,32 @@ pub struct SetNode {
     pub zone: Arc<str>,
     /// Its labels.
     pub labels: Labels,
+    /// Its annotations, but for long ones.
+    pub annotations: Vec<Noted>,
     /// Its taints.
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
     /// Its condition `Ready` is true.
     pub ready: bool,
+}
+
+/// An annotation of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Its key.
+    pub key: Box<str>,
+    /// Its value.
+    pub value: Box<str>,
+    /// The time that the value is, if it is one.
+    pub time: Option<WallTime>,
+}
+
+impl SetNode {
+    /// Its annotation of this key.
+    pub fn says(&self, key: &str) -> Option<&Noted> {
+        self.annotations.iter().find(|noted| *noted.key == *key)
+    }
 }
 
 words! {

@@ -12,6 +12,8 @@ words! {
     Waits {
         /// Its turn is only written down yet.
         Begins = "TurnBegins",
+        /// Somebody else is to detach the node first.
+        Detachment = "NodeNotDetached",
         /// New pods are not ready.
         NotReady = "PodsNotReadyYet",
         /// New pods are ready, and not for long enough.

@@ -1,18 +1,22 @@
 //! A node as the controller of sets sees it.
 
-use headgate_core::model::daemonset::{Effect, SetNode, Taint};
-use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use std::collections::BTreeMap;
+
+use headgate_core::model::daemonset::{Effect, Noted, SetNode, Taint};
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
 use serde::Deserialize;
 
-use crate::kube::slim::without_annotations;
+use super::time;
 
+/// Longer values of annotations are nobody's handshake.
+const LONGEST: usize = 256;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A node as it is watched.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Node)]
 pub struct SlimSetNode {
-    #[serde(default, deserialize_with = "without_annotations")]
+    #[serde(default)]
     metadata: ObjectMeta,
     spec: Option<Spec>,
     status: Option<Status>,
@@ -63,6 +67,7 @@ impl SlimSetNode {
             name: self.metadata.name?.into(),
             zone: labels.get(ZONE).map(String::as_str).unwrap_or_default().into(),
             labels: labels.into_iter().collect(),
+            annotations: noted(self.metadata.annotations.unwrap_or_default()),
             taints: spec.taints.into_iter().flatten().flatten().map(taint).collect(),
             cordoned: spec.unschedulable.unwrap_or_default(),
             ready: conditions.into_iter().flatten().flatten().any(|condition| {
@@ -70,6 +75,15 @@ impl SlimSetNode {
             }),
         })
     }
+}
+
+fn noted(annotations: BTreeMap<String, String>) -> Vec<Noted> {
+    let short = annotations.into_iter().filter(|(_, value)| value.len() <= LONGEST);
+    let noted = |(key, value): (String, String)| {
+        let at = value.parse::<Timestamp>().ok();
+        Noted { key: key.into(), value: value.into(), time: at.map(time) }
+    };
+    short.map(noted).collect()
 }
 
 #[cfg(test)]
@@ -91,7 +105,15 @@ mod tests {
             node.taints.iter().map(|taint| taint.effect).collect::<Vec<_>>(),
             [Effect::NoExecute, Effect::NoSchedule]
         );
-        assert!(node.cordoned && node.ready);
+        assert!(node.cordoned && node.ready && node.annotations.is_empty());
+        let long = "x".repeat(LONGEST + 1);
+        let said = json!({"metadata": {"name": "a1", "annotations": {
+            "example.com/detached-at": "1970-01-01T00:01:40Z", "example.com/detach": "edge", "example.com/long": long,
+        }}});
+        let said = serde_json::from_value::<SlimSetNode>(said).unwrap().into_facts().unwrap();
+        let at = said.says("example.com/detached-at").unwrap().time.map(|at| at.elapsed().as_secs());
+        let word = said.says("example.com/detach").unwrap();
+        assert_eq!((at, &*word.value, word.time, said.annotations.len()), (Some(100), "edge", None, 2));
         let bare = serde_json::from_value::<SlimSetNode>(json!({"metadata": {"name": "a1"}, "spec": null}));
         let bare = bare.unwrap().into_facts().unwrap();
         assert!(!bare.cordoned && !bare.ready && bare.taints.is_empty());

@@ -14,7 +14,11 @@ use headgate_core::{
 };
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{apps::v1::ControllerRevision, core::v1::Pod, policy::v1::PodDisruptionBudget},
+    api::{
+        apps::v1::ControllerRevision,
+        core::v1::{Node, Pod},
+        policy::v1::PodDisruptionBudget,
+    },
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{
@@ -54,12 +58,14 @@ pub struct With {
 pub struct Requests {
     client: Client,
     evictions: Evictions,
+    node_annotations: Arc<[String]>,
 }
 
 impl Requests {
-    /// Of this API server.
-    pub fn new(client: Client) -> Self {
-        Self { evictions: Evictions::new(client.clone()), client }
+    /// Of this API server. Nodes get no other annotations than these, whatever a set asks for: who may write sets may not
+    /// write nodes.
+    pub fn new(client: Client, node_annotations: Arc<[String]>) -> Self {
+        Self { evictions: Evictions::new(client.clone()), client, node_annotations }
     }
 
     /// Asks, and says what became of it.
@@ -122,6 +128,18 @@ impl Requests {
             }
             Ask::DropBudget(own) => {
                 self.delete::<PodDisruptionBudget>(set, &budget::name(set), own, None).await
+            }
+            Ask::Annotate { node, key, value } => {
+                if !self.node_annotations.iter().any(|may| **may == **key) {
+                    let said = format!(
+                        "sets may not have nodes annotated with {key}; expected --node-annotations to name it, and the right to \
+                         patch nodes"
+                    );
+                    return Outcome::Refused(said.into());
+                }
+                let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
+                let patch = json!({"metadata": {"annotations": {&**key: value.as_deref()}}});
+                done(nodes.patch(node, &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| None))
             }
             Ask::Write { version, status } => {
                 let patch = status::patch(version, status, &with.conditions, wall);

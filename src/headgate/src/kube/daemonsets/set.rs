@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use headgate_core::{
     WallTime,
     model::{
-        daemonset::{Amount, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy},
+        daemonset::{Amount, Handshake, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy, Wait},
         object::{ObjectKey, Uid},
     },
 };
@@ -21,6 +21,9 @@ use crate::{
     api::IngressDaemonSet,
     kube::slim::{identity, without_annotations},
 };
+
+/// How many seconds after a node was detached it may be changed, if the set does not say.
+const GRACE: u64 = 10;
 
 /// A set as it is watched.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
@@ -42,7 +45,7 @@ pub struct SeenSet {
     /// The pods.
     pub template: Arc<Value>,
     /// The conditions of its status.
-    pub conditions: Vec<Condition>,
+    pub conditions: Box<[Condition]>,
 }
 
 impl SlimSet {
@@ -52,7 +55,9 @@ impl SlimSet {
         let generation = self.metadata.generation.unwrap_or_default();
         let deleting = self.metadata.deletion_timestamp.is_some();
         let (key, uid) = identity(&mut self.metadata)?;
-        let conditions = serde_json::from_value(self.status["conditions"].take()).unwrap_or_default();
+        let conditions: Vec<Condition> =
+            serde_json::from_value(self.status["conditions"].take()).unwrap_or_default();
+        let conditions = conditions.into();
         let facts = SetFacts {
             spec: spec(&self.spec, &key),
             remembered: remembered(&self.status),
@@ -89,12 +94,27 @@ fn spec(spec: &Value, key: &ObjectKey) -> SetSpec {
         strategy,
         nodes_at_once: amount(&update["maxNodesAtOnce"]).unwrap_or(Amount::Number(1)),
         deadline: seconds(&update["progressDeadlineSeconds"], 600),
+        handshake: handshake(update, key).map(Arc::new),
         min_ready: seconds(&spec["minReadySeconds"], 0),
         history: number(&spec["revisionHistoryLimit"], 10),
         paused: spec["paused"].as_bool().unwrap_or_default(),
         may_miss: Some(amount(&spec["maxEvicted"]).unwrap_or(Amount::Percent(25))),
         labels: template::labels(template, &key.name),
     }
+}
+
+fn handshake(update: &Value, set: &ObjectKey) -> Option<Handshake> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::<str>::from);
+    let (asks, waits) = (&update["annotateNodeToDetach"], &update["waitForDetachmentByAnnotatedTimestamp"]);
+    let own = || format!("{}.{}", set.namespace, set.name).into();
+    Some(Handshake {
+        key: text(&asks["key"])?,
+        value: text(&asks["value"]).unwrap_or_else(own),
+        wait: text(&waits["key"]).map(|key| Wait {
+            key,
+            grace: Duration::from_secs(waits["gracePeriodSeconds"].as_u64().unwrap_or(GRACE)),
+        }),
+    })
 }
 
 fn amount(value: &Value) -> Option<Amount> {
