@@ -187,9 +187,11 @@ async fn of_a_daemon_set(cluster: &Cluster, size: &Size, nodes: usize) -> f64 {
     };
     wait_still("all nodes have the DaemonSet's pods", is_done).await;
     let seen = Seen::begin(cluster).await;
-    let (sets, revisions) =
-        (Counted::begin::<DaemonSet>(cluster).await, Counted::begin::<ControllerRevision>(cluster).await);
-    let events = Counted::begin_of::<Event>(cluster, |event| {
+    let (sets, revisions) = (
+        Counted::begin::<DaemonSet>(cluster, |_| true).await,
+        Counted::begin::<ControllerRevision>(cluster, |_| true).await,
+    );
+    let events = Counted::begin::<Event>(cluster, |event| {
         event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("daemonset-controller")
     })
     .await;
@@ -330,19 +332,7 @@ struct Counted {
 }
 
 impl Counted {
-    async fn begin<K>(cluster: &Cluster) -> Self
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
-    {
-        Self::begin_of::<K>(cluster, |_| true).await
-    }
-
-    async fn begin_of<K>(cluster: &Cluster, is: fn(&K) -> bool) -> Self
+    async fn begin<K>(cluster: &Cluster, is: fn(&K) -> bool) -> Self
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
             + Clone

@@ -29,7 +29,7 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
     let Some(handshake) = &facts.spec.handshake else { return told };
     let is_known = facts.remembered.update.as_ref() == Some(&facts.spec.revision);
     for (name, node) in nodes {
-        let is_annotated = node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value);
+        let is_annotated = is_annotated(handshake, node);
         let ask =
             |value: Option<Arc<str>>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value };
         let Some(since) = facts.remembered.turns.get(name).filter(|_| is_known) else {
@@ -62,10 +62,13 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
 
 /// What is to be asked so that no node has the annotation any more.
 pub fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
-    let is_annotated =
-        |node: &SetNode| node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value);
     let ask = |name: &Arc<str>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value: None };
-    nodes.iter().filter(|(_, node)| is_annotated(node)).map(|(name, _)| ask(name)).collect()
+    nodes.iter().filter(|(_, node)| is_annotated(handshake, node)).map(|(name, _)| ask(name)).collect()
+}
+
+/// Whether a node is asked to be detached, by this set.
+fn is_annotated(handshake: &Handshake, node: &SetNode) -> bool {
+    node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value)
 }
 
 /// Whether a node says that it was detached in a turn before.
