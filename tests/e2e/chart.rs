@@ -162,12 +162,17 @@ fn pods_of_system_namespaces_may_ask_by_a_label_of_their_own_if_the_chart_lets_t
 #[test]
 fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_can_be_switched_off() {
     block(async {
-        let all = rendered(&["--set=serviceAccount.name=other"]).await.unwrap();
-        for name in ["own-writes", "own-writes-on-nodes", "marks"] {
+        let without = ["--set=serviceAccount.name=other", "--set=daemonsets.enabled=true"];
+        let key = "--set=daemonsets.nodeAnnotations={example.com/one}";
+        let all = rendered(&[&without[..], &[key]].concat()).await.unwrap();
+        let sets = "daemonsets-writes-on-nodes";
+        for name in ["own-writes", "own-writes-on-nodes", "marks", sets] {
             let text = std::fs::read_to_string(root().join(format!("config/admission/{name}.yaml"))).unwrap();
-            let text =
-                text.replace("system:serviceaccount:headgate:headgate'", "system:serviceaccount:own:other'");
-            assert_eq!(text.contains("serviceaccount:own:other"), name != "marks");
+            let text = text
+                .replace("system:serviceaccount:headgate:headgate'", "system:serviceaccount:own:other'")
+                .replace(":headgate:headgate-daemonsets'", ":own:headgate-daemonsets'")
+                .replace("\"[]\"", "'[\"example.com/one\"]'");
+            assert_eq!(text.contains("serviceaccount:own:other"), name != "marks" && name != sets);
             let called = format!("headgate-{name}");
             for (kind, wanted) in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
                 .into_iter()
@@ -180,7 +185,13 @@ fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_
                 assert_eq!(made["apiVersion"], "admissionregistration.k8s.io/v1");
             }
         }
-        let off = rendered(&["--set=admissionPolicies.enabled=false"]).await.unwrap();
+        let without = rendered(&without).await.unwrap();
+        let fenced = |one: &&Value| one["metadata"]["name"].as_str().unwrap().ends_with(sets);
+        assert!(
+            !of_kind(&without, "ValidatingAdmissionPolicy").iter().any(fenced),
+            "it has no right to fence"
+        );
+        let off = rendered(&["--set=admissionPolicies.enabled=false", key]).await.unwrap();
         assert!(of_kind(&off, "ValidatingAdmissionPolicy").is_empty());
         assert!(of_kind(&off, "ValidatingAdmissionPolicyBinding").is_empty());
     });

@@ -35,8 +35,6 @@ fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() 
     beside_others(|world| async move {
         let update = json!({"progressDeadlineSeconds": 5});
         let set = Set::new(world, "idsshown", &json!({"updateStrategy": update})).await;
-        let group = set.s.group("web").await;
-        set.s.cluster.service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name))).await;
         let headgate = set.s.headgate_with(&["--show-daemonsets"]).await;
 
         let namespace = &set.s.cluster.namespace;
@@ -51,7 +49,10 @@ fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() 
                 serde_json::from_str(found.trim()).unwrap_or_else(|error| panic!("{error}: {found}"));
             found["findings"].as_array().unwrap().iter().any(|one| one["reason"] == reason)
         };
-        assert!(is_found(&doctor().await, "SetNotLookedAfter"), "no controller runs yet");
+        let found = doctor().await;
+        assert!(is_found(&found, "SetNotLookedAfter"), "no controller runs, and nothing is bound: {found}");
+        let group = set.s.group("web").await;
+        set.s.cluster.service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name))).await;
         let (code, text) = said(&set, &headgate, &explain).await;
         assert!(code == Some(0) && text.contains("\nNot looked at  "), "{text}");
         let browser = Browser::start().await;

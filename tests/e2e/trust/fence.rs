@@ -2,6 +2,7 @@
 //! do; and Headgate can do all that it must.
 
 use headgate_harness::{
+    accounts,
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
     kubectl::Kubectl,
@@ -18,7 +19,7 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -177,66 +178,84 @@ fn headgate_may_neither_make_nor_delete_pods_nor_read_a_secret_that_is_not_its_o
     });
 }
 
+/// Asserts that who has this client may change this annotation of a Node, and nothing else of it.
+async fn may_write_only(s: &Scenario, client: &Client, key: &str, another: &str) {
+    let name = s.name("node");
+    let all: Api<Node> = Api::all(s.cluster.client.clone());
+    let taint = json!({"key": "example.com/t", "effect": "NoSchedule"});
+    let node = json!({
+        "metadata": {"name": name, "labels": {"a": "b"}, "annotations": {"example.com/a": "b"}},
+        "spec": {"unschedulable": true, "taints": [taint]},
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let before = all.get(&name).await.unwrap();
+    let nodes: Api<Node> = Api::all(client.clone());
+    let patch = async |patch: &Value| nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let evil = json!({"metadata": {"labels": {"a": "c"}}});
+    wait::until("the API server goes by the policy", || async {
+        let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+        by_policy(nodes.patch(&name, &dry_run, &Patch::Merge(&evil)).await)
+    })
+    .await;
+    for evil in [
+        evil,
+        json!({"metadata": {"labels": {"new": "x"}}}),
+        json!({"metadata": {"annotations": {"example.com/a": null}}}),
+        json!({"metadata": {"annotations": {another: "x"}}}),
+        json!({"metadata": {"annotations": {key: "x", "example.com/new": "x"}}}),
+        json!({"metadata": {"finalizers": ["example.com/stuck"]}}),
+        json!({"spec": {"unschedulable": null}}),
+        json!({"spec": {"taints": []}}),
+    ] {
+        by_policy(patch(&evil).await).unwrap_or_else(|other| panic!("{evil}: {other}"));
+    }
+    for at in [json!("2027-01-15T08:00:00Z"), json!(null)] {
+        patch(&json!({"metadata": {"annotations": {key: at}}})).await.unwrap();
+    }
+    let now = all.get(&name).await.unwrap();
+    assert_eq!(now.metadata.labels, before.metadata.labels);
+    // Kubernetes adds taints of its own.
+    let spec = now.spec.clone().unwrap();
+    assert_eq!(spec.unschedulable, Some(true));
+    assert!(spec.taints.into_iter().flatten().any(|taint| taint.key == "example.com/t"));
+    let others = |node: &Node| {
+        let mut all = node.metadata.annotations.clone().unwrap_or_default();
+        // Kubernetes writes its own.
+        all.retain(|name, _| !name.contains("kubernetes.io/"));
+        all
+    };
+    assert_eq!(others(&now), others(&before));
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    for refused in [
+        nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(&ready)).await.err(),
+        nodes.delete(&name, &DeleteParams::default()).await.err(),
+    ] {
+        let refused = refused.unwrap().to_string();
+        assert!(refused.contains("forbidden"), "{refused}");
+    }
+    all.delete(&name, &DeleteParams::default()).await.unwrap();
+}
+
 #[test]
 fn of_a_node_headgate_may_change_the_annotation_that_says_it_is_detached_and_nothing_else() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "nodefence").await;
-        let release = Release::install_for_all(&s).await;
-        let name = s.name("node");
-        let all: Api<Node> = Api::all(s.cluster.client.clone());
-        let taint = json!({"key": "example.com/t", "effect": "NoSchedule"});
-        let node = json!({
-            "metadata": {"name": name, "labels": {"a": "b"}, "annotations": {"example.com/a": "b"}},
-            "spec": {"unschedulable": true, "taints": [taint]},
-        });
-        all.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
-        let before = all.get(&name).await.unwrap();
-        let nodes: Api<Node> = Api::all(release.client.clone());
-        let patch =
-            async |patch: &Value| nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        let evil = json!({"metadata": {"labels": {"a": "c"}}});
-        wait::until("the API server goes by the policy", || async {
-            let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
-            by_policy(nodes.patch(&name, &dry_run, &Patch::Merge(&evil)).await)
-        })
-        .await;
-        for evil in [
-            evil,
-            json!({"metadata": {"labels": {"new": "x"}}}),
-            json!({"metadata": {"annotations": {"example.com/a": null}}}),
-            json!({"metadata": {"annotations": {"headgate.dev/other": "x"}}}),
-            json!({"metadata": {"annotations": {"headgate.dev/detached-at": "x", "example.com/new": "x"}}}),
-            json!({"metadata": {"finalizers": ["example.com/stuck"]}}),
-            json!({"spec": {"unschedulable": null}}),
-            json!({"spec": {"taints": []}}),
-        ] {
-            by_policy(patch(&evil).await).unwrap_or_else(|other| panic!("{evil}: {other}"));
-        }
-        for at in [json!("2027-01-15T08:00:00Z"), json!(null)] {
-            patch(&json!({"metadata": {"annotations": {"headgate.dev/detached-at": at}}})).await.unwrap();
-        }
-        let now = all.get(&name).await.unwrap();
-        assert_eq!(now.metadata.labels, before.metadata.labels);
-        // Kubernetes adds taints of its own.
-        let spec = now.spec.clone().unwrap();
-        assert_eq!(spec.unschedulable, Some(true));
-        assert!(spec.taints.into_iter().flatten().any(|taint| taint.key == "example.com/t"));
-        let others = |node: &Node| {
-            let mut all = node.metadata.annotations.clone().unwrap_or_default();
-            // Kubernetes writes its own.
-            all.retain(|name, _| !name.contains("kubernetes.io/"));
-            all
-        };
-        assert_eq!(others(&now), others(&before));
-        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        for refused in [
-            nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(&ready)).await.err(),
-            nodes.delete(&name, &DeleteParams::default()).await.err(),
-        ] {
-            let refused = refused.unwrap().to_string();
-            assert!(refused.contains("forbidden"), "{refused}");
-        }
-        all.delete(&name, &DeleteParams::default()).await.unwrap();
+        let release = Release::install_with(&s, &[]).await;
+        may_write_only(&s, &release.client, "headgate.dev/detached-at", "headgate.dev/other").await;
+        release.remove().await;
+    });
+}
+
+#[test]
+fn of_a_node_the_controller_of_sets_may_change_the_annotations_that_it_was_told_and_nothing_else() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "setsfence").await;
+        let values =
+            ["--set=daemonsets.enabled=true", "--set=daemonsets.nodeAnnotations={example.com/one,detach}"];
+        let release = Release::install_with(&s, &values).await;
+        let account = format!("{}-daemonsets", release.name);
+        let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
+        may_write_only(&s, &client, "detach", "headgate.dev/detached-at").await;
         release.remove().await;
     });
 }

@@ -51,12 +51,8 @@ impl Release {
         Self::install_with(s, &[&only]).await
     }
 
-    /// The same for all namespaces, and for nodes.
-    pub async fn install_for_all(s: &Scenario) -> Self {
-        Self::install_with(s, &[]).await
-    }
-
-    async fn install_with(s: &Scenario, values: &[&str]) -> Self {
+    /// The same with these values: without namespaces, for all of them, and for nodes.
+    pub async fn install_with(s: &Scenario, values: &[&str]) -> Self {
         let (name, admin) = (s.name("release"), s.cluster.client.clone());
         let chart = helm::chart();
         let own = format!("--namespace={}", s.cluster.namespace);

@@ -41,6 +41,8 @@ pub struct Facts {
     pub pods: Looked<Vec<Pod>>,
     /// What makes them there, and what limits their evictions.
     pub workloads: Looked<Workloads>,
+    /// The IngressDaemonSets of the namespaces that are served, bound or not.
+    pub sets: Looked<Vec<IngressDaemonSet>>,
     /// The namespaces whose label asks for the gate and the hold.
     pub asking: Looked<BTreeSet<String>>,
     /// The target groups that are bound, as AWS has them.
@@ -64,8 +66,6 @@ pub struct Workloads {
     pub budgets: Vec<PodDisruptionBudget>,
     /// Rollouts of Argo.
     pub rollouts: Vec<DynamicObject>,
-    /// IngressDaemonSets.
-    pub sets: Vec<IngressDaemonSet>,
 }
 
 /// One of the admission policies.

@@ -9,9 +9,10 @@ use crate::{
 };
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
-    // That workloads cannot be looked at is said with the others.
-    let Ok(workloads) = &facts.workloads else { return Vec::new() };
-    workloads.sets.iter().flat_map(one).collect()
+    match &facts.sets {
+        Ok(sets) => sets.iter().flat_map(one).collect(),
+        Err(why) => vec![Finding::warning("WorkloadsUnchecked", "IngressDaemonSets", why)],
+    }
 }
 
 fn one(set: &IngressDaemonSet) -> Vec<Finding> {

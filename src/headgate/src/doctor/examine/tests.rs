@@ -93,6 +93,7 @@ fn sane() -> Facts {
         shown: Ok(serde_json::from_value(json!({"bindings": [binding], "origins": [origin]})).unwrap()),
         pods: Ok(vec![pod(&held())]),
         workloads: Ok(Workloads::default()),
+        sets: Ok(vec![]),
         asking: Ok(["shop".to_owned()].into()),
         groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
         holders: Ok([].into()),
@@ -430,6 +431,8 @@ fn what_could_not_be_looked_at_is_a_warning() {
     finds(Warning, "WebhookUntried", "forbidden", |facts| facts.webhook.tried = Err(why()));
     finds(Warning, "PodsUnchecked", "forbidden", |facts| facts.pods = Err(why()));
     finds(Warning, "NamespacesUnchecked", "forbidden", |facts| facts.asking = Err(why()));
+    finds(Warning, "WorkloadsUnchecked", "workloads: forbidden", |facts| facts.workloads = Err(why()));
+    finds(Warning, "WorkloadsUnchecked", "IngressDaemonSets: forbidden", |facts| facts.sets = Err(why()));
     finds(Warning, "AwsUnchecked", "forbidden", |facts| facts.groups = Err(why()));
     finds(Warning, "AwsUnchecked", "forbidden", |facts| {
         facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());

@@ -2,6 +2,7 @@
 
 mod policies;
 pub mod rights;
+mod sets;
 mod webhook;
 mod workloads;
 
@@ -77,6 +78,7 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
         missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
         pods: pods(client, known).await,
         workloads: workloads::look(client, &namespaces).await,
+        sets: sets::look(client, options.namespace.as_deref(), leader.as_ref().ok(), &namespaces).await,
         groups: groups(known).await,
         leader,
         webhook,

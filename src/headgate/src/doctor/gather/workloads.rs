@@ -17,7 +17,6 @@ use serde::de::DeserializeOwned;
 
 use super::PAGE;
 use crate::{
-    api::IngressDaemonSet,
     doctor::facts::{Looked, Workloads},
     kube::words::plain,
 };
@@ -31,7 +30,6 @@ pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Worklo
         all.daemon_sets.extend(list::<DaemonSet>(client, namespace).await?);
         all.budgets.extend(list::<PodDisruptionBudget>(client, namespace).await?);
         all.rollouts.extend(rollouts(client, namespace).await?);
-        all.sets.extend(sets(client, namespace).await?);
     }
     Ok(all)
 }
@@ -46,18 +44,6 @@ async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
         Err(error) => Err(format!(
             "the rollouts of namespace {namespace} cannot be listed ({}); try again",
-            plain(&error)
-        )),
-    }
-}
-
-/// The IngressDaemonSets; in the same way.
-async fn sets(client: &Client, namespace: &str) -> Looked<Vec<IngressDaemonSet>> {
-    match Api::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
-        Ok(listed) => Ok(listed.items),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(format!(
-            "the ingressdaemonsets of namespace {namespace} cannot be listed ({}); try again",
             plain(&error)
         )),
     }
