@@ -150,8 +150,17 @@ fn kustomize_makes_what_helm_makes_with_a_namespace_and_without_what_helm_alone_
         fs::write(root().join(served).join(SERVED).join("kustomization.yaml"), text).unwrap();
         let text = format!("resources: [../../../deploy/kustomize/namespaces, {SERVED}]\n");
         fs::write(root().join(served).join("kustomization.yaml"), text).unwrap();
+        let sets = "target/kustomize/sets";
+        fs::create_dir_all(root().join(sets)).unwrap();
+        let text = "resources: [../../../deploy/kustomize/cluster, ../../../deploy/kustomize/daemonsets]\n";
+        fs::write(root().join(sets).join("kustomization.yaml"), text).unwrap();
         let only = format!("--set=namespaces={{{SERVED}}}");
-        for (folder, values) in [("deploy/kustomize/cluster", &[][..]), (served, &[&*only])] {
+        let cases: [(&str, &[&str]); 3] = [
+            ("deploy/kustomize/cluster", &[]),
+            (served, &[&*only]),
+            (sets, &["--set=daemonsets.enabled=true"]),
+        ];
+        for (folder, values) in cases {
             let mut made = by_name(built(&kubectl, folder).await);
             let own = made.remove(&["Namespace", "", "headgate"].map(str::to_owned)).unwrap();
             assert_eq!(own["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
@@ -164,6 +173,11 @@ fn kustomize_makes_what_helm_makes_with_a_namespace_and_without_what_helm_alone_
                 .filter(|object| object["metadata"]["annotations"]["helm.sh/hook"].is_null())
                 .collect();
             for object in &mut wanted {
+                // Whoever adds that folder sets this for the Deployment of the other one: the page says so.
+                let arguments = object.pointer_mut("/spec/template/spec/containers/0/args");
+                if let Some(arguments) = arguments.and_then(Value::as_array_mut) {
+                    arguments.retain(|argument| argument != "--show-daemonsets");
+                }
                 let metadata = object["metadata"].as_object_mut().unwrap();
                 metadata.remove("annotations");
                 if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {

@@ -1511,7 +1511,7 @@ pub const ALL: [Bug; 173] = [
         says: "A budget is kept where a user's own selects the pods.",
         places: &[
             (
-                "daemonset/set.rs",
+                "daemonset/belongings.rs",
                 "match (least.filter(|_| !others), own) {",
                 "match (least.filter(|_| !others || PLANTED), own) {",
             ),
@@ -1533,7 +1533,7 @@ pub const ALL: [Bug; 173] = [
         says: "A revision that pods are made from is deleted.",
         places: &[
             (
-                "daemonset/set.rs",
+                "daemonset/belongings.rs",
                 "let is_used = |revision: &Revision| {",
                 "let is_used = |revision: &Revision| { if PLANTED { return revision == update; }",
             ),

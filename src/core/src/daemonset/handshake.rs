@@ -60,8 +60,33 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
     told
 }
 
+/// What was asked of those who detach nodes, now or before.
+#[derive(Debug, Default)]
+pub struct Handshakes(Vec<Arc<Handshake>>);
+
+impl Handshakes {
+    /// This is asked from now on: what is to be asked so that no node is annotated as it was before.
+    pub fn changed(&mut self, now: Option<&Arc<Handshake>>, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+        let mut wants = Vec::new();
+        self.0.retain(|before| {
+            let left = left(before, nodes);
+            let is_over = now.is_some_and(|is| (&is.key, &is.value) == (&before.key, &before.value));
+            let stays = !is_over && !left.is_empty();
+            wants.extend(left.into_iter().filter(|_| stays));
+            stays
+        });
+        self.0.extend(now.cloned());
+        wants
+    }
+
+    /// What is to be asked so that no node is annotated any more.
+    pub fn left(&self, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+        self.0.iter().flat_map(|before| left(before, nodes)).collect()
+    }
+}
+
 /// What is to be asked so that no node has the annotation any more.
-pub fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
     let ask = |name: &Arc<str>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value: None };
     nodes.iter().filter(|(_, node)| is_annotated(handshake, node)).map(|(name, _)| ask(name)).collect()
 }

@@ -20,9 +20,11 @@
 //!   before has sent.
 
 mod asks;
+mod belongings;
 mod budget;
 mod handshake;
 mod node;
+mod pace;
 pub mod placement;
 mod plan;
 mod seen;

@@ -1,9 +1,8 @@
 //! One set: carries out its plan as fast as the API server takes it, and writes down how far it is.
 //!
-//! * **Owns** what was asked for, how fast pods are made, which nodes' pods end by themselves, and what was written last.
-//! * **Guarantees.** Creations begin with one and are doubled as long as they succeed; one that is refused starts that again,
-//!   after a pause that doubles. Of a node whose pods end by themselves the next is made after a pause that doubles, up to
-//!   a quarter of an hour. Counts are written once a second at most; what a turn hangs on at once.
+//! * **Owns** what was asked for, and what was written last.
+//! * **Guarantees.** What was asked for is not asked for again before it is seen, or can no longer come. Counts are written once
+//!   a second at most; what a turn hangs on at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +12,9 @@ use std::{
 
 use super::{
     asks::Asks,
-    handshake::{left, told},
+    belongings,
+    handshake::{Handshakes, told},
+    pace::Pace,
     placement::standing,
     plan::plan,
     seen::Seen,
@@ -21,7 +22,7 @@ use super::{
 use crate::model::{
     Moment, Uid, WallTime,
     daemonset::{
-        Handshake, Owner, Revision, RevisionFacts, SetFacts, SetPod,
+        Revision, SetFacts, SetPod,
         ask::{Ask, Outcome},
         node::{PodNow, Standing, State},
         plan::{Plan, Step, Why},
@@ -29,49 +30,12 @@ use crate::model::{
     },
 };
 
-/// So many pods are made at once at most.
-const MOST_AT_ONCE: usize = 128;
 /// After so long what was asked for, and is not seen, is asked for again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// An answer that has not come by then will not.
 const LOST: Duration = Duration::from_secs(60);
 /// Counts are written after so long at the earliest.
 const PACE: Duration = Duration::from_secs(1);
-/// The first pause after a creation that was refused, and the longest.
-const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
-/// The first pause on a node whose pod has ended by itself, and the longest.
-const ENDED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(900));
-
-/// A pause that doubles.
-fn doubled((first, longest): (Duration, Duration), times: u32) -> Duration {
-    first.saturating_mul(1 << times.min(16)).min(longest)
-}
-
-/// How fast pods are made.
-#[derive(Debug)]
-struct Pace {
-    /// So many at once.
-    at_once: usize,
-    /// How often in a row the API server refused.
-    refused: u32,
-    /// Until then none is made.
-    until: Moment,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { at_once: 1, refused: 0, until: Moment::START }
-    }
-}
-
-/// The pods of a node end by themselves.
-#[derive(Debug)]
-struct Ended {
-    revision: Revision,
-    times: u32,
-    until: Moment,
-}
-
 /// What is written of a set.
 #[derive(Debug, Default)]
 struct Written {
@@ -90,7 +54,6 @@ pub struct Set {
     /// What was asked for and is not seen.
     asks: Asks,
     pace: Pace,
-    ended: BTreeMap<Arc<str>, Ended>,
     /// What else was asked for, and is not asked for again before then.
     sent: Vec<(Ask, Moment)>,
     written: Written,
@@ -98,8 +61,7 @@ pub struct Set {
     refused: Option<Box<str>>,
     /// Pods that the watch says are gone, and that were not on their way out.
     unseen: Vec<(Arc<str>, Uid)>,
-    /// What was asked of those who detach nodes, now or before.
-    handshakes: Vec<Arc<Handshake>>,
+    handshakes: Handshakes,
     due: (Option<Moment>, Option<WallTime>),
 }
 
@@ -156,15 +118,10 @@ impl Set {
         match ask {
             Ask::Make { name, .. } => {
                 if self.asks.made(name, outcome, now) {
-                    self.pace.at_once = (self.pace.at_once + 1).min(MOST_AT_ONCE);
-                    self.pace.refused = 0;
+                    self.pace.made();
                     self.refused = None;
                 } else if let Outcome::Refused(why) | Outcome::NotNow(why) = outcome {
-                    // Those that were asked for together are refused together.
-                    if self.pace.until <= now {
-                        let pause = doubled(REFUSED, self.pace.refused);
-                        self.pace = Pace { at_once: 1, refused: self.pace.refused + 1, until: now + pause };
-                    }
+                    self.pace.refused(now);
                     self.refused = Some(why.clone());
                 }
             }
@@ -206,7 +163,7 @@ impl Set {
             return asks;
         }
         let pods: Vec<&SetPod> = seen.pods_of(&facts.key).collect();
-        let is_own = |pod: &SetPod| is_own(pod, facts);
+        let is_own = |pod: &SetPod| belongings::is_own(pod, facts);
         self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
         self.sent.retain(|(_, until)| *until > now);
         let mut asks = self.asks.end_again(now, facts.generation);
@@ -214,10 +171,10 @@ impl Set {
             std::mem::take(&mut self.unseen).into_iter().map(|(name, uid)| Ask::Release { name, uid }),
         );
         let mut wants = Vec::new();
-        belongings(facts, &pods, &mut wants);
-        let kept: BTreeSet<Revision> = revisions(facts, seen, &pods, &self.asks, &mut wants);
+        belongings::pods(facts, &pods, &mut wants);
+        let kept: BTreeSet<Revision> = belongings::revisions(facts, seen, &pods, &self.asks, &mut wants);
         // Those that are to be taken over count as its own, and nothing is done where they are before they are.
-        let is_orphan = |pod: &SetPod| may_adopt(pod, facts);
+        let is_orphan = |pod: &SetPod| belongings::may_adopt(pod, facts);
         let here =
             self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || is_orphan(pod)), wall);
         let held: BTreeSet<Arc<str>> =
@@ -233,16 +190,7 @@ impl Set {
             .collect();
         let told = told(facts, seen.all_nodes(), wall);
         wants.extend(told.wants);
-        let now_asked = &facts.spec.handshake;
-        self.handshakes.retain(|before| {
-            let left = left(before, seen.all_nodes());
-            let is_over =
-                now_asked.as_ref().is_some_and(|is| (&is.key, &is.value) == (&before.key, &before.value));
-            let stays = !is_over && !left.is_empty();
-            wants.extend(left.into_iter().filter(|_| stays));
-            stays
-        });
-        self.handshakes.extend(now_asked.clone());
+        wants.extend(self.handshakes.changed(facts.spec.handshake.as_ref(), seen.all_nodes()));
         let Plan { mut steps, mut status, budget, due } =
             plan(facts, seen.all_nodes(), here, &kept, &told.closed, wall);
         self.due.1 = self.due.1.into_iter().chain(due).chain(told.due).min();
@@ -252,7 +200,7 @@ impl Set {
             self.refused = None;
         }
         steps.retain(|(node, _)| !held.contains(node));
-        budgets(facts, seen, budget, &mut wants);
+        belongings::budgets(facts, seen, budget, &mut wants);
 
         let takes = |node: &str| {
             let node = seen.all_nodes().get(node);
@@ -283,7 +231,7 @@ impl Set {
 
     /// Nobody is to detach nodes for this set any more.
     pub fn leave_nodes(&self, seen: &Seen) -> Vec<Ask> {
-        self.handshakes.iter().flat_map(|before| left(before, seen.all_nodes())).collect()
+        self.handshakes.left(seen.all_nodes())
     }
 
     fn due_at(&mut self, at: Option<Moment>) {
@@ -312,7 +260,7 @@ impl Set {
                 }
             };
             if state == State::Available {
-                self.ended.remove(&pod.node);
+                self.pace.serves(&pod.node);
             }
             by_node.entry(pod.node.clone()).or_default().push(PodNow {
                 uid: Some(pod.uid.clone()),
@@ -348,11 +296,10 @@ impl Set {
         for (node, step) in steps {
             match step {
                 Step::Make(revision) => {
-                    let waits = self.ended.get(&node).filter(|ended| ended.revision == revision);
-                    let until = waits.map_or(self.pace.until, |ended| ended.until.max(self.pace.until));
-                    if until > now {
-                        self.due_at(Some(until));
-                    } else if kept.contains(&revision) && self.asks.in_flight() < self.pace.at_once {
+                    let from = self.pace.from(&node, &revision);
+                    if from > now {
+                        self.due_at(Some(from));
+                    } else if kept.contains(&revision) && self.asks.in_flight() < self.pace.at_once() {
                         let name = self.name(facts, seen, &node);
                         self.asks.make(name.clone(), node.clone(), revision.clone());
                         asks.push(Ask::Make { name, node, revision });
@@ -363,8 +310,8 @@ impl Set {
                         continue;
                     };
                     let pod = seen.pod(&facts.key, name);
-                    if why == Why::Finished {
-                        self.has_ended(&node, pod.map(|pod| pod.revision.clone()), now);
+                    if let (Why::Finished, Some(pod)) = (why, pod) {
+                        self.pace.ended(&node, pod.revision.clone(), now);
                     }
                     let serves = pod.is_none_or(|pod| pod.ready.is_some());
                     let version = pod.filter(|_| !serves).map(|pod| pod.version.clone());
@@ -382,15 +329,6 @@ impl Set {
                 }
             }
         }
-    }
-
-    /// A pod of this node has ended by itself.
-    fn has_ended(&mut self, node: &Arc<str>, revision: Option<Revision>, now: Moment) {
-        let Some(revision) = revision else { return };
-        let before = self.ended.get(node).filter(|ended| ended.revision == revision);
-        let times = before.map_or(0, |ended| ended.times + 1);
-        let until = now + doubled(ENDED, times);
-        self.ended.insert(node.clone(), Ended { revision, times, until });
     }
 
     /// The lowest free name of a node. Whoever else makes a pod there chooses the same, and one of them is refused.
@@ -424,99 +362,6 @@ impl Set {
         }
         self.written = Written { status: Some(status.clone()), awaited: Some(now + LOST), next: now + PACE };
         Some(Ask::Write { version: facts.version.clone(), status: Box::new(status.clone()) })
-    }
-}
-
-fn is_own(pod: &SetPod, facts: &SetFacts) -> bool {
-    let is_controlled = pod.controller.as_ref().is_some_and(|owner| owner.uid == facts.uid);
-    is_controlled && pod.set.as_deref() == Some(&*facts.key.name)
-}
-
-/// Whether the set can take over a pod.
-fn may_adopt(pod: &SetPod, facts: &SetFacts) -> bool {
-    let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
-    pod.controller.is_none() && is_labelled && !pod.terminating && !pod.finished
-}
-
-/// Pods that belong to a set and are not its own, and the other way round.
-fn belongings(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
-    for pod in pods.iter().filter(|pod| !pod.terminating) {
-        let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
-        let (name, uid) = (pod.key.name.clone(), pod.uid.clone());
-        match &pod.controller {
-            None if may_adopt(pod, facts) => wants.push(Ask::Adopt { name, uid }),
-            Some(owner) if owner.uid == facts.uid && !is_labelled => wants.push(Ask::Release { name, uid }),
-            _ => {}
-        }
-    }
-}
-
-/// Keeps the revisions that are needed, and gives those that there are.
-fn revisions(
-    facts: &SetFacts,
-    seen: &Seen,
-    pods: &[&SetPod],
-    asks: &Asks,
-    wants: &mut Vec<Ask>,
-) -> BTreeSet<Revision> {
-    let all = seen.revisions_of(&facts.key);
-    let (own, others): (Vec<&RevisionFacts>, Vec<_>) = all
-        .filter(|revision| revision.controller.as_ref().is_none_or(|owner| owner.uid == facts.uid))
-        .partition(|revision| revision.controller.is_some());
-    for orphan in others {
-        wants.push(Ask::AdoptRevision { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
-    }
-    let newest = own.iter().map(|revision| revision.number).max().unwrap_or_default();
-    let update = &facts.spec.revision;
-    match own.iter().find(|revision| revision.revision == *update) {
-        None => wants.push(Ask::KeepRevision { revision: update.clone(), number: newest + 1 }),
-        Some(kept) if kept.number < newest => wants.push(Ask::RenumberRevision {
-            name: kept.key.name.clone(),
-            uid: kept.uid.clone(),
-            number: newest + 1,
-        }),
-        Some(_) => {}
-    }
-    let is_used = |revision: &Revision| {
-        revision == update
-            || facts.remembered.current.as_ref() == Some(revision)
-            || pods.iter().any(|pod| pod.revision == *revision)
-            || asks.makes(revision)
-    };
-    let mut old: Vec<&&RevisionFacts> = own.iter().filter(|kept| !is_used(&kept.revision)).collect();
-    old.sort_by_key(|kept| std::cmp::Reverse(kept.number));
-    for kept in old.into_iter().skip(facts.spec.history) {
-        wants.push(Ask::DropRevision { name: kept.key.name.clone(), uid: kept.uid.clone() });
-    }
-    own.iter().map(|kept| kept.revision.clone()).collect()
-}
-
-/// The budget of a set has this `minAvailable`; there is none where somebody else's selects the pods: a pod that two select is
-/// never evicted.
-fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
-    let is_own = |owner: &Owner| owner.uid == facts.uid;
-    let (mut own, mut orphan, mut others) = (None, None, false);
-    for budget in seen.budgets_in(&facts.key.namespace) {
-        let is_of_its_name = budget.set.as_deref() == Some(&*facts.key.name);
-        match &budget.controller {
-            Some(owner) if is_own(owner) => own = Some(budget),
-            // Of a set of this name whose pods were to stay.
-            None if is_of_its_name => orphan = Some(budget),
-            _ if budget.selects(&facts.spec.labels) => others = true,
-            _ => {}
-        }
-    }
-    if let Some(orphan) = orphan {
-        wants.push(Ask::AdoptBudget { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
-        return;
-    }
-    match (least.filter(|_| !others), own) {
-        (Some(least), Some(budget)) if budget.min_available == Some(least) => {}
-        (Some(least), own) => {
-            wants.push(Ask::KeepBudget { least, uid: own.map(|budget| budget.uid.clone()) });
-        }
-        (None, Some(budget)) => wants.push(Ask::DropBudget(budget.uid.clone())),
-        (None, None) => {}
     }
 }
 

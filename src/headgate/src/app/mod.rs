@@ -2,6 +2,7 @@
 
 mod carrier;
 pub mod drain;
+pub mod leading;
 pub mod left;
 mod options;
 mod owner;

@@ -1,11 +1,12 @@
 //! What `headgate run` is told, and what follows from it alone.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::net::SocketAddr;
 
-use headgate_core::{Engine, Scope, Settings, leadership::lease::Timing, requests::CALL_PATIENCE};
+use headgate_core::{Engine, Settings, requests::CALL_PATIENCE};
 
+use super::leading::Leading;
 use crate::{
-    kube::{client, installation::Serves, lease},
+    kube::installation::Serves,
     runtime::clock::{Wall, wall},
     webhook,
 };
@@ -31,23 +32,6 @@ pub struct Options {
     pub webhook: Option<webhook::Options>,
 }
 
-/// How a replica comes to lead.
-#[derive(Clone, Debug)]
-pub struct Leading {
-    /// By holding a Lease; otherwise it always leads.
-    pub elect: bool,
-    /// Headgate's own namespace; none: [`client::own_namespace`].
-    pub namespace: Option<String>,
-    /// The name of the Lease, which is the installation's.
-    pub lease: String,
-    /// How this replica calls itself.
-    pub identity: Arc<str>,
-    /// How long the Lease lasts.
-    pub timing: Timing,
-    /// Where this replica leaves its identity for the kubelet to find.
-    pub termination_log: PathBuf,
-}
-
 impl Options {
     /// Whether the webhook goes together with the rest.
     ///
@@ -59,35 +43,11 @@ impl Options {
         webhook.check(lease, self.settings.read_only)
     }
 
-    /// Where pods, Services and TargetBindings are watched.
-    pub(super) fn scopes(&self) -> Vec<Scope> {
-        match &self.serves.namespaces[..] {
-            [] => vec![Scope::Cluster],
-            named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
-        }
-    }
-
-    /// Headgate's own namespace.
-    pub(super) fn own_namespace(&self) -> String {
-        self.leading.namespace.clone().unwrap_or_else(client::own_namespace)
-    }
-
-    /// How the Lease is kept.
-    pub(super) fn lease(&self, own_namespace: &str) -> lease::Options {
-        lease::Options {
-            name: self.leading.lease.clone(),
-            namespace: own_namespace.to_owned(),
-            identity: self.leading.identity.clone(),
-            timing: self.leading.timing,
-            serves: self.serves.to_string(),
-        }
-    }
-
     /// The engine for what is in this region of AWS.
     pub(super) fn engine(&self, region: &str, wall: Wall) -> Engine {
         Engine::new(Settings {
             region: region.into(),
-            scopes: self.scopes(),
+            scopes: self.serves.scopes(),
             namespaces_are_selected: self.serves.selector.is_some(),
             late: self.leading.timing.duration() + 2 * CALL_PATIENCE,
             seed: seed(),

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{carrier::Carrier, left::Leaver, options::Options, reports::Reports};
+use super::{carrier::Carrier, leading::Candidate, left::Leaver, options::Options, reports::Reports};
 use crate::{
     admin::{
         debug,
@@ -31,7 +31,6 @@ use crate::{
     journal::keeper::Kept,
     kube::{
         bindings::Bindings,
-        client,
         daemonsets::shown,
         events,
         evictions::Evictions,
@@ -40,12 +39,9 @@ use crate::{
             keeper::{self, Keeper},
             table,
         },
-        handover::Handover,
         installation::{self, Serves},
-        lease,
         ledger::Ledgers,
         nodes::Nodes,
-        proof::{self, Proofs},
         replicas::Replicas,
         watch::{Following, Relists, Watches},
         watch_failures::WatchFailures,
@@ -120,42 +116,6 @@ pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(
     std::future::pending().await
 }
 
-/// What the election has besides the Lease.
-struct Beside {
-    client: Client,
-    notices: mpsc::Sender<Notice>,
-    troubles: Troubles,
-}
-
-/// Starts the election, if there is one. It ends after `retired`, and then gives the Lease back.
-async fn elect(
-    options: &Options,
-    own_namespace: &str,
-    beside: Beside,
-    clock: Clock,
-    metrics: &Arc<Metrics>,
-    retired: &CancellationToken,
-    tasks: &mut Supervisor,
-) -> anyhow::Result<Authority> {
-    if !options.leading.elect {
-        info!("always leading, without a lease");
-        return Ok(Authority::alone(clock));
-    }
-    let (tell, authority) = Authority::new(clock);
-    // Its own client: nothing else that is under way holds up a renewal.
-    let client = client::connect().await?;
-    let lease = options.lease(own_namespace);
-    // Before anybody can see this replica hold the Lease.
-    proof::leave(&lease.identity, &options.leading.termination_log);
-    let Beside { client: shared, notices, troubles } = beside;
-    let proofs = Proofs::new(shared.clone(), own_namespace, clock, metrics.clone());
-    let replicas = Replicas::new(shared, own_namespace, pod_of(&lease.identity));
-    let handover = Handover::new(troubles, replicas, notices, metrics.clone());
-    let election = lease::Election::new(client, lease, handover, clock, tell, metrics.clone());
-    tasks.spawn_draining("lease", election.run(proofs, retired.clone()));
-    Ok(authority)
-}
-
 /// What the parts of the program share.
 pub(super) struct Shared {
     pub(super) client: Client,
@@ -191,15 +151,21 @@ impl Shared {
         let views = Arc::new(Views { namespaces_are_selected, ..Views::default() });
         let metrics = Arc::new(Metrics::new(views.clone(), clock));
         let pulse = Arc::new(Pulse::new(clock));
-        let own_namespace = options.own_namespace();
+        let own_namespace = options.leading.own_namespace();
         let troubles = Troubles::default();
-        let beside = Beside { client: client.clone(), notices: notices.clone(), troubles: troubles.clone() };
-        let authority = elect(options, &own_namespace, beside, clock, &metrics, retired, tasks).await?;
+        let candidate = Candidate {
+            client: client.clone(),
+            clock,
+            metrics: metrics.clone(),
+            notices: notices.clone(),
+            troubles: troubles.clone(),
+        };
+        let authority = options.leading.elect(&options.serves, candidate, retired, tasks).await?;
         let standbys = if options.leading.elect {
-            let identity = options.lease(&own_namespace).identity;
-            let pod = pod_of(&identity);
+            let identity = &options.leading.identity;
+            let pod = pod_of(identity);
             let replicas = Replicas::new(client.clone(), &own_namespace, pod);
-            Standbys::beside(replicas, pod.unwrap_or(&identity))
+            Standbys::beside(replicas, pod.unwrap_or(identity))
         } else {
             Standbys::none()
         };
@@ -207,7 +173,7 @@ impl Shared {
             client,
             clock,
             serves: options.serves.clone(),
-            scopes: options.scopes(),
+            scopes: options.serves.scopes(),
             own_namespace,
             lease: options.leading.lease.clone(),
             authority,

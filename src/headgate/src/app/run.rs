@@ -9,7 +9,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use super::options::{Leading, Options};
+pub use super::options::Options;
 use super::{
     owner::{self, Owner},
     parts::{self, Listeners, Shared},

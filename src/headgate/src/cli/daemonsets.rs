@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 
 use super::{leading::Leading, log::Log, namespace};
-use crate::daemonsets::run::Options;
+use crate::{daemonsets::run::Options, kube::installation::Serves};
 
 /// The name of the Lease, unless another is given.
 const LEASE: &str = "headgate-daemonsets";
@@ -50,7 +50,7 @@ impl Daemonsets {
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {
-            namespaces: self.namespaces,
+            serves: Serves { namespaces: self.namespaces, selector: None },
             node_annotations: self.node_annotations,
             admin_address: self.admin_address,
             leading: self.leading.options()?,

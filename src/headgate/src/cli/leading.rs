@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use headgate_core::leadership::lease::{Timing, TimingError};
 
 use super::{lease_name, namespace, pace::duration};
-use crate::{app::run::Leading as Options, kube::installation::LEASE};
+use crate::{app::leading::Leading as Options, kube::installation::LEASE};
 
 /// The flags. Their defaults are what client-go's users have.
 #[derive(Clone, Debug, Args)]

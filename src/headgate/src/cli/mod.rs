@@ -72,7 +72,7 @@ enum Command {
     },
     /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
     /// hold, what is done next and what that waits for, and what became of it. The same of the pods of a Service, a
-    /// TargetBinding or a node. Exit code 1 if there is no such object, and nothing is remembered of it.
+    /// TargetBinding, an IngressDaemonSet or a node. Exit code 1 if there is no such object, and nothing is remembered of it.
     Explain(Explain),
     /// Say what is wrong, the worst first, and how every target group stands, by zone: wanted, healthy, draining, when it was
     /// last read, and what waits.

@@ -3,8 +3,6 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{Scope, leadership::lease::pod_of, model::notice::Notice};
-use kube::Client;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -14,53 +12,27 @@ use super::{
     owner::{Owner, Statuses},
 };
 use crate::{
-    app::run::{Leading, stop_on_signals},
-    kube::{
-        client, events,
-        handover::Handover,
-        installation::Serves,
-        lease,
-        proof::{self, Proofs},
-        replicas::Replicas,
-        watch::Following,
-        watch_failures::WatchFailures,
+    app::{
+        leading::{Candidate, Leading},
+        run::stop_on_signals,
     },
+    kube::{client, events, installation::Serves, watch::Following, watch_failures::WatchFailures},
     metrics::{Metrics, SetCounts},
-    runtime::{authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, troubles::Troubles},
+    runtime::{clock::Clock, pulse::Pulse, supervise::Supervisor, troubles::Troubles},
     serving::listen::listen,
 };
 
 /// What `headgate daemonsets` is told.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// In these namespaces alone; none: in all.
-    pub namespaces: Vec<String>,
+    /// In which namespaces, by name or in all.
+    pub serves: Serves,
     /// What nodes may be annotated with.
     pub node_annotations: Vec<String>,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
     /// Which replica leads.
     pub leading: Leading,
-}
-
-impl Options {
-    fn scopes(&self) -> Vec<Scope> {
-        match &self.namespaces[..] {
-            [] => vec![Scope::Cluster],
-            named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
-        }
-    }
-
-    fn lease(&self, own_namespace: &str) -> lease::Options {
-        let serves = Serves { namespaces: self.namespaces.clone(), selector: None };
-        lease::Options {
-            name: self.leading.lease.clone(),
-            namespace: own_namespace.to_owned(),
-            identity: self.leading.identity.clone(),
-            timing: self.leading.timing,
-            serves: serves.to_string(),
-        }
-    }
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -85,14 +57,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let pulse = Arc::new(Pulse::new(clock));
     let troubles = Troubles::default();
     let retired = CancellationToken::new();
-    let with = With { client: client.clone(), clock, metrics: metrics.clone(), troubles: troubles.clone() };
     let (notices, written) = mpsc::channel(events::QUEUE);
     let writing = events::write(client.clone(), written, metrics.clone());
     tasks.spawn("events", async move {
         writing.await;
         Ok(())
     });
-    let authority = elect(&options, with, notices.clone(), &retired, &mut tasks).await?;
+    let candidate = Candidate {
+        client: client.clone(),
+        clock,
+        metrics: metrics.clone(),
+        notices: notices.clone(),
+        troubles: troubles.clone(),
+    };
+    let authority = options.leading.elect(&options.serves, candidate, &retired, &mut tasks).await?;
 
     let shown = Shown { metrics: metrics.clone(), pulse: pulse.clone(), authority: authority.clone(), clock };
     let serving = admin::serve(listener, shown, stop.clone());
@@ -101,7 +79,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Ok(())
     });
     let following = Following { clock, metrics: metrics.clone(), failures: WatchFailures::new(troubles) };
-    let (scopes, node_annotations) = (options.scopes(), options.node_annotations.into());
+    let (scopes, node_annotations) = (options.serves.scopes(), options.node_annotations.into());
     let owner =
         Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
@@ -112,40 +90,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.run().await?;
     info!("ended");
     Ok(())
-}
-
-/// What the election has besides its options.
-struct With {
-    client: Client,
-    clock: Clock,
-    metrics: Arc<Metrics>,
-    troubles: Troubles,
-}
-
-/// Starts the election, if there is one. It ends after `retired`, and then gives the Lease back.
-async fn elect(
-    options: &Options,
-    With { client: shared, clock, metrics, troubles }: With,
-    notices: mpsc::Sender<Notice>,
-    retired: &CancellationToken,
-    tasks: &mut Supervisor,
-) -> anyhow::Result<Authority> {
-    if !options.leading.elect {
-        info!("always leading, without a lease");
-        return Ok(Authority::alone(clock));
-    }
-    let own_namespace = options.leading.namespace.clone().unwrap_or_else(client::own_namespace);
-    let (tell, authority) = Authority::new(clock);
-    let lease = options.lease(&own_namespace);
-    // Before anybody can see this replica hold the Lease.
-    proof::leave(&lease.identity, &options.leading.termination_log);
-    let proofs = Proofs::new(shared.clone(), &own_namespace, clock, metrics.clone());
-    let replicas = Replicas::new(shared, &own_namespace, pod_of(&lease.identity));
-    let handover = Handover::new(troubles, replicas, notices, metrics.clone());
-    // Its own client: nothing else that is under way holds up a renewal.
-    let election = lease::Election::new(client::connect().await?, lease, handover, clock, tell, metrics);
-    tasks.spawn_draining("lease", election.run(proofs, retired.clone()));
-    Ok(authority)
 }
 
 fn counts(statuses: &Statuses) -> Vec<SetCounts> {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use headgate_core::Scope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
@@ -106,6 +107,14 @@ impl Serves {
         } else {
             let selector = text.strip_prefix("namespaces with the labels ")?.to_owned();
             Some(Self { namespaces: Vec::new(), selector: Some(selector) })
+        }
+    }
+
+    /// Where objects of namespaces are watched.
+    pub fn scopes(&self) -> Vec<Scope> {
+        match &self.namespaces[..] {
+            [] => vec![Scope::Cluster],
+            named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
         }
     }
 

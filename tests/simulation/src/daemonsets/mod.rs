@@ -15,16 +15,23 @@
 //! * When all is quiet every node has what it should, the budget is right, and nothing more is asked.
 //!
 //! ```text
-//!  api     the API server and the kubelets of a world: the truth
-//!  play    what happens next, and how the controller learns of it
-//!  oracle  what must hold, by the truth
+//!  api       the API server and the kubelets of a world: the truth
+//!  kinds     the sets and nodes that there are
+//!  leader    whoever leads: what it will be shown, and what it has sent
+//!  play      what happens next, and how the controller learns of it
+//!  troubles  what goes wrong
+//!  oracle    what must hold, by the truth
 //! ```
 
 mod api;
+mod kinds;
+mod leader;
 mod oracle;
 mod play;
+mod troubles;
 
-use play::{Way, World};
+use kinds::Way;
+use play::World;
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 3_000;

@@ -179,12 +179,12 @@ pub fn always(api: &Api, now: f64) -> Result<(), String> {
 }
 
 /// What must hold when all is quiet, whatever was before. `first`: a revision that came when there was nothing to lose;
-/// `always`: how many available pods every node always had to keep; `cap`: how many nodes might have their turn at once.
+/// `always`: how many available pods every node always had to keep; `widespread`: on how many nodes a bad revision may be.
 pub fn quiet(
     api: &Api,
     calm: Calm,
     first: &str,
-    (always, cap): (usize, usize),
+    (always, widespread): (usize, usize),
     now: f64,
 ) -> Result<(), String> {
     let spec = &api.set.spec;
@@ -225,8 +225,8 @@ pub fn quiet(
         }
     }
     let is_judged = spec.strategy != Strategy::OnDelete && first != &*spec.revision;
-    if is_bad && calm.pods && calm.nodes && is_judged && bad_nodes > cap {
-        return Err(format!("a bad revision is on {bad_nodes} nodes, not {cap}"));
+    if is_bad && calm.pods && calm.nodes && is_judged && bad_nodes > widespread {
+        return Err(format!("a bad revision is on {bad_nodes} nodes, not {widespread}"));
     }
     if let Some(handshake) = &spec.handshake {
         let is_annotated = |(name, node): &(&Arc<str>, &SetNode)| {

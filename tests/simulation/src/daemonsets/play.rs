@@ -1,25 +1,23 @@
 //! What happens next in a world, and how the controller learns of it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use headgate_core::{
-    daemonset::{Daemonsets, Input},
+    daemonset::Input,
     model::{
-        Labels, Moment, ObjectKey, RequestId, Scope, Uid,
+        Labels, Moment, RequestId,
         daemonset::{
-            Amount, BudgetFacts, Handshake, SetNode, SetPod, SetSpec, Strategy, Wait,
-            ask::{Ask, Asked, Outcome},
+            SetNode, SetSpec, Strategy,
+            ask::{Asked, Outcome},
         },
     },
 };
 
 use super::{
-    api::{Api, NAMESPACE, wall},
-    oracle::{self, Calm, Known, takes},
+    api::{Api, wall},
+    kinds::{Way, handshake, node, vary},
+    leader::{Controller, Sent, watch},
+    oracle::{self, Calm},
 };
 
 /// So many steps a world goes wrong for.
@@ -29,143 +27,28 @@ const QUIET: f64 = 2_400.0;
 /// So much is asked at most in the last part of that.
 const SETTLED: f64 = 300.0;
 
-/// A request that is on its way.
-struct Sent {
-    asked: Asked,
-    known: Known,
-    /// When it is carried out; never: it is lost.
-    at: Option<f64>,
-    /// What is answered instead.
-    fails: Option<Outcome>,
-    /// It was carried out, and this is answered then.
-    answer: Option<(f64, Outcome)>,
-}
-
-/// Whoever leads.
-struct Controller {
-    machine: Daemonsets,
-    /// What each watch will say, and when.
-    watches: [VecDeque<(f64, Input)>; 5],
-    sent: Vec<Sent>,
-    /// The set and the nodes as the watches have shown them.
-    spec: Option<SetSpec>,
-    nodes: BTreeMap<Arc<str>, SetNode>,
-    pods: BTreeMap<Arc<str>, SetPod>,
-    /// Pods that it has asked to leave, on nodes that were detached: nobody knows of some whether they do.
-    let_go: BTreeSet<Uid>,
+/// On how many nodes a bad revision may be: as many as may have their turn at once, and with `OnDelete` all on which pods
+/// were missing.
+pub fn widespread(spec: &SetSpec, nodes: usize) -> usize {
+    if spec.strategy == Strategy::OnDelete { usize::MAX } else { oracle::cap(spec, nodes) }
 }
 
 /// A world.
 pub struct World {
-    api: Api,
-    controller: Controller,
-    rng: fastrand::Rng,
-    now: f64,
-    calm: Calm,
+    pub(super) api: Api,
+    pub(super) controller: Controller,
+    pub(super) rng: fastrand::Rng,
+    pub(super) now: f64,
+    pub(super) calm: Calm,
     trace: bool,
     /// The last revision that came while there was a node where fewer served than should: it may be everywhere.
-    first: Arc<str>,
+    pub(super) first: Arc<str>,
     /// So many available pods every node always had to keep.
-    least: usize,
-    /// So many nodes might have their turn at once.
-    cap: usize,
-    revisions: usize,
+    pub(super) least: usize,
+    /// A bad revision may be on so many nodes.
+    pub(super) widespread: usize,
+    pub(super) revisions: usize,
     asked: usize,
-}
-
-/// How a set is rolled where nothing goes wrong but that the controller is killed.
-#[derive(Clone, Copy, Debug)]
-pub enum Way {
-    /// Two pods on each node, and a third one in a node's turn.
-    Surge,
-    /// One, and a second one.
-    SurgeOfOne,
-    /// Two, and one less.
-    InPlace,
-    /// Both at once.
-    NodeReplace,
-    /// As the first, when others have detached the node.
-    Detached,
-}
-
-impl Way {
-    pub const ALL: [Self; 5] =
-        [Self::Surge, Self::SurgeOfOne, Self::InPlace, Self::NodeReplace, Self::Detached];
-
-    fn apply(self, spec: &mut SetSpec) {
-        spec.pods_per_node = if matches!(self, Self::SurgeOfOne) { 1 } else { 2 };
-        spec.strategy = match self {
-            Self::InPlace => Strategy::RollingUpdate { surge: 0, unavailable: 1 },
-            Self::NodeReplace => Strategy::NodeReplace,
-            _ => Strategy::RollingUpdate { surge: 1, unavailable: 0 },
-        };
-        spec.nodes_at_once = Amount::Number(2);
-        // Detached: with a grace period.
-        spec.handshake = matches!(self, Self::Detached).then(|| Arc::new(detaching()));
-    }
-}
-
-fn watch(input: &Input) -> usize {
-    match input {
-        Input::Set(_) => 0,
-        Input::Pod(_) => 1,
-        Input::Node(_) => 2,
-        Input::Revision(_) => 3,
-        _ => 4,
-    }
-}
-
-impl Controller {
-    fn new(api: &Api) -> Self {
-        let mut watches: [VecDeque<(f64, Input)>; 5] = Default::default();
-        for list in api.lists() {
-            watches[watch(&list)].push_back((0.0, list));
-        }
-        let machine = Daemonsets::new(&[Scope::Cluster]);
-        let (nodes, pods) = (BTreeMap::new(), BTreeMap::new());
-        Self { machine, watches, sent: Vec::new(), spec: None, nodes, pods, let_go: BTreeSet::new() }
-    }
-
-    /// Follows what the watches show, to be able to say what was known when something was asked. That a node is gone need not
-    /// be believed at once.
-    fn follow(&mut self, input: &Input) {
-        use headgate_core::model::Change::{Applied, Deleted, Relisted};
-        match input {
-            Input::Set(Applied(set)) => self.spec = Some(set.spec.clone()),
-            Input::Set(Relisted(_, sets)) => self.spec = sets.first().map(|set| set.spec.clone()),
-            Input::Node(Applied(node)) => _ = self.nodes.insert(node.name.clone(), node.clone()),
-            Input::Node(Relisted(_, nodes)) => {
-                self.nodes.extend(nodes.iter().map(|node| (node.name.clone(), node.clone())));
-            }
-            Input::Pod(Applied(pod)) => _ = self.pods.insert(pod.key.name.clone(), pod.clone()),
-            Input::Pod(Deleted(pod)) => _ = self.pods.remove(&pod.key.name),
-            Input::Pod(Relisted(_, pods)) => {
-                self.pods = pods.iter().map(|pod| (pod.key.name.clone(), pod.clone())).collect();
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether a pod may be asked to leave once more, as its node was detached when that was asked first.
-    fn goes_again(&mut self, ask: &Ask, known: &Known) -> bool {
-        let (Ask::Delete { uid, name, .. } | Ask::Evict { uid, name, .. }) = ask else { return false };
-        let node = self.pods.get(name).map(|pod| &pod.node);
-        let may = known.detached.as_ref().zip(node).is_some_and(|(detached, node)| detached.contains(node));
-        if may {
-            self.let_go.insert(uid.clone());
-        }
-        self.let_go.contains(uid)
-    }
-
-    fn known(&self, now: f64) -> Known {
-        let took = self.nodes.values().filter(|node| takes(node)).map(|node| node.name.clone()).collect();
-        let serves = |pod: &&SetPod| pod.ready.is_some() && !pod.terminating && !pod.finished;
-        let serve: BTreeSet<&Arc<str>> = self.pods.values().filter(serves).map(|pod| &pod.node).collect();
-        let down = self.nodes.keys().filter(|name| !serve.contains(name)).cloned().collect();
-        let spec = self.spec.clone().unwrap();
-        let detached = oracle::detached(&spec, self.nodes.values(), now);
-        Known { most: oracle::most(&spec), least: oracle::least(&spec), spec, took, down, detached }
-    }
 }
 
 impl World {
@@ -183,8 +66,8 @@ impl World {
         let first = api.set.spec.revision.clone();
         let controller = Controller::new(&api);
         api.news.clear();
-        let (least, cap) = (oracle::least(&api.set.spec), oracle::cap(&api.set.spec, 9));
-        Self { api, controller, rng, now: 0.0, calm, trace, first, least, cap, revisions: 1, asked: 0 }
+        let (least, widespread) = (oracle::least(&api.set.spec), widespread(&api.set.spec, 9));
+        Self { api, controller, rng, now: 0.0, calm, trace, first, least, widespread, revisions: 1, asked: 0 }
     }
 
     /// A world of four nodes, all of them well.
@@ -197,10 +80,10 @@ impl World {
         }
         let (first, controller) = (api.set.spec.revision.clone(), Controller::new(&api));
         api.news.clear();
-        let (least, cap) = (oracle::least(&api.set.spec), oracle::cap(&api.set.spec, 4));
+        let (least, widespread) = (oracle::least(&api.set.spec), widespread(&api.set.spec, 4));
         let (rng, calm) = (fastrand::Rng::with_seed(1), Calm { pods: true, nodes: true });
         let (now, trace, revisions, asked) = (0.0, false, 1, 0);
-        Self { api, controller, rng, now, calm, trace, first, least, cap, revisions, asked }
+        Self { api, controller, rng, now, calm, trace, first, least, widespread, revisions, asked }
     }
 
     /// Rolls, and kills the controller when it has asked for so much more; `is_done`: whether what is under way then is
@@ -224,11 +107,11 @@ impl World {
             }
             oracle::always(&self.api, self.now)?;
         }
-        oracle::quiet(&self.api, self.calm, &self.first, (self.least, self.cap), self.now)?;
+        oracle::quiet(&self.api, self.calm, &self.first, (self.least, self.widespread), self.now)?;
         Ok(is_killed)
     }
 
-    fn say(&self, what: impl FnOnce() -> String) {
+    pub(super) fn say(&self, what: impl FnOnce() -> String) {
         if self.trace {
             println!("{:9.3} {}", self.now, what());
         }
@@ -244,7 +127,7 @@ impl World {
         while self.now < end - SETTLED {
             self.advance(false)?;
         }
-        oracle::quiet(&self.api, self.calm, &self.first, (self.least, self.cap), self.now)?;
+        oracle::quiet(&self.api, self.calm, &self.first, (self.least, self.widespread), self.now)?;
         let asked = self.asked;
         while self.now < end {
             self.advance(false)?;
@@ -382,7 +265,7 @@ impl World {
     }
 
     /// A request is carried out, if its time has come.
-    fn land(&mut self, sent: &mut Sent, troubled: bool) -> Result<(), String> {
+    pub(super) fn land(&mut self, sent: &mut Sent, troubled: bool) -> Result<(), String> {
         if sent.answer.is_some() || sent.at.is_none_or(|at| at > self.now) {
             return Ok(());
         }
@@ -395,157 +278,4 @@ impl World {
         sent.answer = Some((self.now + delay, sent.fails.clone().unwrap_or(outcome)));
         Ok(())
     }
-
-    fn trouble(&mut self) -> Result<(), String> {
-        match self.rng.u16(..400) {
-            0..8 => self.crash()?,
-            8..12 => self.revise(),
-            12..14 => {
-                let rng = &mut self.rng;
-                self.api.change_set(|spec| spec.paused = rng.u8(..3) == 0);
-            }
-            14..16 => {
-                let rng = &mut self.rng;
-                self.api.change_set(|spec| vary(rng, spec));
-                self.least = self.least.min(oracle::least(&self.api.set.spec));
-                self.cap = self.cap.max(oracle::cap(&self.api.set.spec, 9));
-            }
-            16..28 if !self.calm.nodes => self.trouble_node(),
-            28..40 if !self.calm.pods => self.trouble_pod(),
-            40..42 => {
-                let other = BudgetFacts {
-                    key: ObjectKey::new(NAMESPACE, "own"),
-                    uid: Uid::new("own"),
-                    controller: None,
-                    set: None,
-                    selector: Vec::new(),
-                    min_available: Some(0),
-                };
-                if self.api.budgets.contains_key("own") {
-                    self.api.drop_budget("own");
-                } else {
-                    self.api.put_budget(other);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Whoever leads is gone, and what it has sent is lost or done. Another one leads when its requests cannot land any more.
-    fn crash(&mut self) -> Result<(), String> {
-        self.crash_with(fastrand::Rng::bool)
-    }
-
-    fn crash_with(&mut self, is_done: impl Fn(&mut fastrand::Rng) -> bool) -> Result<(), String> {
-        self.say(|| "crash".into());
-        let sent = std::mem::take(&mut self.controller.sent);
-        for mut sent in sent {
-            if is_done(&mut self.rng) {
-                sent.at = sent.at.map(|_| self.now);
-                self.land(&mut sent, true)?;
-            }
-        }
-        self.api.news.clear();
-        self.controller = Controller::new(&self.api);
-        Ok(())
-    }
-
-    fn revise(&mut self) {
-        // An older one again, now and then; else a new one.
-        let kept: Vec<Arc<str>> = self.api.revisions.values().map(|kept| kept.revision.clone()).collect();
-        let revision = if self.rng.u8(..3) == 0 && !kept.is_empty() {
-            self.rng.choice(kept).unwrap()
-        } else {
-            self.revisions += 1;
-            let name: Arc<str> = format!("r{}", self.revisions).into();
-            if self.rng.u8(..3) == 0 {
-                self.api.bad.insert(name.clone());
-            }
-            name
-        };
-        self.say(|| format!("revision {revision}"));
-        let min_ready = self.api.set.spec.min_ready;
-        let serves = |node: &Arc<str>| {
-            let here = self.api.pods.values().filter(|pod| pod.facts.node == *node);
-            here.filter(|pod| pod.is_available(self.now, min_ready)).count() >= self.least.max(1)
-        };
-        if !self.api.nodes.keys().all(serves) {
-            self.first = revision.clone();
-        }
-        self.api.change_set(|spec| spec.revision = revision);
-    }
-
-    fn trouble_node(&mut self) {
-        let names: Vec<Arc<str>> = self.api.nodes.keys().cloned().collect();
-        let Some(name) = self.rng.choice(names) else { return };
-        let node_now = self.api.nodes[&name].clone();
-        self.say(|| format!("trouble with {name}"));
-        match self.rng.u8(..8) {
-            0 if self.api.nodes.len() > 1 => self.api.drop_node(&name),
-            1 => {
-                let at = self.rng.usize(..9);
-                if !self.api.nodes.contains_key(&node(at).name) {
-                    self.api.put_node(node(at));
-                }
-            }
-            2..5 => self.api.put_node(SetNode { ready: !node_now.ready, ..node_now }),
-            _ => self.api.put_node(SetNode { cordoned: !node_now.cordoned, ..node_now }),
-        }
-    }
-
-    fn trouble_pod(&mut self) {
-        let names: Vec<Arc<str>> = self.api.pods.keys().cloned().collect();
-        let Some(name) = self.rng.choice(names) else { return };
-        let pod = self.api.pods[&name].clone();
-        let (uid, gone_at) = (pod.facts.uid.clone(), self.now + self.rng.f64() * 60.0);
-        self.say(|| format!("trouble with {name}"));
-        match self.rng.u8(..6) {
-            0 => _ = self.api.change_pod(&name, &uid, |pod| pod.finished = true),
-            1 => {
-                _ = self.api.change_pod(&name, &uid, |pod| pod.ready = None);
-                if let Some(pod) = self.api.pods.get_mut(&name) {
-                    pod.ready_at = pod.ready_at.map(|_| gone_at);
-                }
-            }
-            _ => _ = self.api.evict(&name, None, gone_at),
-        }
-    }
-}
-
-fn node(at: usize) -> SetNode {
-    let zone = ["a", "b", "c"][at % 3];
-    SetNode { name: format!("{zone}{at}").into(), zone: zone.into(), ready: true, ..SetNode::default() }
-}
-
-/// What others are asked to do in a turn, in some worlds.
-fn handshake(rng: &mut fastrand::Rng) -> Option<Handshake> {
-    match rng.u8(..6) {
-        0 => Some(Handshake { wait: None, ..detaching() }),
-        1 => Some(detaching()),
-        _ => None,
-    }
-}
-
-/// Nodes are to be detached first, and that is waited for.
-fn detaching() -> Handshake {
-    let wait = Wait { key: "example.com/detached-at".into(), grace: Duration::from_secs(10) };
-    Handshake { key: "example.com/detach".into(), value: "edge".into(), wait: Some(wait) }
-}
-
-/// How a set rolls, by chance.
-fn vary(rng: &mut fastrand::Rng, spec: &mut SetSpec) {
-    spec.pods_per_node = rng.usize(1..4);
-    spec.strategy = match rng.u8(..8) {
-        0 => Strategy::NodeReplace,
-        1 => Strategy::OnDelete,
-        2 => Strategy::RollingUpdate { surge: 0, unavailable: 1 },
-        3 => Strategy::RollingUpdate { surge: 2, unavailable: 1 },
-        _ => Strategy::RollingUpdate { surge: 1, unavailable: 0 },
-    };
-    spec.nodes_at_once = match rng.u8(..3) {
-        0 => Amount::Percent(50),
-        1 => Amount::Number(2),
-        _ => Amount::Number(1),
-    };
 }
