@@ -21,6 +21,10 @@ const QUIET: Duration = Duration::from_secs(240);
 const MOMENTS: Duration = Duration::from_secs(30);
 /// A target that vanished is seen and there again within this time, the first times.
 const A_READ: Duration = Duration::from_secs(75);
+/// Afterwards it is put off for so long at most.
+const PUT_OFF: Duration = Duration::from_secs(5 * 60);
+/// What is counted then.
+const VANISHES: &str = "aws: a target vanishes again and again";
 /// Nobody gives it up.
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 /// Within so long it is noted in the ledger that a target was taken out.
@@ -211,7 +215,7 @@ impl World {
             // It may stay, and need not come back.
             return Ok(());
         }
-        self.saw("aws: a target vanishes again and again");
+        self.saw(VANISHES);
         let told = self.coverage.count("reason: UnknownWriter");
         for _ in 0..4 {
             self.aws.take_out(&key, self.now);
@@ -340,6 +344,10 @@ impl World {
         let calls = self.coverage.count("effect: Register") - before;
         if calls > CALLS_WHEN_FULL {
             return Err(format!("{calls} registrations in {QUIET:?}, and nothing fits"));
+        }
+        if self.coverage.count(VANISHES) > 0 {
+            // Now it has vanished once more: it is registered again after the longest pause at the latest.
+            self.nothing_happens(PUT_OFF)?;
         }
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         for name in GROUPS {
