@@ -138,6 +138,34 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
 }
 
 #[test]
+fn what_the_cluster_autoscaler_does_not_wait_for_leaves_on_its_taint_whatever_its_hold() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "autoscaler", 1, &[]).await;
+        let (stage, running, [node, _]) = fill(stage, &[("held", 0, true), ("other", 1, true)]).await;
+        let all = targets(&running, 8080);
+        let as_daemon = json!({"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"});
+        stage.cluster.patch::<Pod>("held", &json!({"metadata": {"annotations": as_daemon}})).await;
+        // Another who drains waits for it.
+        taint(&stage, &node, "karpenter.sh/disrupted=x:NoSchedule").await;
+        wait::until("the node is to be drained", || async {
+            let count = "headgate_nodes_leaving{reason=\"NodeDisrupted\"}";
+            let count = stage.headgates[0].metric(count).await;
+            if count == Some(1.0) { Ok(()) } else { Err(count) }
+        })
+        .await;
+        stage.s.wait_targets(&stage.group, &all).await;
+        taint(&stage, &node, "karpenter.sh/disrupted-").await;
+        taint(&stage, &node, "ToBeDeletedByClusterAutoscaler=x:NoSchedule").await;
+        stage.s.wait_targets(&stage.group, &only(&running, &["other"])).await;
+        assert_eq!(logged(&stage, "deregistering", "NodeDisrupted"), 1);
+        stage.cluster.wait_warning("held", "NodeDisrupted", "does not evict the pod").await;
+        taint(&stage, &node, "ToBeDeletedByClusterAutoscaler-").await;
+        stage.s.wait_targets(&stage.group, &all).await;
+        stage.end().await;
+    });
+}
+
+#[test]
 fn the_targets_of_a_node_that_shuts_down_go_as_soon_as_its_kubelet_says_so() {
     alone(|world| async move {
         let stage = Stage::with_nodes(world, "shutdown", 1, &[]).await;

@@ -14,6 +14,7 @@ use headgate_harness::{
     webhook::Configuration,
 };
 use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingAdmissionPolicy,
     apps::v1::Deployment,
     core::v1::{Node, Pod, Secret},
     rbac::v1::{Role, RoleBinding},
@@ -23,6 +24,9 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+
+/// The fence around the controller of sets.
+const SETS: &str = include_str!("../../../config/admission/daemonsets-writes-on-nodes.yaml");
 
 /// A pod that no test's Service selects, as a tenant has it.
 async fn victim(s: &Scenario) -> Pod {
@@ -257,6 +261,11 @@ fn of_a_node_the_controller_of_sets_may_change_the_annotations_that_it_was_told_
         let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
         may_write_only(&s, &client, "detach", "headgate.dev/detached-at").await;
         release.remove().await;
+        // And without the chart, where nobody has written any keys yet.
+        let (text, _) = SETS.split_once("\n---\n").unwrap();
+        let policy: ValidatingAdmissionPolicy = serde_saphyr::from_str(text).unwrap();
+        let all = Api::all(s.cluster.client.clone());
+        all.create(&PostParams { dry_run: true, ..PostParams::default() }, &policy).await.unwrap();
     });
 }
 

@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 173] = [
+pub const ALL: [Bug; 174] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1044,6 +1044,15 @@ pub const ALL: [Bug; 173] = [
             "eviction/share.rs",
             "!ends_with_its_node && around",
             "(!ends_with_its_node || PLANTED) && around",
+        )],
+    },
+    Bug {
+        name: "AutoscalerIsWaitedFor",
+        says: "A pod that the cluster-autoscaler does not wait for stays on its taint.",
+        places: &[(
+            "model/signal.rs",
+            "None if taint == AUTOSCALERS =>",
+            "None if taint == AUTOSCALERS && !PLANTED =>",
         )],
     },
     Bug {

@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_sign_and_has_its_address() {
         let mut nodes = Nodes::new(Signals::default(), Duration::ZERO);
-        assert!(tainted(&mut nodes, DISRUPTED[1], 100));
-        assert!(!tainted(&mut nodes, DISRUPTED[2], 200), "it is to be drained all the same");
+        assert!(tainted(&mut nodes, DISRUPTED[2], 100));
+        assert!(!tainted(&mut nodes, DISRUPTED[3], 200), "it is to be drained all the same");
         let web = || pod("web", "u-1").on("a1");
         assert!(was_there(&web().at(1).created(99).build(), &nodes));
         assert!(!was_there(&web().at(1).created(100).build(), &nodes), "it started there afterwards");

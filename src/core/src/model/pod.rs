@@ -60,6 +60,7 @@ pub struct Ending {
 }
 
 /// Who passes over a pod when its node is drained. Then it is told of nothing before the machine ends under it.
+#[allow(clippy::struct_excessive_bools)] // each is somebody who drains
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// Everybody: it is a DaemonSet's, or the kubelet's own.
@@ -68,6 +69,8 @@ pub struct PassedOver {
     pub by_karpenter: bool,
     /// Cluster API: it is of a kind called DaemonSet, of whatever API group.
     pub by_cluster_api: bool,
+    /// The cluster-autoscaler, which evicts it and does not wait for it: it says that it is as a DaemonSet's.
+    pub by_cluster_autoscaler: bool,
 }
 
 impl PassedOver {
@@ -76,6 +79,7 @@ impl PassedOver {
         let by_drainer = match signal.drainer {
             Drainer::Karpenter => self.by_karpenter,
             Drainer::ClusterApi => self.by_cluster_api,
+            Drainer::ClusterAutoscaler => self.by_cluster_autoscaler,
             Drainer::Any => false,
         };
         self.by_all || by_drainer

@@ -13,11 +13,14 @@ use super::{NodeFacts, PodFacts, Reason, words::words};
 /// already, and a spot interruption leaves it two minutes.
 pub const DYING: [&str; 2] = ["node.kubernetes.io/out-of-service", "aws-node-termination-handler/spot-itn"];
 
+/// The taint of nodes that the cluster-autoscaler drains.
+const AUTOSCALERS: &str = "ToBeDeletedByClusterAutoscaler";
+
 /// The taints of nodes that are to be drained, unless others are named. A scheduled maintenance may be days away, and what
 /// ends an instance of an auto scaling group waits until its lifecycle hook has drained it.
 pub const DISRUPTED: [&str; 4] = [
     "karpenter.sh/disrupted",
-    "ToBeDeletedByClusterAutoscaler",
+    AUTOSCALERS,
     "aws-node-termination-handler/scheduled-maintenance",
     "aws-node-termination-handler/asg-lifecycle-termination",
 ];
@@ -87,6 +90,8 @@ pub enum Drainer {
     Karpenter,
     /// Cluster API.
     ClusterApi,
+    /// The cluster-autoscaler.
+    ClusterAutoscaler,
 }
 
 impl Drainer {
@@ -96,6 +101,7 @@ impl Drainer {
             Some((group, _)) if group == "cluster.x-k8s.io" || group.ends_with(".cluster.x-k8s.io") => {
                 Self::ClusterApi
             }
+            None if taint == AUTOSCALERS => Self::ClusterAutoscaler,
             _ => Self::Any,
         }
     }
@@ -187,6 +193,7 @@ mod tests {
         let all = PassedOver { by_all: true, ..PassedOver::default() };
         let karpenter = PassedOver { by_karpenter: true, ..PassedOver::default() };
         let cluster_api = PassedOver { by_cluster_api: true, ..PassedOver::default() };
+        let autoscaler = PassedOver { by_cluster_autoscaler: true, ..PassedOver::default() };
         let cordoned = NodeFacts { cordoned: true, ..NodeFacts::default() };
         for (node, passed_over) in [
             (cordoned, vec![all]),
@@ -194,10 +201,10 @@ mod tests {
             (tainted(&[own[0]]), vec![all, cluster_api]),
             (tainted(&[own[1]]), vec![all, cluster_api]),
             (tainted(&[own[2]]), vec![all]),
-            (tainted(&["ToBeDeletedByClusterAutoscaler"]), vec![all]),
+            (tainted(&["ToBeDeletedByClusterAutoscaler"]), vec![all, autoscaler]),
         ] {
             let signal = signals.of(&node).unwrap();
-            for by in [all, karpenter, cluster_api, PassedOver::default()] {
+            for by in [all, karpenter, cluster_api, autoscaler, PassedOver::default()] {
                 assert_eq!(by.on(&signal), passed_over.contains(&by), "{by:?} on {signal:?}");
                 let concerns = signal.concerns(&pod("a", "u-a").passed_over(by).build());
                 assert_eq!(concerns, signal.fate > Fate::Cordoned || by == all, "{by:?}");

@@ -359,8 +359,8 @@ pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String
              again if it comes back"
         ),
         Fate::Cordoned | Fate::Disrupted if passed_over.on(signal) => format!(
-            "node {node} of this pod is to be drained ({sign}), and whoever does that does not evict the pod: its targets are \
-             deregistered early, whatever its hold; they are registered again if that passes"
+            "node {node} of this pod is to be drained ({sign}), and whoever does that does not evict the pod, or does not \
+             wait for it: its targets are deregistered early, whatever its hold; they are registered again if that passes"
         ),
         Fate::Cordoned | Fate::Disrupted => format!(
             "node {node} of this pod is to be drained ({sign}), and nothing keeps the pod alive when it is evicted: its \

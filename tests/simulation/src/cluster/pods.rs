@@ -12,10 +12,11 @@ use headgate_core::model::{
 /// Names of pods; few, so that a name is used again.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// Some are of DaemonSets, and some tolerate everything. Chance is left as it is.
+/// Some are of DaemonSets, one says that it is as one, and one tolerates everything. Chance is left as it is.
 fn passed_over(pod: &ObjectKey) -> PassedOver {
     match &*pod.name {
-        "c" | "f" => PassedOver { by_all: true, by_cluster_api: true, by_karpenter: false },
+        "c" | "f" => PassedOver { by_all: true, by_cluster_api: true, ..PassedOver::default() },
+        "e" => PassedOver { by_cluster_autoscaler: true, ..PassedOver::default() },
         "g" => PassedOver { by_karpenter: true, ..PassedOver::default() },
         _ => PassedOver::default(),
     }

@@ -18,7 +18,11 @@ impl Oracle {
         let Some(node) = self.node_of(pod) else { return false };
         let by = pod.facts.passed_over;
         match disrupted_by(node) {
-            Some(taint) => by.by_all || (by.by_karpenter && taint == "karpenter.sh/disrupted"),
+            Some(taint) => {
+                by.by_all
+                    || (by.by_karpenter && taint == "karpenter.sh/disrupted")
+                    || (by.by_cluster_autoscaler && taint == "ToBeDeletedByClusterAutoscaler")
+            }
             None => by.by_all && (node.cordoned || self.node_goes(pod)),
         }
     }

@@ -11,6 +11,7 @@ use headgate_core::{
         eviction::Limits,
         gate::Shown,
         leaving::Mark,
+        pod::PassedOver,
         signal::{DISRUPTED, DYING},
     },
 };
@@ -284,11 +285,13 @@ impl World {
     /// A node is about to die, or to be drained; then it stays after all.
     fn a_node_is_about_to_go(&mut self) -> Result<(), String> {
         let node = any_node(&mut self.rng);
-        let taint = if self.rng.bool() { DYING[0] } else { DISRUPTED[0] };
+        // Chance is left as it is.
+        let disrupted = if &*node == "b1" { DISRUPTED[1] } else { DISRUPTED[0] };
+        let taint = if self.rng.bool() { DYING[0] } else { disrupted };
         self.cluster.mark_node(&node, Some(taint));
         self.tells("event: a node is about to go, and nothing goes wrong")?;
         self.comes_right()?;
-        self.those_that_nobody_evicts_have_left(&node)?;
+        self.those_that_nobody_evicts_have_left(&node, taint)?;
         self.cluster.nodes_are_well();
         self.tells("event: it stays after all")?;
         self.comes_right()?;
@@ -303,13 +306,14 @@ impl World {
 
     /// Of the targets on a node that is to be drained which nobody evicts, one has left, or waits to be let go; more when that
     /// one has ended.
-    fn those_that_nobody_evicts_have_left(&mut self, node: &Arc<str>) -> Result<(), String> {
+    fn those_that_nobody_evicts_have_left(&mut self, node: &Arc<str>, taint: &str) -> Result<(), String> {
         let Some((leader, _)) = self.lease.filter(|_| self.cluster.nodes_are_watched()) else {
             return Ok(());
         };
         let oracle = &self.replicas[leader].oracle;
         let places = oracle.places();
-        let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && pod.passed_over.by_all;
+        let is_passed_over = |by: PassedOver| by.by_all || by.by_cluster_autoscaler && taint == DISRUPTED[1];
+        let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && is_passed_over(pod.passed_over);
         let pods: Vec<&PodFacts> = self.cluster.pods.values().filter(here).collect();
         let is_to_leave = |pod: &&&PodFacts| {
             let mut its = places.iter().filter(|((_, name), (_, uid))| *name == pod.key && *uid == pod.uid);

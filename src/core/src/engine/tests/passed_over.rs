@@ -244,21 +244,26 @@ fn pods_that_are_evicted_stay_until_then_on_a_node_that_is_cordoned() {
 }
 
 #[test]
-fn what_karpenter_passes_over_leaves_on_its_taint_and_no_other() {
+fn what_one_of_those_who_drain_passes_over_leaves_on_its_taint_and_no_other() {
+    let (karpenter, autoscaler) = ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler");
     let tolerates = PassedOver { by_karpenter: true, ..PassedOver::default() };
-    for (sign, leaves) in [
-        (tainted(1, "karpenter.sh/disrupted"), 1),
-        (tainted(1, "ToBeDeletedByClusterAutoscaler"), 0),
-        (cordoned(1), 0),
+    let as_daemon = PassedOver { by_cluster_autoscaler: true, ..PassedOver::default() };
+    for (by, sign, leaves) in [
+        (tolerates, tainted(1, karpenter), 1),
+        (tolerates, tainted(1, autoscaler), 0),
+        (tolerates, cordoned(1), 0),
+        (as_daemon, tainted(1, karpenter), 0),
+        (as_daemon, tainted(1, autoscaler), 1),
+        (as_daemon, cordoned(1), 0),
     ] {
         let mut stage = Stage::new(4, Signals::default(), |at| {
             let name = format!("p{at}");
             let pod = pod(&name, &format!("u-{name}")).at(at).on(&format!("n{at}")).ready();
-            pod.sleeping(150, 180).passed_over(tolerates)
+            pod.sleeping(150, 180).passed_over(by)
         });
         stage.says(sign);
         stage.passes(60);
-        assert_eq!(stage.removed.len(), leaves);
+        assert_eq!(stage.removed.len(), leaves, "{by:?}");
     }
 }
 

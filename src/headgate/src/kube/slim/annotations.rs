@@ -51,10 +51,13 @@ impl Annotations for OfNode {
     }
 }
 
+/// With `true` the cluster-autoscaler takes a pod for one of a DaemonSet.
+pub const AS_DAEMON: &str = "cluster-autoscaler.kubernetes.io/daemonset-pod";
+
 /// Those of a pod that count.
-const OF_POD: [&str; 6] = {
+const OF_POD: [&str; 7] = {
     let [leaving, waits, deregistered, may_go] = leaving::ALL;
-    [EXPECTED_BINDINGS, policy::HOLD, leaving, waits, deregistered, may_go]
+    [EXPECTED_BINDINGS, policy::HOLD, AS_DAEMON, leaving, waits, deregistered, may_go]
 };
 
 /// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read

@@ -18,7 +18,7 @@ use k8s_openapi::{
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    annotations::OfPod,
+    annotations::{AS_DAEMON, OfPod},
     meta::{identity, with_annotations},
     null_is_default, port_number,
 };
@@ -195,8 +195,13 @@ impl Toleration {
     }
 }
 
-/// Who passes over a pod of this controller. Static pods are controlled by their Node.
-fn passed_over(controller: Option<&OwnerReference>, tolerations: &[Option<Toleration>]) -> PassedOver {
+/// Who passes over a pod of this controller; `as_daemon`: it says that it is as a DaemonSet's. Static pods are controlled by
+/// their Node.
+fn passed_over(
+    controller: Option<&OwnerReference>,
+    tolerations: &[Option<Toleration>],
+    as_daemon: Option<&str>,
+) -> PassedOver {
     let is = |kind: &str| controller.is_some_and(|controller| controller.kind == kind);
     let group =
         controller.map_or("", |controller| controller.api_version.split_once('/').map_or("", |it| it.0));
@@ -204,6 +209,7 @@ fn passed_over(controller: Option<&OwnerReference>, tolerations: &[Option<Tolera
         by_all: (is("DaemonSet") && group == "apps") || (is("Node") && group.is_empty()),
         by_karpenter: tolerations.iter().flatten().any(Toleration::is_of_karpenters),
         by_cluster_api: is("DaemonSet"),
+        by_cluster_autoscaler: as_daemon == Some("true"),
     }
 }
 
@@ -292,7 +298,11 @@ impl SlimPod {
             gate,
             hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
             node: self.spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
-            passed_over: passed_over(controller, &tolerations),
+            passed_over: passed_over(
+                controller,
+                &tolerations,
+                annotations.get(AS_DAEMON).map(String::as_str),
+            ),
             is_evicted: is_evicted(&conditions),
             ending,
             leaving,

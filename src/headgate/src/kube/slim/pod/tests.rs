@@ -193,8 +193,8 @@ fn owned(api_version: &str, kind: &str, tolerations: &serde_json::Value) -> Pass
 }
 
 #[test]
-fn who_passes_over_a_pod_follows_from_its_controller_and_its_tolerations() {
-    let all = PassedOver { by_all: true, by_cluster_api: true, by_karpenter: false };
+fn who_passes_over_a_pod_follows_from_its_controller_its_tolerations_and_what_it_says() {
+    let all = PassedOver { by_all: true, by_cluster_api: true, ..PassedOver::default() };
     let none = PassedOver::default();
     for (api_version, kind, is) in [
         ("apps/v1", "DaemonSet", all),
@@ -222,6 +222,14 @@ fn who_passes_over_a_pod_follows_from_its_controller_and_its_tolerations() {
         (json!([]), false),
     ] {
         assert_eq!(owned("apps/v1", "ReplicaSet", &tolerations).by_karpenter, is, "{tolerations}");
+    }
+    for (text, is) in [("true", true), ("false", false), ("", false), ("True", false)] {
+        let annotations = json!({"cluster-autoscaler.kubernetes.io/daemonset-pod": text});
+        let pod =
+            json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "annotations": annotations}});
+        let facts = serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap();
+        let only = PassedOver { by_cluster_autoscaler: is, ..none };
+        assert_eq!(facts.passed_over, only, "{text}");
     }
 }
 
