@@ -40,6 +40,7 @@ pub fn all() -> Result<(), String> {
         a_target_at_which_another_pod_was_for_a_moment,
         a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
         the_last_healthy_target_on_a_node_that_goes,
+        a_pod_that_the_cluster_autoscaler_does_not_wait_for,
         a_zone_of_which_a_pod_was_let_go,
         an_address_that_another_installation_registers,
         a_registration_that_lands_late,
@@ -157,6 +158,23 @@ fn the_last_healthy_target_on_a_node_that_goes() -> Result<(), String> {
         stage.pod(PodFacts { leaving: Some(Box::new(leaving)), ..its_pod });
         stage.shows_until_one_goes(600, &there);
         expect("removed targets", &stage.removed, &removed)?;
+    }
+    Ok(())
+}
+
+/// A pod has its hold, and the cluster-autoscaler does not wait for it: it leaves early on that one's taint, and is left to its
+/// hold on another's.
+fn a_pod_that_the_cluster_autoscaler_does_not_wait_for() -> Result<(), String> {
+    for (taint, leaves) in [(DISRUPTED[0], false), (DISRUPTED[1], true)] {
+        let mut stage = Stage::leading();
+        stage.nodes(vec![node("goes"), node("stays")]);
+        let passed_over = PassedOver { by_cluster_autoscaler: true, ..PassedOver::default() };
+        stage.pod(PodFacts { ending: Ending { grace: 180, sleeps: 150 }, passed_over, ..on("goes", 1) });
+        stage.pod(on("stays", 2));
+        stage.shows(60, &[(1, HealthState::Healthy.into()), (2, HealthState::Healthy.into())]);
+        stage.nodes(vec![NodeFacts { taints: vec![taint.into()], ..node("goes") }, node("stays")]);
+        let asked = leaves.then(|| Mark::Asked(Asked::early(stage.wall())));
+        expect("what is written on pods", &stage.marks, &asked.into_iter().collect())?;
     }
     Ok(())
 }
