@@ -72,16 +72,24 @@ mod tests {
     // Outside the range of any slot, so that no world is in the way.
     const IP: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
 
+    // What is free is said here, not asked of this machine: a port that a test has just given up
+    // is still taken for a moment when another test starts a program, which has every socket
+    // until it begins.
     #[test]
     fn a_usual_port_that_is_taken_is_replaced_by_a_free_one() {
-        let taken = TcpListener::bind((IP, 0)).unwrap();
-        let usual = taken.local_addr().unwrap().port();
-        let bind = |address| TcpListener::bind(address).and_then(|listener| listener.local_addr());
-        let other = free(IP, usual, bind).unwrap();
-        assert_eq!(other.ip(), IpAddr::V4(IP));
-        assert_ne!(other.port(), usual);
-        drop(taken);
-        assert_eq!(free(IP, usual, bind).unwrap().port(), usual);
+        let taken = |address: SocketAddr| match address.port() {
+            4566 => Err(io::ErrorKind::AddrInUse.into()),
+            0 => Ok(SocketAddr::new(address.ip(), 40_000)),
+            _ => Ok(address),
+        };
+        assert_eq!(free(IP, 4566, taken).unwrap(), SocketAddr::from((IP, 40_000)));
+        assert_eq!(free(IP, 4567, taken).unwrap(), SocketAddr::from((IP, 4567)));
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_had_for_another_reason_is_an_error() {
+        let denied = |_| Err(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(free(IP, 4566, denied).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

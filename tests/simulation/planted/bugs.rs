@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 174] = [
+pub const ALL: [Bug; 175] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1591,5 +1591,14 @@ pub const ALL: [Bug; 174] = [
                 "told.wants.extend((is_annotated && !PLANTED).then(|| ask(None))); continue;",
             ),
         ],
+    },
+    Bug {
+        name: "ForgetsWhereAPodWasBefore",
+        says: "Of a pod that has another address now it is forgotten where load balancers may still send to it.",
+        places: &[(
+            "engine/answers.rs",
+            "filter_map(|mark| index.pods().marked(mark)).any(lingers)",
+            "filter_map(|mark| index.pods().marked(mark)).filter(|pod| pod.ips.contains(&target.ip) || !PLANTED).any(lingers)",
+        )],
     },
 ];

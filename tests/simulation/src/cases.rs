@@ -37,6 +37,7 @@ pub fn all() -> Result<(), String> {
         a_zone_without_the_load_balancer,
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
+        a_pod_that_gets_the_address_again_at_which_it_was_a_target,
         a_target_at_which_another_pod_was_for_a_moment,
         a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
         the_last_healthy_target_on_a_node_that_goes,
@@ -135,6 +136,25 @@ fn a_removal_of_the_leader_before() -> Result<(), String> {
     let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
     stage.pod(PodFacts { leaving: Some(asked), ..pod("other", 1) });
     stage.passes(SECOND);
+    let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
+    expect("whether it may go at once", &goes, &false)
+}
+
+/// A pod was taken out, gets another address and then the first one again, and is asked to leave: it may still be sent to there.
+fn a_pod_that_gets_the_address_again_at_which_it_was_a_target() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let other =
+        |last| PodFacts { ips: pod("other", last).ips, labels: pod("other", last).labels, ..pod("web", 1) };
+    stage.pod(other(1));
+    stage.shows(1, &[]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.pod(other(9));
+    stage.shows(60, &[]);
+    let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
+    stage.pod(PodFacts { leaving: Some(asked), ..other(1) });
+    stage.shows(1, &[]);
     let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
     expect("whether it may go at once", &goes, &false)
 }

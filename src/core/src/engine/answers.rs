@@ -4,7 +4,6 @@ use crate::{
     engine::{Effect, Engine, Span, gating::may_be_put_back},
     eviction,
     gate::Touched,
-    ledger::PodMark,
     model::{
         Call, CallItem, Failure, Health, Moment, Notice, Owner, PodFacts, Reason, RequestId, Target,
         TargetGroupArn, Transition, notice::About, transition::TargetStep,
@@ -132,16 +131,13 @@ impl Engine {
         let Self { index, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
             // Also to one that ends: its machine is not to end before, and whoever leads next may not have seen it end yet.
+            // And to one that has another address now: it may get this one again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
-                tombstone.out_since().is_some_and(|since| now < since.ends(bound))
+                !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))
             };
             may_be_put_back(index, arn, target, tombstone)
-                || index
-                    .pods()
-                    .at(&target.ip)
-                    .filter(|pod| tombstone.was_of(PodMark::of(&pod.uid)))
-                    .any(lingers)
+                || tombstone.marks().filter_map(|mark| index.pods().marked(mark)).any(lingers)
         };
         let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
         let (grown, others, steps) = group.observed(states, rarely, now, keeps);

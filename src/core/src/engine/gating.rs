@@ -5,7 +5,6 @@ use crate::{
     gate::Due,
     groups::{Group, Groups},
     index::Index,
-    ledger::PodMark,
     model::{
         Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target,
         TargetGroupArn, Uid,
@@ -22,17 +21,8 @@ use crate::{
 
 /// The pod from which a target was taken out, if it is still at the address: it may be ending.
 fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
-    let mark = tombstone.mark();
-    let is_it = |pod: &&PodFacts| {
-        let is_there = !pod.finished && pod.ips.contains(&target.ip);
-        is_there && PodMark::of(&pod.uid) == mark
-    };
-    let last = tombstone.last();
-    if PodMark::of(&last.uid) == mark {
-        index.pods().get(&last.pod).filter(is_it)
-    } else {
-        index.pods().all().find(is_it)
-    }
+    let is_there = |pod: &&PodFacts| !pod.finished && pod.ips.contains(&target.ip);
+    index.pods().marked(tombstone.mark()).filter(is_there)
 }
 
 /// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod lives

@@ -41,6 +41,7 @@ use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEnt
 use crate::{
     agenda::Agenda,
     brake::{Becomes, Brake, is_most},
+    ledger::PodMark,
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
         Standing, Target, TroubleKind,
@@ -72,6 +73,8 @@ pub struct Index {
     wavering: Agenda,
     /// Boxed: a tree has room for twice as many as are in it.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
+    /// The same by their marks, by which the ledgers know them.
+    marks: BTreeMap<PodMark, ObjectKey>,
     workloads: Workloads,
     addresses: Addresses,
     bindings: InForce,
@@ -283,6 +286,7 @@ impl Index {
                 }
                 self.last_order += 1;
                 self.workloads.came(&key.namespace, &facts.labels, cause.seen);
+                self.marks.insert(PodMark::of(&facts.uid), key.clone());
                 let entry = PodEntry::new(facts, self.last_order);
                 self.pods.insert(key.clone(), Box::new(entry));
             }
@@ -329,6 +333,7 @@ impl Index {
         }
         self.wavering.put(key, None);
         if let Some(entry) = self.pods.remove(key) {
+            self.marks.remove(&PodMark::of(&entry.facts.uid));
             self.workloads.left(&key.namespace, &entry.facts.labels, cause.seen);
             self.bindings.changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
             self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));

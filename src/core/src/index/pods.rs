@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 
 use super::{Index, verdict::verdict};
-use crate::model::{
-    Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target,
-    TargetGroupArn, object::within,
+use crate::{
+    ledger::PodMark,
+    model::{
+        Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target,
+        TargetGroupArn, object::within,
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -71,6 +74,11 @@ impl<'a> Pods<'a> {
 
     pub fn count(self) -> usize {
         self.0.pods.len()
+    }
+
+    /// The pod of this mark, wherever it is.
+    pub fn marked(self, mark: PodMark) -> Option<&'a PodFacts> {
+        self.get(self.0.marks.get(&mark)?)
     }
 
     /// The pods whose status carries this address and that have not finished, in the order in which they got it.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Since, Told, Wish, refusals::Refused};
 use crate::{
     ledger::PodMark,
-    model::{AskedHold, Health, HealthState, Moment, Owner, Reason, Target},
+    model::{AskedHold, Health, HealthState, Moment, Reason, Target},
 };
 
 /// What is known of a target that was taken out.
@@ -27,14 +27,9 @@ impl Tombstone<'_> {
         self.0.taken_from.unwrap_or_else(|| PodMark::of(&self.0.last.uid))
     }
 
-    /// Whether it was this pod's, or AWS had it of this pod: another one may have got the address since, for a moment.
-    pub fn was_of(&self, mark: PodMark) -> bool {
-        self.mark() == mark || self.0.out().of == Some(mark)
-    }
-
-    /// Whose it was last.
-    pub const fn last(&self) -> &Owner {
-        &self.0.last
+    /// Whose it was, and of whom AWS had it: another one may have got the address since, for a moment.
+    pub fn marks(&self) -> impl Iterator<Item = PodMark> {
+        std::iter::once(self.mark()).chain(self.0.out().of)
     }
 
     /// The hold that was asked for it.

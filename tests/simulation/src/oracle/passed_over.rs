@@ -46,8 +46,9 @@ impl Oracle {
         let is_its = |name: &ObjectKey, uid: &Uid| *name == pod.facts.key && *uid == pod.facts.uid;
         let own = self.claims.iter().filter(|((_, name), (_, uid))| is_its(name, uid));
         let mut keys: Vec<&BindingKey> = own.map(|((key, _), _)| key).collect();
-        // Nor where it is no target as it is now, or would be none if it did not leave.
-        if keys.is_empty() {
+        // Nor where it is no target as it is now, or would be none if it did not leave: nothing is sent to one at an address
+        // that another pod has.
+        if keys.is_empty() && !self.pods.has_lost_its_ip(pod) {
             let would_be = |bound: &Bound, key: &BindingKey| bound.target(key, pod, None, false).is_some();
             let all = self.objects.bound.values();
             keys.extend(all.flat_map(|bound| bound.keys().filter(|key| would_be(bound, key))));

@@ -103,6 +103,34 @@ fn what_a_pod_that_ends_was_taken_out_of_is_remembered_until_it_is_gone_or_the_l
     }
 }
 
+#[test]
+fn what_a_pod_was_taken_out_of_is_remembered_while_it_has_another_address_and_counts_when_it_has_that_one_again()
+ {
+    for last in [1, 9] {
+        let mut world = three();
+        world.wait(Duration::from_secs(10));
+        let at = |last| pod("a", "u-a").at(last).labelled("other");
+        for last in [1, 9] {
+            world.apply(at(last));
+            world.answer_all();
+        }
+        for _ in 0..12 {
+            world.wait(Duration::from_secs(5));
+            world.answer_all();
+        }
+        world.apply(asked("a", last, world.wall()).labelled("other"));
+        world.wait(Duration::from_secs(1));
+        for check in world.checks() {
+            world.checked(&check, Ok(no_budget()));
+        }
+        let mark = world.mark_of("a").mark;
+        match last {
+            1 => assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}"),
+            _ => assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}"),
+        }
+    }
+}
+
 /// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
 fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");

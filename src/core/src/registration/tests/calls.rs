@@ -285,7 +285,10 @@ fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the
         for second in 100..110 {
             let is_of = |uid: &str| PodMark::of(&Uid::new(uid));
             let kept = |_: &Target, tombstone: Tombstone<'_>| {
-                ["a", "b"].map(is_of).into_iter().any(|mark| tombstone.was_of(mark) && keeps(mark))
+                ["a", "b"]
+                    .map(is_of)
+                    .into_iter()
+                    .any(|mark| tombstone.marks().any(|of| of == mark) && keeps(mark))
             };
             drive.0.observed(&BTreeMap::new(), at(second), at(second), kept);
         }
