@@ -131,14 +131,19 @@ async fn is_said_everywhere(s: &Scenario, headgate: &Headgate, reason: &str, par
     assert!(code == Some(1) && found.is_some_and(|line| line.contains(part)), "{said}");
 }
 
+/// The URL of a port at which nobody listens, and what keeps others from it.
+fn nobody() -> (tokio::net::TcpSocket, String) {
+    let refusing = tokio::net::TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = format!("http://{}", refusing.local_addr().unwrap());
+    (refusing, endpoint)
+}
+
 #[test]
 fn an_aws_that_refuses_connections_is_said_once_and_everywhere() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "refused").await;
-        // Nobody listens there.
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        drop(listener);
+        let (_refusing, endpoint) = nobody();
         let environment = [("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", &*endpoint)];
         let headgate = without_aws(&s, &environment, "ConnectionRefused").await;
         is_said_everywhere(&s, &headgate, "AwsUnreachable", &format!("{endpoint} refuses the connection"))
@@ -150,9 +155,7 @@ fn an_aws_that_refuses_connections_is_said_once_and_everywhere() {
 fn an_aws_that_is_away_for_the_first_minute_is_ten_lines_at_most_however_many_services_wait() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "away").await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        drop(listener);
+        let (_refusing, endpoint) = nobody();
         for at in 0..10 {
             let groups = format!("http=away-{at}-blue,http=away-{at}-green");
             s.cluster.service(&format!("web-{at}"), "web", http_port(), Some(&groups)).await;

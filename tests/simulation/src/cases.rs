@@ -51,6 +51,7 @@ pub fn all() -> Result<(), String> {
         pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
         a_node_of_which_the_leader_before_has_taken_the_pods_out,
         pods_that_a_standby_cannot_judge,
+        a_pod_whose_target_group_cannot_be_looked_up,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -412,13 +413,20 @@ fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
     ]);
     stage.pod(PodFacts { labels: pod("other", 2).labels, ..was_bound });
     stage.passes(600 * SECOND);
-    let waits = |last: &u8| {
-        let request = eviction::Request::default();
-        let ruling = stage.engine.may_evict(&pod("", *last).key, &request, stage.now);
-        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
-    };
-    let left: Vec<u8> = (1..=6).filter(waits).collect();
+    let left: Vec<u8> = (1..=6).filter(|last| stage.waits(*last)).collect();
     expect("pods whose eviction waits for the leader", &left, &vec![1, 2, 3, 6])
+}
+
+/// The leader cannot look up the target group that a Service names: its pods may be targets there.
+fn a_pod_whose_target_group_cannot_be_looked_up() -> Result<(), String> {
+    let mut stage = Stage::new(&[]);
+    stage.no_lookups = true;
+    stage.service(service("web"));
+    stage.pods(&[pod("web", 1), pod("other", 2)]);
+    stage.lead();
+    stage.passes(SECOND);
+    let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+    expect("pods whose eviction waits", &left, &vec![1])
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
@@ -436,6 +444,8 @@ struct Stage {
     marked: Vec<(String, Mark)>,
     /// Of so many removals the answer will be lost.
     lost_removals: usize,
+    /// No target group can be looked up.
+    no_lookups: bool,
     /// What was written on nodes: the same is not said twice.
     detached: Vec<(String, bool)>,
 }
@@ -468,6 +478,7 @@ impl Stage {
             marks: Vec::new(),
             marked: Vec::new(),
             lost_removals: 0,
+            no_lookups: false,
             detached: Vec::new(),
         };
         stage.step(everything_is_granted());
@@ -504,6 +515,7 @@ impl Stage {
 
     fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
         match request {
+            Request::Call(Call::FindGroup { .. }) if self.no_lookups => return Err(no_answer()),
             Request::Call(Call::FindGroup { reference: GroupRef::Name(name) })
                 if *name != *group().arn.name() =>
             {
@@ -552,6 +564,13 @@ impl Stage {
 
     fn lead(&mut self) {
         self.step(Input::Leadership(Leadership::Leading));
+    }
+
+    /// Whether the eviction of a pod is recorded and waits.
+    fn waits(&mut self, last: u8) -> bool {
+        let request = eviction::Request::default();
+        let ruling = self.engine.may_evict(&pod("", last).key, &request, self.now);
+        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
     }
 
     fn service(&mut self, service: ServiceFacts) {

@@ -42,8 +42,8 @@
 //! that holds mistakes which can be switched on: each must be noticed.
 //!
 //! `HEADGATE_SIM_SEED=42 cargo test -p headgate-simulation -- --nocapture` replays a seed with its trace;
-//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`), also when a world breaks, and tells
-//! of all that did at the end; `HEADGATE_SIM_FROM=10000` begins with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`), also when a world breaks. It
+//! tells of each that does at once, how far it is once a minute, and of all at the end; `HEADGATE_SIM_FROM=10000` begins with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and
 //! does not ask that everything occurs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
@@ -128,8 +128,13 @@ pub struct Worlds {
     pub broken: Vec<String>,
 }
 
-/// Runs worlds from this seed on, on all cores, until `enough` of them, by the next seed and how many have broken.
-pub fn run_many(from: u64, enough: impl Fn(u64, usize) -> bool + Sync) -> Worlds {
+/// Runs worlds from this seed on, on all cores, until `enough` of them, by the next seed and how many have broken. `each`
+/// hears of every one: its steps, or what is wrong with it.
+pub fn run_many(
+    from: u64,
+    enough: impl Fn(u64, usize) -> bool + Sync,
+    each: impl Fn(Result<u64, &str>) + Sync,
+) -> Worlds {
     let next = AtomicU64::new(from);
     let (broken, all) = (Mutex::new(Vec::new()), Mutex::new(Worlds::default()));
     thread::scope(|scope| {
@@ -141,7 +146,9 @@ pub fn run_many(from: u64, enough: impl Fn(u64, usize) -> bool + Sync) -> Worlds
                     if enough(seed, broken.lock().unwrap().len()) {
                         break;
                     }
-                    match run(seed, &mut own.coverage) {
+                    let end = run(seed, &mut own.coverage);
+                    each(end.as_ref().copied().map_err(String::as_str));
+                    match end {
                         Ok(steps) => {
                             own.seeds += 1;
                             own.steps += steps;

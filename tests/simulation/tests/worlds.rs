@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use headgate_simulation::{
     Worlds, accounts, brakes, cases, daemonsets, lease, limits, reads, refusals, replay, run_many, swaps,
@@ -30,7 +33,24 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
     let most = from + few.unwrap_or(WORLDS);
     // A soak is to find as many as it can, and does not end with the first.
     let enough = |seed, broken| soak.map_or(seed >= most || broken > 0, |soak| start.elapsed() >= soak);
-    let Worlds { seeds, steps, coverage, broken } = run_many(from, enough);
+    let so_far = Mutex::new((0_u64, 0_u64, start));
+    let tell = |end: Result<u64, &str>| {
+        let mut so_far = so_far.lock().unwrap();
+        so_far.0 += 1;
+        match end {
+            Ok(steps) => so_far.1 += steps,
+            Err(broken) => println!("{broken}"),
+        }
+        if so_far.2.elapsed() >= Duration::from_secs(60) {
+            so_far.2 = Instant::now();
+            println!("{} seeds, {} steps so far", so_far.0, so_far.1);
+        }
+    };
+    let Worlds { seeds, steps, coverage, broken } = run_many(from, enough, |end| {
+        if soak.is_some() {
+            tell(end);
+        }
+    });
     let seconds = start.elapsed().as_secs_f64();
     #[allow(clippy::cast_precision_loss)] // millions
     let rate = steps as f64 / seconds;

@@ -118,9 +118,10 @@ async fn a_record_says_who_answered_and_through_what() {
 
 #[tokio::test]
 async fn a_request_that_never_got_a_connection_says_from_which_port_it_tried() {
-    let refusing = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // Bound, so that nobody else gets the port, and never listening.
+    let refusing = tokio::net::TcpSocket::new_v4().unwrap();
+    refusing.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let port = refusing.local_addr().unwrap().port();
-    drop(refusing);
     let plan = Plan::new(Target::Address(Ipv4Addr::LOCALHOST.into()), port, plans::RATE);
     let report = report(Plan { duration: Some(plans::duration(10)), ..plan }).await;
     assert_eq!(report.counts.lost, 10);

@@ -1,6 +1,6 @@
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -100,7 +100,10 @@ async fn a_path_is_served_when_every_replica_says_so_and_an_older_one_does_not()
 #[tokio::test]
 async fn who_cannot_be_called_holds_up_nothing_unless_it_is_ready() {
     let (new, trusted) = replica(405).await;
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Bound, so that nobody else gets the port, and never listening.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = socket.local_addr().unwrap();
     assert_eq!(asked(&[(new, true), (gone, false)], &[&trusted]).await, Ok(()));
     let said = asked(&[(new, true), (gone, true)], &[&trusted]).await.unwrap_err();
     assert!(said.contains("cannot be asked"), "{said}");
