@@ -191,16 +191,16 @@ impl<'a> Surroundings<'a> {
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 
-    /// For how long load balancers may still send to a pod, at an address that it has, for what was taken out before. What the ledger says was taken out
+    /// For how long load balancers may still send to a pod for what was taken out before, also at an address that it seems to
+    /// have no more: what is seen of that may be what was a moment ago. What the ledger says was taken out
     /// before it was written on the pod that all was, that covers.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
         let noted = pod.leaving.as_deref().and_then(|leaving| leaving.deregistered).map(|(at, _)| at);
         let is_covered =
             |since: &Since| matches!(since, Since::Ledger(at) if noted.is_some_and(|noted| at.at() <= noted));
         let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {
-            let out = group.registrations().out_of(&pod.uid);
-            let out = out.filter(|(target, since, _)| pod.ips.contains(&target.ip) && !is_covered(since));
-            out.filter_map(|(_, since, asked)| {
+            let out = group.registrations().out_of(&pod.uid).filter(|(since, _)| !is_covered(since));
+            out.filter_map(|(since, asked)| {
                 let bound = asked.bound(pod.hold, &self.rules.bounds)?;
                 Some(since.ends(bound).since(self.now))
             })

@@ -110,15 +110,15 @@ impl Registrations {
         })
     }
 
-    /// Each target of a pod that was taken out, since when AWS has had it no more, and the hold that was asked for it.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (&Target, Since, AskedHold)> {
+    /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| {
             entry.out().of == Some(mark) || (entry.is_tombstone() && Tombstone(entry).mark() == mark)
         };
-        let its = move |entry: &Entry| !entry.paused && was_its(entry);
-        let out = self.entries.of_pod(mark).filter(move |(_, entry)| its(entry));
-        out.filter_map(|(target, entry)| Some((target, entry.out().since?, entry.asked)))
+        let its = move |entry: &&Entry| !entry.paused && was_its(entry);
+        let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its);
+        out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.

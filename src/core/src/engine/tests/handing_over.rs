@@ -104,8 +104,7 @@ fn what_a_pod_that_ends_was_taken_out_of_is_remembered_until_it_is_gone_or_the_l
 }
 
 #[test]
-fn what_a_pod_was_taken_out_of_is_remembered_while_it_has_another_address_and_counts_when_it_has_that_one_again()
- {
+fn what_a_pod_was_taken_out_of_counts_while_it_has_another_address_too() {
     for last in [1, 9] {
         let mut world = three();
         world.wait(Duration::from_secs(10));
@@ -124,10 +123,8 @@ fn what_a_pod_was_taken_out_of_is_remembered_while_it_has_another_address_and_co
             world.checked(&check, Ok(no_budget()));
         }
         let mark = world.mark_of("a").mark;
-        match last {
-            1 => assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}"),
-            _ => assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}"),
-        }
+        // What this replica sees of its address may be what was a moment ago.
+        assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}");
     }
 }
 
