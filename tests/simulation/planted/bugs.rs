@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 175] = [
+pub const ALL: [Bug; 176] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1599,6 +1599,15 @@ pub const ALL: [Bug; 175] = [
             "engine/answers.rs",
             "filter_map(|mark| index.pods().marked(mark)).any(lingers)",
             "filter_map(|mark| index.pods().marked(mark)).filter(|pod| pod.ips.contains(&target.ip) || !PLANTED).any(lingers)",
+        )],
+    },
+    Bug {
+        name: "AnyNoteCovers",
+        says: "That a pod was taken out, as is noted on it, covers what was taken out of it before, also if it cannot be true.",
+        places: &[(
+            "eviction/surroundings.rs",
+            "and_then(|leaving| leaving.out_at(self.wall));",
+            "and_then(|leaving| if PLANTED { leaving.deregistered.map(|(at, _)| at) } else { leaving.out_at(self.wall) });",
         )],
     },
 ];

@@ -17,7 +17,7 @@ use headgate_core::{
         leaving::{Asked, Mark},
         pod::{Ending, PassedOver},
         policy::{PAUSED, REGISTER_WHEN},
-        signal::DISRUPTED,
+        signal::{DISRUPTED, DYING},
     },
 };
 
@@ -50,6 +50,7 @@ pub fn all() -> Result<(), String> {
         a_removal_that_was_given_up_before_nothing_can_be_read,
         pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
         a_node_of_which_the_leader_before_has_taken_the_pods_out,
+        a_note_that_cannot_be_true,
         pods_that_a_standby_cannot_judge,
         a_pod_whose_target_group_cannot_be_looked_up,
     ]
@@ -328,6 +329,29 @@ fn a_node_of_which_the_leader_before_has_taken_the_pods_out() -> Result<(), Stri
     expect("detached nodes", &stage.stage.detached, &Vec::new())?;
     stage.pass(30);
     expect("detached nodes", &stage.stage.detached, &vec![("n1".to_owned(), true)])
+}
+
+/// A pod was taken out by the leader before, for another reason, and somebody notes next month on it. Its node dies: it is
+/// detached only when the load balancers have stopped.
+fn a_note_that_cannot_be_true() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.nodes(vec![node("goes"), node("stays")]);
+    stage.pod(on("goes", 1));
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    let other = PodFacts { labels: pod("other", 1).labels, ..on("goes", 1) };
+    stage.pod(other.clone());
+    stage.shows(1, &[]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.step(Input::Leadership(Leadership::Standby));
+    let (now, next_month) = (stage.wall(), stage.wall() + Duration::from_hours(30 * 24));
+    let noted = LeavingFacts { deregistered: Some((next_month, SECOND)), ..LeavingFacts::asked(now, now) };
+    stage.pod(PodFacts { leaving: Some(Box::new(noted)), ..other });
+    stage.nodes(vec![NodeFacts { taints: vec![DYING[0].into()], ..node("goes") }, node("stays")]);
+    stage.lead();
+    stage.shows(60, &[]);
+    expect("detached nodes", &stage.detached, &Vec::new())?;
+    stage.shows(120, &[]);
+    expect("detached nodes", &stage.detached, &vec![("goes".to_owned(), true)])
 }
 
 /// So many nodes, and on each a pod that nobody evicts, with its hold.

@@ -81,12 +81,13 @@ impl Engine {
                 self.touch(&arn);
             }
             Call::Deregister { group: arn, items } => {
+                let wall = self.wall(now);
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
                 // Whoever reads the ledger and what is written on a pod must see that this removal is the later one.
                 let noted = |item: &CallItem| {
                     let pod = self.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
-                    Some(pod.leaving.as_deref()?.deregistered?.0)
+                    pod.leaving.as_deref()?.out_at(wall)
                 };
                 let after = items.iter().filter_map(noted).max();
                 let is_out = group.deregistered(id, &items, failure.as_ref(), after, now);

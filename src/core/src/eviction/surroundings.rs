@@ -195,7 +195,7 @@ impl<'a> Surroundings<'a> {
     /// have no more: what is seen of that may be what was a moment ago. What the ledger says was taken out
     /// before it was written on the pod that all was, that covers.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
-        let noted = pod.leaving.as_deref().and_then(|leaving| leaving.deregistered).map(|(at, _)| at);
+        let noted = pod.leaving.as_deref().and_then(|leaving| leaving.out_at(self.wall));
         let is_covered =
             |since: &Since| matches!(since, Since::Ledger(at) if noted.is_some_and(|noted| at.at() <= noted));
         let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {

@@ -133,6 +133,11 @@ impl LeavingFacts {
         Some(self)
     }
 
+    /// When AWS had all of it no more, as far as what is noted of that can be true.
+    pub fn out_at(&self, wall: WallTime) -> Option<WallTime> {
+        Some(self.credible(wall)?.deregistered?.0)
+    }
+
     /// Whether it is out of its target groups, and stays out.
     pub const fn is_out(&self) -> bool {
         self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())

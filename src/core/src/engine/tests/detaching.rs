@@ -5,7 +5,7 @@ use super::{
     passed_over::{Stage, cordoned, daemon, node, tainted},
     *,
 };
-use crate::model::{Hold, NodeFacts, Signals, signal::DYING};
+use crate::model::{Hold, LeavingFacts, NodeFacts, Signals, signal::DYING};
 
 fn plain(at: u8) -> PodBuilder {
     let name = format!("p{at}");
@@ -74,6 +74,34 @@ fn a_new_leader_that_has_not_seen_a_pod_end_yet_waits_for_what_the_one_before_to
         assert_eq!(stage.detached(), [""; 0], "they may go on sending");
     }
     stage.passes(10);
+    assert_eq!(stage.detached(), ["n1"]);
+}
+
+#[test]
+fn a_note_that_cannot_be_true_does_not_cover_what_the_leader_before_took_out() {
+    let mut stage = Stage::new(4, Signals::default(), plain);
+    let other = || plain(1).labelled("other");
+    stage.apply(other());
+    stage.passes(1);
+    assert!(!stage.aws.contains(&1));
+    stage.world.step(Input::Leadership(Leadership::Standby));
+    let now = stage.world.wall();
+    let next_month = now + Duration::from_hours(30 * 24);
+    let forged =
+        LeavingFacts { deregistered: Some((next_month, Duration::ZERO)), ..LeavingFacts::asked(now, now) };
+    stage.apply(other().leaving(forged));
+    stage.says(tainted(1, DYING[0]));
+    stage.world.step(Input::Leadership(Leadership::Leading));
+    // It takes the note away, and that is not done yet.
+    stage.world.answer_all();
+    for _ in 0..BOUND.as_secs() - 10 {
+        stage.world.wait(Duration::from_secs(1));
+        stage.world.answer_all();
+    }
+    let asked =
+        stage.world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
+    assert_eq!(asked, [], "they may go on sending");
+    stage.passes(15);
     assert_eq!(stage.detached(), ["n1"]);
 }
 
