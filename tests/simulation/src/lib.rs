@@ -42,9 +42,9 @@
 //! that holds mistakes which can be switched on: each must be noticed.
 //!
 //! `HEADGATE_SIM_SEED=42 cargo test -p headgate-simulation -- --nocapture` replays a seed with its trace;
-//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`), also when a world breaks. It
-//! tells of each that does at once, how far it is once a minute, and of all at the end; `HEADGATE_SIM_FROM=10000` begins with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and
-//! does not ask that everything occurs.
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`), also when a world breaks, tells of
+//! each that does at once and of all at the end, and once a minute how far it is; `HEADGATE_SIM_FROM=10000` begins with that
+//! one; `HEADGATE_SIM_WORLDS=800` plays so many, and does not ask that everything occurs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
 

@@ -192,8 +192,8 @@ impl<'a> Surroundings<'a> {
     }
 
     /// For how long load balancers may still send to a pod for what was taken out before, also at an address that it seems to
-    /// have no more: what is seen of that may be what was a moment ago. What the ledger says was taken out
-    /// before it was written on the pod that all was, that covers.
+    /// have no more: what is seen of that may be what was a moment ago. What the ledger says was taken out before it was
+    /// written on the pod that all was, that covers.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
         let noted = pod.leaving.as_deref().and_then(|leaving| leaving.out_at(self.wall));
         let is_covered =
