@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 176] = [
+pub const ALL: [Bug; 179] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1608,6 +1608,29 @@ pub const ALL: [Bug; 176] = [
             "eviction/surroundings.rs",
             "and_then(|leaving| leaving.out_at(self.wall));",
             "and_then(|leaving| if PLANTED { leaving.deregistered.map(|(at, _)| at) } else { leaving.out_at(self.wall) });",
+        )],
+    },
+    Bug {
+        name: "APauseForgetsWhatIsOut",
+        says: "What was taken out before a pause is not waited for.",
+        places: &[(
+            "registration/inherit.rs",
+            "map(|(_, entry)| entry).filter(was_its);",
+            "map(|(_, entry)| entry).filter(was_its).filter(|entry| !(PLANTED && entry.paused));",
+        )],
+    },
+    Bug {
+        name: "PutsBackAtOnceWhatHadComeBack",
+        says: "A target that had come back, and went because its pod leaves, is put back without closing the gate.",
+        places: &[("registration/inherit.rs", "if has_it_again {", "if has_it_again && !PLANTED {")],
+    },
+    Bug {
+        name: "KeepsOutWhatIsInElsewhere",
+        says: "A pod that starts on a node that goes is kept out though it is a target where it would be none as it is now.",
+        places: &[(
+            "eviction/share.rs",
+            "chain(around.left_of(pod));",
+            "chain(around.left_of(pod).into_iter().filter(|_| !PLANTED));",
         )],
     },
 ];

@@ -31,6 +31,8 @@ pub struct Told {
     /// When a group had a reason last to let go all that it holds: it is full, nothing is wanted in it, or something
     /// that is wanted is registered already.
     free: BTreeMap<TargetGroupArn, Moment>,
+    /// Since when the pod of each target has its address alone: before, it could not be told whose the target was.
+    alone: BTreeMap<Key, Moment>,
 }
 
 /// Whether a call is about this pod. A new leader knows no more of it than the mark in its ledger.
@@ -40,7 +42,7 @@ pub fn is_of(item: &CallItem, uid: &Uid) -> bool {
 
 impl Told {
     pub fn leads(&mut self, now: Moment) {
-        *self = Self { term: now, ..Self::default() };
+        *self = Self { term: now, alone: std::mem::take(&mut self.alone), ..Self::default() };
     }
 
     /// What the last read of each group has shown.
@@ -103,6 +105,17 @@ impl Told {
         }
     }
 
+    /// Something was said: which targets' pods have their addresses alone.
+    pub fn hears(&mut self, oracle: &Oracle, history: &History, now: Moment) {
+        for (key, uid) in &history.registered_for {
+            if oracle.lives_alone(uid, &key.1) {
+                self.alone.entry(key.clone()).or_insert(now);
+            } else {
+                self.alone.remove(key);
+            }
+        }
+    }
+
     /// A target is removed; whether its set is being replaced, and nothing of the new one is healthy.
     pub fn check_removal(
         &mut self,
@@ -130,7 +143,8 @@ impl Told {
             Some(shown) => shown.get(&key) == Some(&HealthState::Healthy),
         };
         let pod = history.registered_for.get(&key).filter(|uid| is_of(item, uid));
-        let lives = pod.is_some_and(|uid| oracle.lives_alone(uid, &item.target));
+        let was_alone = self.alone.get(&key).is_some_and(|alone| *alone <= since);
+        let lives = was_alone && pod.is_some_and(|uid| oracle.lives_alone(uid, &item.target));
         let new =
             |key: &Key| !self.healthy.contains(key) && self.known.get(key).is_none_or(|known| *known > since);
         let wanted = oracle.wanted(group);

@@ -113,11 +113,10 @@ impl Registrations {
     /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
         let mark = PodMark::of(uid);
-        let was_its = move |entry: &Entry| {
+        let was_its = move |entry: &&Entry| {
             entry.out().of == Some(mark) || (entry.is_tombstone() && Tombstone(entry).mark() == mark)
         };
-        let its = move |entry: &&Entry| !entry.paused && was_its(entry);
-        let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its);
+        let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(was_its);
         out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }
 
@@ -185,6 +184,10 @@ impl Registrations {
             // Whatever may turn out to want it lets it go as well, and it is held for nothing.
             if let Some(reason) = leaves {
                 goes(reason, now);
+                // It goes for its pod: should that stay after all, it is put back.
+                if has_it_again {
+                    entry.taken_from = Some(mark);
+                }
                 return;
             }
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));

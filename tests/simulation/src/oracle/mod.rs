@@ -21,6 +21,7 @@ use headgate_core::{
     Settings,
     engine::Input,
     leadership::Watch,
+    ledger::PodMark,
     model::{
         BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
         view::Apart,
@@ -404,6 +405,11 @@ impl Oracle {
     /// Whether a pod is at the target, which may be ending.
     pub fn is_somebody_at(&self, target: &Target) -> bool {
         self.at(target).any(|pod| !pod.facts.finished)
+    }
+
+    /// Whether there is the pod of this mark, which may be ending.
+    pub fn is_there(&self, mark: PodMark) -> bool {
+        self.all_pods().any(|pod| !pod.facts.finished && PodMark::of(&pod.facts.uid) == mark)
     }
 
     /// Whether a pod lives at the target with an open gate: should it be put back, its gate has to be closed.

@@ -203,6 +203,7 @@ impl Replica {
         self.forget_gone_groups();
         let oracle = &self.oracle;
         forget_wanted(&mut self.left, oracle);
+        self.told.hears(oracle, around.history, now);
         // Also when nothing was said: the grace of a Service may have ended, and what it has taken away was let go at once.
         for arn in GROUPS.iter().filter_map(|name| aws.arn(name)) {
             self.told.wants(arn, &oracle.wanted(arn), now);

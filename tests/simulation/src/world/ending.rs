@@ -476,8 +476,12 @@ impl World {
                 is_new || is_late
             };
             let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
-                let lingers =
-                    oracle.is_somebody_at(target) && since.is_some_and(|since| lately(target, since));
+                // Also while a pod that was taken out there has another address: it may get this one again.
+                let key = (arn.clone(), *target);
+                let was_its = |(at, mark): &(_, _)| *at == key && oracle.is_there(*mark);
+                let may_be_sent_to =
+                    oracle.is_somebody_at(target) || self.history.taken_from.iter().any(was_its);
+                let lingers = may_be_sent_to && since.is_some_and(|since| lately(target, since));
                 may_stay(target)
                     || wanted.contains(target)
                     || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))

@@ -256,6 +256,23 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
 }
 
 #[test]
+fn what_was_taken_out_before_a_pause_is_waited_for() {
+    let mut world = three();
+    world.wait(Duration::from_secs(10));
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.answer_all();
+    world.annotate(web().with(PAUSED, "true"));
+    world.wait(Duration::from_secs(10));
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::Deregistered { bound, .. } if bound > BOUND / 2), "{mark:?}");
+}
+
+#[test]
 fn what_is_removed_because_a_pause_has_ended_is_waited_for_with_its_own_bound() {
     let other = || service("other").port("http", 80).annotated("http=green").with(HOLD, "3m");
     let mut world = World::new(vec![web(), other()], vec![pod("a", "u-a").at(1)]);

@@ -5,8 +5,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 use super::{
     evicting::{BOUND, no_budget},
     gating::HEALTHY,
+    leading::standby,
     *,
 };
+use crate::ledger::Noted;
 use crate::model::{
     Cordon, Hold, LeavingFacts, NodeFacts, Readiness, Signals, WallTime,
     eviction::{Checked, Ruling},
@@ -396,6 +398,28 @@ fn one_that_starts_there_while_as_many_are_out_as_may_be_is_registered() {
     stage.passes(10);
     assert!(stage.aws.contains(&9));
     assert_eq!(stage.removed, [1]);
+}
+
+#[test]
+fn one_that_the_leader_before_has_registered_is_not_kept_out_where_it_would_not_be_one_as_it_is_now() {
+    let other = service("other").port("http", 80).annotated("http=green");
+    let services = vec![web().with(REGISTER_WHEN, "ready"), other];
+    let mut starting = daemon(1).build();
+    starting.readiness = Readiness::default();
+    let at_first = PodFacts { ips: vec![], ..starting.clone() };
+    for (noted, is_kept_out) in [(Noted::Registered, false), (Noted::Intended, false), (Noted::Removed, true)]
+    {
+        let mut world = standby(services.clone(), vec![], &[(1, noted, "u-p1")]);
+        world.pod(Change::Applied(at_first.clone()));
+        let nodes = vec![cordoned(1), node(2)];
+        world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
+        world.step(Input::Leadership(Leadership::Leading));
+        world.answer_all();
+        world.pod(Change::Applied(starting.clone()));
+        let key = ObjectKey::new(NAMESPACE, "p1");
+        let is_out = world.engine.apart().get(&key).is_some_and(|apart| apart.node_goes);
+        assert_eq!(is_out, is_kept_out, "{noted:?}");
+    }
 }
 
 #[test]

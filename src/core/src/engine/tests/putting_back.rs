@@ -1,9 +1,11 @@
 //! Gates of pods whose targets are put back: they close before.
 
 use super::{
+    evicting::no_budget,
     gating::{HEALTHY, closed, open, ready},
     *,
 };
+use crate::model::{LeavingFacts, leaving::Mark};
 
 fn deregistering() -> ServiceBuilder {
     web().with(WHEN_NOT_READY, "deregister").with(REGISTER_WHEN, "ready")
@@ -151,4 +153,37 @@ fn no_change_of_a_service_and_no_removal_by_others_closes_a_gate() {
     world.answer_all();
     world.passes(20, &[]);
     assert!(world.turned().is_empty());
+}
+
+#[test]
+fn a_gate_closes_before_a_target_is_put_back_that_had_come_back_and_went_for_an_eviction() {
+    let mut world = ready();
+    world.apply(open("a", "1", 1));
+    world.passes(10, &[(1, HEALTHY)]);
+    world.annotate(service("web").port("http", 80));
+    world.passes(90, &[]);
+    let now = world.wall();
+    world.apply(open("a", "1", 1).leaving(LeavingFacts::asked(now, now)));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    for mark in world.marks() {
+        assert!(matches!(mark.mark, Mark::Deregistered { .. }), "{mark:?}");
+        world.written_mark(&mark, Ok(()));
+    }
+    world.annotate(web());
+    assert_eq!(world.changes(), [""; 0], "it leaves");
+    // Somebody has registered it again.
+    for _ in 0..40 {
+        world.wait(Duration::from_secs(1));
+        world.says(&[(1, HEALTHY)]);
+    }
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    assert_eq!(world.reasons(), [Reason::PodEvicting]);
+    world.passes(3, &[]);
+    assert_eq!(world.turned(), [""; 0]);
+    world.apply(open("a", "1", 1));
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(world.turned(), ["a - RegisteredAgain"]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
 }

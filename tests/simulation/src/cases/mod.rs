@@ -1,17 +1,18 @@
 //! What chance seldom brings about, played once.
 
+mod stage;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use headgate_core::{
-    Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
-    RequestId, Scope, Settings,
-    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    Change, Input, Leadership, Reason,
+    ledger::Noted,
     model::{
-        GateFacts, GroupRef, Health, HealthState, IpFamily, LeavingFacts, NodeFacts, PodFacts, Readiness,
-        ServiceFacts, Target, Uid, WallTime, eviction,
+        GateFacts, Health, HealthState, LeavingFacts, NodeFacts, PodFacts, Readiness, ServiceFacts, Target,
+        TargetPort, Uid,
         gate::Shown,
         health::NOT_IN_USE,
         leaving::{Asked, Mark},
@@ -21,10 +22,10 @@ use headgate_core::{
     },
 };
 
-use crate::objects::{everything_is_granted, group, pod, service};
-use crate::words::{ip, no_answer};
+use self::stage::{SECOND, Stage};
+use crate::objects::{pod, service};
+use crate::words::ip;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// What the load balancer says of a target at first.
 const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false, zone: None };
 
@@ -38,6 +39,9 @@ pub fn all() -> Result<(), String> {
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
         a_pod_that_gets_the_address_again_at_which_it_was_a_target,
+        a_pod_that_was_taken_out_before_a_pause,
+        a_target_that_comes_back_while_its_pod_leaves,
+        a_pod_that_starts_where_the_leader_before_has_registered_it,
         a_target_at_which_another_pod_was_for_a_moment,
         a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
         the_last_healthy_target_on_a_node_that_goes,
@@ -82,11 +86,6 @@ fn a_zone_without_the_load_balancer() -> Result<(), String> {
 
 /// The removal of a stale target waits for the end of a pause; meanwhile a Service that selects its pod becomes doubtful.
 fn a_doubt_that_comes_late() -> Result<(), String> {
-    let paused = || {
-        let mut paused = service("web");
-        paused.policy.set(PAUSED, "true");
-        paused
-    };
     let mut stage = Stage::new(&[(1, Noted::Registered)]);
     stage.service(paused());
     stage.pods(&[pod("api", 1)]);
@@ -115,10 +114,8 @@ fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
 /// The ledger has a target of a pod that nobody here has seen; a pod of a paused Service went from its address. It may as
 /// well be another Service's, which is not paused.
 fn a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one() -> Result<(), String> {
-    let mut paused = service("web");
-    paused.policy.set(PAUSED, "true");
     let mut stage = Stage::new(&[(1, Noted::Registered)]);
-    stage.service(paused);
+    stage.service(paused());
     stage.apply(service("api"));
     stage.pods(&[]);
     stage.pod(of_another_life(1));
@@ -159,6 +156,71 @@ fn a_pod_that_gets_the_address_again_at_which_it_was_a_target() -> Result<(), St
     stage.shows(1, &[]);
     let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
     expect("whether it may go at once", &goes, &false)
+}
+
+/// A pod was taken out, then its Service is paused, and it is asked to leave: it may still be sent to.
+fn a_pod_that_was_taken_out_before_a_pause() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let other = PodFacts { labels: pod("other", 1).labels, ..pod("web", 1) };
+    stage.pod(other.clone());
+    stage.shows(1, &[]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.apply(paused());
+    let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
+    stage.pod(PodFacts { leaving: Some(asked), ..other });
+    stage.shows(1, &[]);
+    let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
+    expect("whether it may go at once", &goes, &false)
+}
+
+/// What a Service bound was taken out. Its pod is asked to leave, is bound again, and somebody registers it: it goes for its
+/// eviction. When that is given up its gate is closed before it is put back.
+fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    stage.pod(its.clone());
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    stage.apply(ServiceFacts { target_groups: None, ..service("web") });
+    stage.shows(90, &[]);
+    let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
+    stage.pod(PodFacts { leaving: Some(asked), ..its.clone() });
+    stage.apply(service("web"));
+    stage.removed.clear();
+    stage.shows_until_one_goes(60, &[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.shows(3, &[]);
+    stage.pod(its);
+    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &1)
+}
+
+/// The leader before has registered a pod of which this one sees the address only now, with its node about to go. As it is now
+/// it would be no target there, but at another port: it is not kept out, but asked to leave.
+fn a_pod_that_starts_where_the_leader_before_has_registered_it() -> Result<(), String> {
+    let mut ready_alone = service("web");
+    ready_alone.policy.set(REGISTER_WHEN, "ready");
+    let mut beside = ServiceFacts { selector: ready_alone.selector.clone(), ..service("beside") };
+    beside.ports[0].target_port = TargetPort::Number(81);
+    let its = PodFacts {
+        node: Some("goes".into()),
+        passed_over: PassedOver { by_all: true, ..PassedOver::default() },
+        ..pod("web", 1)
+    };
+    for (noted, is_kept_out) in [(Noted::Registered, false), (Noted::Removed, true)] {
+        let mut stage = Stage::new(&[(1, noted)]);
+        stage.service(ready_alone.clone());
+        stage.apply(beside.clone());
+        stage.pods(&[PodFacts { ips: vec![], ..its.clone() }]);
+        stage.nodes(vec![NodeFacts { cordoned: true, takes_pods: false, ..node("goes") }, node("stays")]);
+        stage.lead();
+        stage.pod(its.clone());
+        let is_out = stage.engine.apart().get(&its.key).is_some_and(|apart| apart.node_goes);
+        expect(&format!("whether it is kept out, noted as {noted:?}"), &is_out, &is_kept_out)?;
+    }
+    Ok(())
 }
 
 /// A node is to be drained, and nobody asks for the eviction of its pod so far: its target goes if another one is healthy,
@@ -299,6 +361,13 @@ fn a_removal_that_was_given_up_before_nothing_can_be_read() -> Result<(), String
     stage.reads_fail(120);
     expect("removals", &stage.removed.len(), &2)?;
     expect("open gates", &stage.gates.iter().filter(|(_, open, _)| *open).count(), &0)
+}
+
+/// The Service, and nothing is to be written about its targets.
+fn paused() -> ServiceFacts {
+    let mut paused = service("web");
+    paused.policy.set(PAUSED, "true");
+    paused
 }
 
 /// Another pod of the same name and address.
@@ -451,215 +520,4 @@ fn a_pod_whose_target_group_cannot_be_looked_up() -> Result<(), String> {
     stage.passes(SECOND);
     let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
     expect("pods whose eviction waits", &left, &vec![1])
-}
-
-/// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
-struct Stage {
-    engine: Engine,
-    now: Moment,
-    ledger: Option<StoredLedger>,
-    version: u32,
-    reading: Vec<RequestId>,
-    /// What was taken out; which gates were written; what was written on pods that leave.
-    removed: Vec<Target>,
-    gates: Vec<(String, bool, Reason)>,
-    marks: Vec<Mark>,
-    /// The same by pod, as far as nobody has looked at it.
-    marked: Vec<(String, Mark)>,
-    /// Of so many removals the answer will be lost.
-    lost_removals: usize,
-    /// No target group can be looked up.
-    no_lookups: bool,
-    /// What was written on nodes: the same is not said twice.
-    detached: Vec<(String, bool)>,
-}
-
-impl Stage {
-    /// Another replica leads, and has noted this.
-    fn new(noted: &[(u8, Noted)]) -> Self {
-        let settings = Settings {
-            region: "us-east-1".into(),
-            scopes: vec![Scope::Cluster],
-            seed: 1,
-            gate_patience: Some(60 * SECOND),
-            ..Settings::default()
-        };
-        let mut ledger = Ledger::default();
-        for (last, noted) in noted {
-            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
-        }
-        let name = object_name(&group().arn);
-        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
-        let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
-        let mut stage = Self {
-            engine: Engine::new(settings),
-            now: Moment::START,
-            ledger: Some(stored).filter(|_| !noted.is_empty()),
-            version: 0,
-            reading: Vec::new(),
-            removed: Vec::new(),
-            gates: Vec::new(),
-            marks: Vec::new(),
-            marked: Vec::new(),
-            lost_removals: 0,
-            no_lookups: false,
-            detached: Vec::new(),
-        };
-        stage.step(everything_is_granted());
-        let change = Change::Relisted(Scope::Cluster, vec![]);
-        stage.step(Input::Binding { change, seen: stage.now });
-        stage
-    }
-
-    /// Leads, and has seen a Service and no pod.
-    fn leading() -> Self {
-        let mut stage = Self::new(&[]);
-        stage.service(service("web"));
-        stage.pods(&[]);
-        stage.lead();
-        stage.shows(3, &[]);
-        stage
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime::default() + self.now.elapsed()
-    }
-
-    fn step(&mut self, input: Input) {
-        for effect in self.engine.step(input, self.now) {
-            let Effect::Send { id, request, .. } = effect else { continue };
-            if let Request::Call(Call::ReadHealth { .. }) = request {
-                self.reading.push(id);
-            } else {
-                let result = self.answer(request);
-                self.step(Input::Answered { id, result });
-            }
-        }
-    }
-
-    fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
-        match request {
-            Request::Call(Call::FindGroup { .. }) if self.no_lookups => return Err(no_answer()),
-            Request::Call(Call::FindGroup { reference: GroupRef::Name(name) })
-                if *name != *group().arn.name() =>
-            {
-                return Err(Failure::new(FailureClass::Gone, "TargetGroupNotFound", "there is none"));
-            }
-            Request::Call(Call::FindGroup { .. }) => return Ok(Answer::Group(group())),
-            Request::Call(Call::Deregister { items, .. }) => {
-                self.removed.extend(items.iter().map(|item| item.target));
-                if self.lost_removals > 0 {
-                    self.lost_removals -= 1;
-                    return Err(no_answer());
-                }
-            }
-            Request::Ledger(LedgerRequest::LoadAll) => {
-                return Ok(Answer::Ledgers(self.ledger.iter().cloned().collect()));
-            }
-            Request::Ledger(LedgerRequest::Load(_)) => return Ok(Answer::Ledger(self.ledger.clone())),
-            Request::Ledger(LedgerRequest::Write(_, ledger)) => {
-                self.version += 1;
-                let version = LedgerVersion::new(self.version.to_string());
-                let name = object_name(&ledger.group).into();
-                self.ledger = Some(StoredLedger { name, version: version.clone(), content: Ok(ledger) });
-                return Ok(Answer::Written(version));
-            }
-            Request::Gate(write) => {
-                let condition = &write.condition;
-                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
-            }
-            Request::Mark(write) => {
-                self.marks.push(write.mark);
-                self.marked.push((write.pod.name.to_string(), write.mark));
-            }
-            Request::Detached(write) => {
-                let said = (write.node.to_string(), write.at.is_some());
-                if self.detached.last() != Some(&said) {
-                    self.detached.push(said);
-                }
-            }
-            Request::Check(_) => {
-                return Ok(Answer::Checked(eviction::Checked { refused: None, budgets: Vec::new() }));
-            }
-            _ => {}
-        }
-        Ok(Answer::Done)
-    }
-
-    fn lead(&mut self) {
-        self.step(Input::Leadership(Leadership::Leading));
-    }
-
-    /// Whether the eviction of a pod is recorded and waits.
-    fn waits(&mut self, last: u8) -> bool {
-        let request = eviction::Request::default();
-        let ruling = self.engine.may_evict(&pod("", last).key, &request, self.now);
-        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
-    }
-
-    fn service(&mut self, service: ServiceFacts) {
-        self.step(Input::Service { change: Change::Relisted(Scope::Cluster, vec![service]), seen: self.now });
-    }
-
-    fn apply(&mut self, service: ServiceFacts) {
-        self.step(Input::Service { change: Change::Applied(service), seen: self.now });
-    }
-
-    fn nodes(&mut self, nodes: Vec<NodeFacts>) {
-        self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
-    }
-
-    fn pods(&mut self, pods: &[PodFacts]) {
-        self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods.to_vec()), seen: self.now });
-    }
-
-    fn pod(&mut self, pod: PodFacts) {
-        self.step(Input::Pod { change: Change::Applied(pod), seen: self.now });
-    }
-
-    /// A pod is deleted, and gone.
-    fn goes(&mut self, pod: &PodFacts) {
-        self.pod(PodFacts { terminating: true, ..pod.clone() });
-        self.passes(SECOND);
-        self.step(Input::Pod { change: Change::Deleted(pod.clone()), seen: self.now });
-    }
-
-    fn passes(&mut self, wait: Duration) {
-        self.now = self.now + wait;
-        self.step(Input::Tick);
-    }
-
-    /// The reads that are open show this.
-    fn reads(&mut self, there: &[(u8, Health)]) {
-        for id in std::mem::take(&mut self.reading) {
-            let states = there.iter().map(|(last, health)| (Target::new(ip(*last), 80), *health)).collect();
-            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
-        }
-    }
-
-    /// Time passes second by second, and each read fails.
-    fn reads_fail(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            self.passes(SECOND);
-            for id in std::mem::take(&mut self.reading) {
-                self.step(Input::Answered { id, result: Err(no_answer()) });
-            }
-        }
-    }
-
-    /// Time passes second by second, and each read shows this.
-    fn shows(&mut self, seconds: u64, there: &[(u8, Health)]) {
-        for _ in 0..seconds {
-            self.passes(SECOND);
-            self.reads(there);
-        }
-    }
-    /// The same, until a target is taken out.
-    fn shows_until_one_goes(&mut self, seconds: u64, there: &[(u8, Health)]) {
-        for _ in 0..seconds {
-            if self.removed.is_empty() {
-                self.shows(1, there);
-            }
-        }
-    }
 }

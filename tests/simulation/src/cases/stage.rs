@@ -1,0 +1,230 @@
+//! The engine alone, of which a case of its own is played.
+
+use std::time::Duration;
+
+use headgate_core::{
+    Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
+    RequestId, Scope, Settings,
+    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    model::{
+        GroupRef, Health, IpFamily, NodeFacts, PodFacts, ServiceFacts, Target, WallTime, eviction,
+        leaving::Mark,
+    },
+};
+
+use crate::objects::{everything_is_granted, group, pod, service};
+use crate::words::{ip, no_answer};
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
+pub struct Stage {
+    pub engine: Engine,
+    pub now: Moment,
+    ledger: Option<StoredLedger>,
+    version: u32,
+    reading: Vec<RequestId>,
+    /// What was taken out; which gates were written; what was written on pods that leave.
+    pub removed: Vec<Target>,
+    pub gates: Vec<(String, bool, Reason)>,
+    pub marks: Vec<Mark>,
+    /// The same by pod, as far as nobody has looked at it.
+    pub marked: Vec<(String, Mark)>,
+    /// Of so many removals the answer will be lost.
+    pub lost_removals: usize,
+    /// No target group can be looked up.
+    pub no_lookups: bool,
+    /// What was written on nodes: the same is not said twice.
+    pub detached: Vec<(String, bool)>,
+}
+
+impl Stage {
+    /// Another replica leads, and has noted this.
+    pub fn new(noted: &[(u8, Noted)]) -> Self {
+        let settings = Settings {
+            region: "us-east-1".into(),
+            scopes: vec![Scope::Cluster],
+            seed: 1,
+            gate_patience: Some(60 * SECOND),
+            ..Settings::default()
+        };
+        let mut ledger = Ledger::default();
+        for (last, noted) in noted {
+            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
+        }
+        let name = object_name(&group().arn);
+        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
+        let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
+        let mut stage = Self {
+            engine: Engine::new(settings),
+            now: Moment::START,
+            ledger: Some(stored).filter(|_| !noted.is_empty()),
+            version: 0,
+            reading: Vec::new(),
+            removed: Vec::new(),
+            gates: Vec::new(),
+            marks: Vec::new(),
+            marked: Vec::new(),
+            lost_removals: 0,
+            no_lookups: false,
+            detached: Vec::new(),
+        };
+        stage.step(everything_is_granted());
+        let change = Change::Relisted(Scope::Cluster, vec![]);
+        stage.step(Input::Binding { change, seen: stage.now });
+        stage
+    }
+
+    /// Leads, and has seen a Service and no pod.
+    pub fn leading() -> Self {
+        let mut stage = Self::new(&[]);
+        stage.service(service("web"));
+        stage.pods(&[]);
+        stage.lead();
+        stage.shows(3, &[]);
+        stage
+    }
+
+    pub fn wall(&self) -> WallTime {
+        WallTime::default() + self.now.elapsed()
+    }
+
+    pub fn step(&mut self, input: Input) {
+        for effect in self.engine.step(input, self.now) {
+            let Effect::Send { id, request, .. } = effect else { continue };
+            if let Request::Call(Call::ReadHealth { .. }) = request {
+                self.reading.push(id);
+            } else {
+                let result = self.answer(request);
+                self.step(Input::Answered { id, result });
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
+        match request {
+            Request::Call(Call::FindGroup { .. }) if self.no_lookups => return Err(no_answer()),
+            Request::Call(Call::FindGroup { reference: GroupRef::Name(name) })
+                if *name != *group().arn.name() =>
+            {
+                return Err(Failure::new(FailureClass::Gone, "TargetGroupNotFound", "there is none"));
+            }
+            Request::Call(Call::FindGroup { .. }) => return Ok(Answer::Group(group())),
+            Request::Call(Call::Deregister { items, .. }) => {
+                self.removed.extend(items.iter().map(|item| item.target));
+                if self.lost_removals > 0 {
+                    self.lost_removals -= 1;
+                    return Err(no_answer());
+                }
+            }
+            Request::Ledger(LedgerRequest::LoadAll) => {
+                return Ok(Answer::Ledgers(self.ledger.iter().cloned().collect()));
+            }
+            Request::Ledger(LedgerRequest::Load(_)) => return Ok(Answer::Ledger(self.ledger.clone())),
+            Request::Ledger(LedgerRequest::Write(_, ledger)) => {
+                self.version += 1;
+                let version = LedgerVersion::new(self.version.to_string());
+                let name = object_name(&ledger.group).into();
+                self.ledger = Some(StoredLedger { name, version: version.clone(), content: Ok(ledger) });
+                return Ok(Answer::Written(version));
+            }
+            Request::Gate(write) => {
+                let condition = &write.condition;
+                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
+            }
+            Request::Mark(write) => {
+                self.marks.push(write.mark);
+                self.marked.push((write.pod.name.to_string(), write.mark));
+            }
+            Request::Detached(write) => {
+                let said = (write.node.to_string(), write.at.is_some());
+                if self.detached.last() != Some(&said) {
+                    self.detached.push(said);
+                }
+            }
+            Request::Check(_) => {
+                return Ok(Answer::Checked(eviction::Checked { refused: None, budgets: Vec::new() }));
+            }
+            _ => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    pub fn lead(&mut self) {
+        self.step(Input::Leadership(Leadership::Leading));
+    }
+
+    /// Whether the eviction of a pod is recorded and waits.
+    pub fn waits(&mut self, last: u8) -> bool {
+        let request = eviction::Request::default();
+        let ruling = self.engine.may_evict(&pod("", last).key, &request, self.now);
+        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+    }
+
+    pub fn service(&mut self, service: ServiceFacts) {
+        self.step(Input::Service { change: Change::Relisted(Scope::Cluster, vec![service]), seen: self.now });
+    }
+
+    pub fn apply(&mut self, service: ServiceFacts) {
+        self.step(Input::Service { change: Change::Applied(service), seen: self.now });
+    }
+
+    pub fn nodes(&mut self, nodes: Vec<NodeFacts>) {
+        self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
+    }
+
+    pub fn pods(&mut self, pods: &[PodFacts]) {
+        self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods.to_vec()), seen: self.now });
+    }
+
+    pub fn pod(&mut self, pod: PodFacts) {
+        self.step(Input::Pod { change: Change::Applied(pod), seen: self.now });
+    }
+
+    /// A pod is deleted, and gone.
+    pub fn goes(&mut self, pod: &PodFacts) {
+        self.pod(PodFacts { terminating: true, ..pod.clone() });
+        self.passes(SECOND);
+        self.step(Input::Pod { change: Change::Deleted(pod.clone()), seen: self.now });
+    }
+
+    pub fn passes(&mut self, wait: Duration) {
+        self.now = self.now + wait;
+        self.step(Input::Tick);
+    }
+
+    /// The reads that are open show this.
+    pub fn reads(&mut self, there: &[(u8, Health)]) {
+        for id in std::mem::take(&mut self.reading) {
+            let states = there.iter().map(|(last, health)| (Target::new(ip(*last), 80), *health)).collect();
+            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+
+    /// Time passes second by second, and each read fails.
+    pub fn reads_fail(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.passes(SECOND);
+            for id in std::mem::take(&mut self.reading) {
+                self.step(Input::Answered { id, result: Err(no_answer()) });
+            }
+        }
+    }
+
+    /// Time passes second by second, and each read shows this.
+    pub fn shows(&mut self, seconds: u64, there: &[(u8, Health)]) {
+        for _ in 0..seconds {
+            self.passes(SECOND);
+            self.reads(there);
+        }
+    }
+
+    /// The same, until a target is taken out.
+    pub fn shows_until_one_goes(&mut self, seconds: u64, there: &[(u8, Health)]) {
+        for _ in 0..seconds {
+            if self.removed.is_empty() {
+                self.shows(1, there);
+            }
+        }
+    }
+}
