@@ -42,7 +42,7 @@ fixtures: build ## Make tests/fixtures again with the program of the commit FROM
 	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
-	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked -p headgate-simulation every_invariant -- --nocapture
+	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
 
 explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2: two troubles on one path: gigabytes, and long)
 	HEADGATE_EXHAUSTIVE_DAWDLES=$(or $(DAWDLES),1) HEADGATE_EXHAUSTIVE_TROUBLES=$(or $(TROUBLES),1) \

@@ -88,6 +88,9 @@ use crate::world::World;
 
 /// Steps of a world, on average.
 const STEPS: u64 = 1_000;
+/// So many of the last steps of a world that broke are shown.
+const SHOWN: usize = 40;
+
 fn world(seed: u64) -> (World, u64) {
     let mut world = World::new(seed);
     let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
@@ -96,13 +99,16 @@ fn world(seed: u64) -> (World, u64) {
 
 /// Runs a world; gives its steps.
 pub fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
-    let (mut world, steps) = world(seed);
-    let ended = world.run(steps);
-    coverage.add(&world.coverage);
+    let (mut it, steps) = world(seed);
+    let ended = it.run(steps);
+    coverage.add(&it.coverage);
     ended.map(|()| steps).map_err(|broken| {
+        let (mut again, steps) = world(seed);
+        let (_, kept) = again.run_and_keep(steps);
+        let last: String =
+            kept[kept.len().saturating_sub(SHOWN)..].iter().map(|step| format!("    {step}\n")).collect();
         format!(
-            "seed {seed}: {broken}\n  the last steps:\n{}\n  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-simulation -- --nocapture",
-            world.last_steps()
+            "seed {seed}: {broken}\n  the last steps:\n{last}  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-simulation -- --nocapture",
         )
     })
 }
@@ -110,8 +116,8 @@ pub fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
 /// Runs a world, and prints all of its steps.
 pub fn replay(seed: u64) -> Result<(), String> {
     let (mut world, steps) = world(seed);
-    let ended = world.run(steps);
-    println!("{}", world.all_steps());
+    let (ended, kept) = world.run_and_keep(steps);
+    println!("{}", kept.join("\n"));
     ended
 }
 

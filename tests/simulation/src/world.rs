@@ -7,7 +7,7 @@ mod evicting;
 mod leading;
 mod watching;
 
-use std::{collections::VecDeque, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use crate::{
     aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
@@ -24,7 +24,6 @@ use self::{clocks::Clocks, evicting::Drain};
 /// The times of the lease.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const KEPT_STEPS: usize = 40;
 /// When the clocks of worlds begin.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
@@ -84,8 +83,8 @@ pub struct World {
     clocks: Clocks,
     history: History,
     faults: bool,
-    steps: VecDeque<String>,
-    keep_all: bool,
+    /// What has happened, if that is kept.
+    steps: Option<Vec<String>>,
 }
 
 impl World {
@@ -119,8 +118,7 @@ impl World {
             clocks,
             history: History::default(),
             faults: true,
-            steps: VecDeque::new(),
-            keep_all: std::env::var_os("HEADGATE_SIM_SEED").is_some(),
+            steps: None,
         }
     }
 
@@ -136,23 +134,18 @@ impl World {
         self.end()
     }
 
-    pub fn last_steps(&self) -> String {
-        let skip = self.steps.len().saturating_sub(KEPT_STEPS);
-        let steps: Vec<String> = self.steps.iter().skip(skip).map(|step| format!("    {step}")).collect();
-        steps.join("\n")
-    }
-
-    pub fn all_steps(&self) -> String {
-        let steps: Vec<String> = self.steps.iter().cloned().collect();
-        steps.join("\n")
+    /// The same, and keeps what happens.
+    pub fn run_and_keep(&mut self, steps: u64) -> (Result<(), String>, Vec<String>) {
+        self.steps = Some(Vec::new());
+        let ended = self.run(steps);
+        (ended, self.steps.take().unwrap_or_default())
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {
-        if self.steps.len() >= KEPT_STEPS && !self.keep_all {
-            self.steps.pop_front();
+        if let Some(steps) = &mut self.steps {
+            let at = self.now.elapsed().as_secs_f64();
+            steps.push(format!("{at:10.3} {}", what()));
         }
-        let at = self.now.elapsed().as_secs_f64();
-        self.steps.push_back(format!("{at:10.3} {}", what()));
     }
 
     fn saw(&mut self, event: &'static str) {
