@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 179] = [
+pub const ALL: [Bug; 180] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1631,6 +1631,15 @@ pub const ALL: [Bug; 179] = [
             "eviction/share.rs",
             "chain(around.left_of(pod));",
             "chain(around.left_of(pod).into_iter().filter(|_| !PLANTED));",
+        )],
+    },
+    Bug {
+        name: "ServesAgainAtOnce",
+        says: "A pod that was taken out and is wanted again counts as healthy by what was read before.",
+        places: &[(
+            "eviction/surroundings.rs",
+            "let counts = |read| group.registrations().is_untouched_since(target, read);",
+            "let counts = |read| PLANTED || group.registrations().is_untouched_since(target, read);",
         )],
     },
 ];

@@ -95,7 +95,7 @@ impl<'a> Surroundings<'a> {
             let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
                 *owner != pod
-                    && is_healthy(group, other)
+                    && stays_healthy(group, other)
                     && self.zone_of(owner) == Some(zone)
                     && !departs(owner)
             };
@@ -118,8 +118,8 @@ impl<'a> Surroundings<'a> {
             let is_own = |binding: &&Binding| binding.key.origin.key().namespace == pod.namespace;
             let others = self.index.bindings().of_group(arn).filter(is_own);
             let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
-            let mut others =
-                others.filter(|(other, owner)| *owner != pod && is_healthy(group, other) && !departs(owner));
+            let mut others = others
+                .filter(|(other, owner)| *owner != pod && stays_healthy(group, other) && !departs(owner));
             let unread = group.observation().last_read().is_none();
             unread || (is_healthy(group, target) && others.next().is_none())
         })
@@ -267,6 +267,12 @@ impl<'a> Surroundings<'a> {
 /// What the last read of a target group shows of a target.
 fn is_healthy(group: &Group, target: &Target) -> bool {
     group.observation().state(target) == Some(HealthState::Healthy)
+}
+
+/// The same of one that serves on when another one goes.
+fn stays_healthy(group: &Group, target: &Target) -> bool {
+    let counts = |read| group.registrations().is_untouched_since(target, read);
+    is_healthy(group, target) && group.observation().last_read().is_some_and(counts)
 }
 
 /// What was said of where a pod is.

@@ -164,6 +164,13 @@ impl Registrations {
         registered.then_some((&entry.last, entry.evidence.registered_at.is_none() || is_healthy))
     }
 
+    /// Whether what a read has shown of `target` that began then still counts: not if a call about it is under way, or has
+    /// ended since. One that is wanted again may be on its way out.
+    pub fn is_untouched_since(&self, target: &Target, began: Moment) -> bool {
+        let is_untouched = |entry: &Entry| entry.is_idle() && entry.ended.is_none_or(|ended| ended <= began);
+        self.entries.get(target).is_none_or(is_untouched)
+    }
+
     /// Whose `target` should be.
     pub fn owner(&self, target: &Target) -> Option<&Uid> {
         self.entries.get(target)?.owner().map(|owner| &owner.uid)

@@ -17,7 +17,7 @@ use headgate_core::{
         health::NOT_IN_USE,
         leaving::{Asked, Mark},
         pod::{Ending, PassedOver},
-        policy::{PAUSED, REGISTER_WHEN},
+        policy::{PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
         signal::{DISRUPTED, DYING},
     },
 };
@@ -47,6 +47,7 @@ pub fn all() -> Result<(), String> {
         the_last_healthy_target_on_a_node_that_goes,
         a_pod_that_the_cluster_autoscaler_does_not_wait_for,
         a_zone_of_which_a_pod_was_let_go,
+        a_pod_that_is_ready_again_beside_the_last_one_of_its_zone,
         an_address_that_another_installation_registers,
         a_registration_that_lands_late,
         a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
@@ -283,6 +284,28 @@ fn a_zone_of_which_a_pod_was_let_go() -> Result<(), String> {
         expect("removed targets", &stage.removed, &removed)?;
     }
     Ok(())
+}
+
+/// Two pods of a zone are not ready any more, so one is taken out. It is ready again: until it is seen healthy the other one
+/// stays.
+fn a_pod_that_is_ready_again_beside_the_last_one_of_its_zone() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let mut lets_go = service("web");
+    lets_go.policy.set(WHEN_NOT_READY, "deregister");
+    stage.apply(lets_go);
+    stage.nodes(vec![NodeFacts { zone: Some("a".into()), ..node("both") }]);
+    stage.pod(on("both", 1));
+    stage.pod(on("both", 2));
+    let there = [(1, HealthState::Healthy.into()), (2, HealthState::Healthy.into())];
+    stage.shows(60, &there);
+    for last in [1, 2] {
+        stage.pod(PodFacts { readiness: Readiness::default(), ..on("both", last) });
+    }
+    stage.shows_until_one_goes(30, &there);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.pod(on("both", 1));
+    stage.passes(SECOND);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])
 }
 
 /// A pod goes, and another installation that shares the target group registers its address for a pod of another cluster.

@@ -174,12 +174,20 @@ impl Replica {
                 self.oracle.sees("pod: leaves early, since nobody evicts it");
             }
         }
+        // Another one may have come to be wanted just now, of which AWS has the target still.
+        let mut places = before;
+        let now = if let_go.is_empty() { Places::new() } else { self.oracle.places() };
+        for (place, (target, uid)) in now {
+            if around.aws.has(&place.0.group, &target) {
+                places.entry(place).or_insert((target, uid));
+            }
+        }
         for pod in let_go.iter().filter(|_| self.may_write(around.now) && self.loaded.is_some()) {
             let Some(told) = self.oracle.told_pod(pod) else { continue };
             let departs = |other: &Told| self.departs(other, around.now);
             let over =
                 told.lost_since().is_some_and(|since| around.now >= since + self.leaving.limits.patience);
-            if !over && self.oracle.is_last_of_a_zone(told, &before, self.told.shown(), departs, true) {
+            if !over && self.oracle.is_last_of_a_zone(told, &places, self.told.shown(), departs, true) {
                 return Err(format!(
                     "{} is let go, not ready, and is the last healthy one of its zone",
                     pod.name
@@ -207,9 +215,10 @@ impl Replica {
             return Err(format!("{name} is kept out, and too many of {} leave early", group.name()));
         }
         let mut its = around.history.registered_for.iter().filter(|(_, uid)| **uid == told.facts.uid);
-        // What a late call has brought back nobody could know of.
+        // What a late call has brought back nobody could know of, nor what another leader has done meanwhile.
         if let Some(((arn, target), _)) = its.find(|((arn, target), _)| {
-            self.oracle.would_have(told, arn, target)
+            self.may_write(around.now)
+                && self.oracle.would_have(told, arn, target)
                 && around.aws.sends_to(arn, target, Duration::ZERO, around.now).is_some()
         }) {
             return Err(format!("{name} is kept out, and is {target} of {}", arn.name()));

@@ -115,6 +115,27 @@ fn a_pod_that_is_ready_again_stays_and_is_counted_anew_the_next_time() {
 }
 
 #[test]
+fn one_that_is_ready_again_lets_another_one_go_only_when_it_serves_again() {
+    let mut world = world(lets_go());
+    world.both_not_ready();
+    let removal = ["-blue 10.0.0.1:80"];
+    assert_eq!(world.changes(), removal);
+    world.apply(in_a("a1", 1).ready());
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes(), removal, "its removal is under way");
+    world.takes_changes();
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    world.takes_changes();
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes(), [""; 0], "what was read of it is from before");
+    world.reads(&[(1, HealthState::Initial), (2, HEALTHY), (3, HEALTHY)]);
+    assert!(world.is_said_to_be_held());
+    world.reads(&[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY)]);
+    assert!(!world.is_said_to_be_held());
+}
+
+#[test]
 fn a_pod_that_is_kept_and_ends_goes_at_once() {
     let mut world = world(lets_go());
     world.both_not_ready();
