@@ -39,8 +39,10 @@ impl Replica {
         if let Some(group) = self.engine.overslept(around.now) {
             return Err(format!("{} sleeps, and something is due in it", group.name()));
         }
-        // What others took out is not ours to take out at once, should a late call bring it back.
-        self.confirmed.retain(|(group, target), _| around.aws.has(group, target));
+        // What others took out is not ours to take out at once, should a late call bring it back, or have brought it back.
+        self.confirmed.retain(|(group, target), confirmed| {
+            around.aws.has_since(group, target).is_some_and(|since| since <= *confirmed)
+        });
         // A doubt calls off what was not sent yet, and is forgotten when the pod has gone.
         let Self { oracle, confirmed, from_ledgers, .. } = self;
         from_ledgers.retain(|key| {
