@@ -349,10 +349,12 @@ impl Oracle {
         self.is_paused_by(group, self.had(group, target).last())
     }
 
-    /// The same, of what this pod had.
+    /// The same, of what this pod had, if only for a moment within a list.
     pub fn is_paused_of(&self, group: &TargetGroupArn, target: &Target, uid: &Uid) -> bool {
         let had = self.had(group, target);
-        self.is_paused_by(group, had.iter().find(|(pod, _)| pod == uid).or(had.last()))
+        let listed = self.in_lists.get(&(group.clone(), *target)).into_iter().flatten();
+        let mut all = had.iter().chain(listed);
+        self.is_paused_by(group, all.find(|(pod, _)| pod == uid).or(had.last()))
     }
 
     /// Who had a target, and through which bindings.

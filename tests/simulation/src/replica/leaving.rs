@@ -11,6 +11,7 @@ use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION}
 use headgate_core::{
     Settings,
     engine::Input,
+    ledger::PodMark,
     model::{
         Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
         TargetGroupArn, Uid, WallTime,
@@ -499,16 +500,21 @@ impl Replica {
         around: &Around<'_>,
         why: impl Fn(&TargetGroupArn, &Target) -> Option<String>,
     ) -> Option<String> {
-        // Nobody answers at an address that it has lost.
-        let pod = around.cluster.pods.values().find(|pod| pod.uid == *uid)?;
+        // Nobody answers at an address that it has lost, whether this replica was told so or not, nor if it has finished.
+        let pod = around.cluster.pods.values().find(|pod| pod.uid == *uid && !pod.finished)?;
         let its = around.history.registered_for.iter().filter(|(_, last)| *last == uid);
         let shares = |ip: &IpAddr| {
-            let mut others = self.oracle.all_pods().filter(|other| other.facts.uid != *uid);
-            others.any(|other| other.facts.ips.contains(ip) && !other.facts.finished)
+            let told = self.oracle.all_pods().map(|told| &told.facts);
+            let mut others = told.chain(around.cluster.pods.values()).filter(|other| other.uid != *uid);
+            others.any(|other| other.ips.contains(ip) && !other.finished)
         };
         let its = its.filter(|((_, target), _)| pod.ips.contains(&target.ip) && !shares(&target.ip));
+        // That another one got it since, the ledger says, too.
+        let is_anothers = |arn: &TargetGroupArn, target: &Target| {
+            around.store.mark(arn, target).is_some_and(|mark| mark != PodMark::of(uid))
+        };
         let is_due = |arn: &TargetGroupArn, target: &Target| {
-            !self.oracle.may_be_paused(arn, target) && self.is_known(arn)
+            !self.oracle.may_be_paused(arn, target) && self.is_known(arn) && !is_anothers(arn, target)
         };
         let mut its = its.filter(|((arn, target), _)| is_due(arn, target));
         its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
