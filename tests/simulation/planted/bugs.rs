@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 180] = [
+pub const ALL: [Bug; 182] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -253,8 +253,8 @@ pub const ALL: [Bug; 180] = [
         says: "A tombstone is dropped although a call of the leader before may still land.",
         places: &[(
             "registration/entry.rs",
-            "now.since(ended) >= late)",
-            "now.since(ended) >= late || PLANTED)",
+            "began.since(ended) >= late)",
+            "began.since(ended) >= late || PLANTED)",
         )],
     },
     Bug {
@@ -1343,7 +1343,7 @@ pub const ALL: [Bug; 180] = [
     Bug {
         name: "TakenByOthersIsTakenOut",
         says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
-        places: &[("registration/putting_back.rs", "if self.told.mark().is_some() &&", "if (PLANTED || self.told.mark().is_some()) &&")],
+        places: &[("registration/putting_back.rs", "if may_be_in &&", "if (PLANTED || may_be_in) &&")],
     },
     Bug {
         name: "BoundsEndByTheClockOfWhoWroteThem",
@@ -1640,6 +1640,20 @@ pub const ALL: [Bug; 180] = [
             "eviction/surroundings.rs",
             "let counts = |read| group.registrations().is_untouched_since(target, read);",
             "let counts = |read| PLANTED || group.registrations().is_untouched_since(target, read);",
+        )],
+    },
+    Bug {
+        name: "StandbyReadsTheLedgersOnce",
+        says: "A standby whose watch has listed again does not read the ledgers again.",
+        places: &[("leadership/term.rs", "if says_who_is_bound && !is_first", "if says_who_is_bound && !is_first && !PLANTED")],
+    },
+    Bug {
+        name: "PutsBackAtOnceWhatALateCallBroughtBack",
+        says: "A target that a late call had brought back while its pod left is put back without closing the gate.",
+        places: &[(
+            "registration/inherit.rs",
+            "entry.is_back_and_unsent() && entry.told.mark() == Some(mark)",
+            "entry.is_back_and_unsent() && entry.told.mark() == Some(mark) && !PLANTED",
         )],
     },
 ];

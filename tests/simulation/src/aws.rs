@@ -214,6 +214,11 @@ impl Aws {
         self.taken_out.get(&key).is_some_and(|out| put.is_none_or(|put| *out > put))
     }
 
+    /// When a call of Headgate's took a target out last.
+    pub fn taken_out(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
+        self.taken_out.get(&(arn.clone(), *target)).copied()
+    }
+
     /// The foreign targets in a group.
     pub fn foreign_targets(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
         self.foreign_targets

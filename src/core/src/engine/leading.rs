@@ -1,7 +1,7 @@
 //! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
 //!
-//! A standby keeps index, bindings and target groups ready, looks up what users named, reads the ledgers once to learn
-//! which pods were targets before it saw them, and is silent. A new leader first loads the ledgers; until it has them
+//! A standby keeps index, bindings and target groups ready, looks up what users named, reads the ledgers to learn which
+//! pods were targets before it saw them, or while its watches were cut, and is silent. A new leader first loads the ledgers; until it has them
 //! and every watch has listed, it calls nothing but look-ups. A leader that
 //! is told to stand by forgets what AWS was told, and whatever answers come afterwards.
 
@@ -272,6 +272,15 @@ impl Engine {
             });
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
+        }
+        let back = |it: &Registrations| it.back_and_unsent().copied().collect();
+        for (arn, target) in self.targets_in(arns, back) {
+            if let Some(living) = self.only_living(&target.ip)
+                && let Some(reason) = self.index.pods().why_out(&living.pod)
+                && let Some(group) = self.groups.get_mut(&arn)
+            {
+                group.registrations_mut().goes_for(&target, &living, reason, now);
+            }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.

@@ -4,7 +4,8 @@
 //!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
 //!     │        the ledgers     every watch     └─ when what the leader before has written can land no more, or a request
 //!     │                                           of its own was given up: the ledgers are looked at once more
-//!     └─ when every watch has listed: the ledgers are read once, to learn which pods were targets before
+//!     └─ when every watch has listed, and whenever one lists again: the ledgers are read, to learn which pods were targets
+//!        before, or in between
 //! ```
 //! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
 //!   due.
@@ -82,7 +83,8 @@ enum State {
     Leading(LookAgain),
 }
 
-/// Whether this replica knows what the ledgers said when it had seen every pod, or later.
+/// Whether this replica knows what the ledgers said when it had seen every pod and no list had taken the place of what
+/// happened since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
     /// It has not been answered yet.
@@ -125,7 +127,15 @@ impl Term {
 
     /// A watch has listed; says whether every one has by now.
     pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) -> bool {
-        self.unseen.remove(&(watch, scope.cloned()));
+        let is_first = self.unseen.remove(&(watch, scope.cloned()));
+        let says_who_is_bound = matches!(watch, Watch::Pods | Watch::Services | Watch::Bindings);
+        if says_who_is_bound && !is_first && self.learnt != Learnt::Unanswered {
+            // What was in between this replica has not seen.
+            self.learnt = Learnt::Unknown;
+            if let State::Standby(asked) = &mut self.state {
+                *asked = None;
+            }
+        }
         self.has_listed()
     }
 
@@ -301,6 +311,32 @@ mod tests {
         assert_eq!(term.loaded(RequestId(3), true, at(3)), Some(Load::TakesOver));
         term.leads(false);
         assert_eq!(term.next_load(), None, "it has seen since what becomes of whom");
+    }
+
+    #[test]
+    fn a_standby_whose_watch_lists_again_reads_the_ledgers_again_and_no_answer_from_before_counts() {
+        let scope = Scope::Cluster;
+        let mut term = Term::new(std::slice::from_ref(&scope), &[Watch::Grants], LATE, 1);
+        let bound = [Watch::Pods, Watch::Services, Watch::Bindings];
+        for watch in bound {
+            term.listed(watch, Some(&scope));
+        }
+        term.listed(Watch::Grants, None);
+        term.loads(RequestId(1));
+        term.loaded(RequestId(1), true, at(1));
+        term.listed(Watch::Grants, None);
+        assert_eq!(term.next_load(), None, "that says of no pod whether it was bound");
+        for (id, watch) in (2..).step_by(2).map(RequestId).zip(bound) {
+            term.listed(watch, Some(&scope));
+            assert!(term.next_load().is_some() && term.is_synced(), "{watch:?}");
+            term.loads(id);
+            term.listed(watch, Some(&scope));
+            assert_eq!(term.loaded(id, true, at(2)), None, "it was asked before");
+            let again = RequestId(id.0 + 1);
+            term.loads(again);
+            assert_eq!(term.loaded(again, true, at(2)), Some(Load::Learns));
+            assert_eq!(term.next_load(), None);
+        }
     }
 
     #[test]

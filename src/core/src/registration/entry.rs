@@ -422,12 +422,12 @@ impl Entry {
         self.registering.is_none() && self.deregistering.is_none()
     }
 
-    /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that
-    /// was given up, or sent by a leader before, so `late`.
-    pub fn has_done_its_duty(&self, late: Duration, now: Moment) -> bool {
+    /// Whether it is a tombstone that has done its duty: it was missing often enough, also in a read that `began` when no
+    /// call could land any more that was given up, or sent by a leader before, so `late`.
+    pub fn has_done_its_duty(&self, late: Duration, began: Moment) -> bool {
         self.is_tombstone()
             && self.out().missing >= READS
-            && self.ended.is_some_and(|ended| now.since(ended) >= late)
+            && self.ended.is_some_and(|ended| began.since(ended) >= late)
     }
 
     /// Whether it is out beyond the word of the ledger alone: a call of whoever led before may have put it back since, or

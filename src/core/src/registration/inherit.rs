@@ -51,6 +51,12 @@ impl Entry {
         let is_judged = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
         is_judged && self.cause == Reason::StaleTarget && self.attempts == 0
     }
+
+    /// Whether a late call has brought it back, and its removal was not sent since that was seen.
+    fn is_back_and_unsent(&self) -> bool {
+        let goes = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
+        goes && self.cause == Reason::TargetReappeared && self.attempts == 0
+    }
 }
 
 impl Registrations {
@@ -95,6 +101,22 @@ impl Registrations {
     /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
     pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_stale_and_unsent)
+    }
+
+    /// Those that a late call has brought back, and whose removals were not sent since that was seen.
+    pub fn back_and_unsent(&self) -> impl Iterator<Item = &Target> {
+        self.entries.which(Entry::is_back_and_unsent)
+    }
+
+    /// A late call has brought `target` back while this pod has it, and leaves: it goes for that. Should the pod stay after
+    /// all, it is put back.
+    pub fn goes_for(&mut self, target: &Target, pod: &Owner, reason: Reason, now: Moment) {
+        let mark = PodMark::of(&pod.uid);
+        self.change(*target, |entry| {
+            if entry.is_back_and_unsent() && entry.told.mark() == Some(mark) {
+                (entry.cause, entry.since, entry.taken_from) = (reason, now, Some(mark));
+            }
+        });
     }
 
     /// When the ledger told of this orphan.

@@ -102,7 +102,7 @@ impl Registrations {
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
             });
             let stays = |entry: &Entry| keeps(&target, Tombstone(entry));
-            let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);
+            let done = |entry: &Entry| entry.has_done_its_duty(self.late, began) && !stays(entry);
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);
             }

@@ -56,7 +56,9 @@ impl Entry {
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
         // If it was not registered since it was taken out, it still is out for that, or for nothing of its pod's.
         let may_still_be_out = self.removal_sent && !of_the_pod;
-        if self.told.mark().is_some() && self.is_wanted() && !may_still_be_out {
+        // A registration that is under way may yet bring back what was taken out since.
+        let may_be_in = self.told.mark().is_some() || self.registering.is_some();
+        if may_be_in && self.is_wanted() && !may_still_be_out {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
             let last = PodMark::of(&self.last.uid);
@@ -202,6 +204,8 @@ mod tests {
             "it was not registered since"
         );
         assert_eq!(taken(Entry { wish: Wish::Gone(Goes::Now), ..registered() }, true), None, "nobody had it");
+        let under_way = || Entry { registering: Some(RequestId(1)), taken_from: None, ..wanted_again() };
+        assert_eq!(taken(under_way(), true), Some(mark("a")), "it may be brought back yet");
         let in_doubt = || Entry { removal_sent: true, taken_from: Some(mark("a")), ..registered() };
         assert_eq!(taken(in_doubt(), false), Some(mark("a")), "it may be out, and was not registered since");
         let not_sent = || Entry { removal_sent: false, ..in_doubt() };

@@ -48,17 +48,10 @@ impl Stage {
             gate_patience: Some(60 * SECOND),
             ..Settings::default()
         };
-        let mut ledger = Ledger::default();
-        for (last, noted) in noted {
-            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
-        }
-        let name = object_name(&group().arn);
-        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
-        let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
         let mut stage = Self {
             engine: Engine::new(settings),
             now: Moment::START,
-            ledger: Some(stored).filter(|_| !noted.is_empty()),
+            ledger: None,
             version: 0,
             reading: Vec::new(),
             removed: Vec::new(),
@@ -69,10 +62,23 @@ impl Stage {
             no_lookups: false,
             detached: Vec::new(),
         };
+        stage.another_notes(noted);
         stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
         stage.step(Input::Binding { change, seen: stage.now });
         stage
+    }
+
+    /// The replica that leads has noted this.
+    pub fn another_notes(&mut self, noted: &[(u8, Noted)]) {
+        let mut ledger = Ledger::default();
+        for (last, noted) in noted {
+            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
+        }
+        let name = object_name(&group().arn);
+        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
+        let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
+        self.ledger = Some(stored).filter(|_| !noted.is_empty());
     }
 
     /// Leads, and has seen a Service and no pod.

@@ -173,7 +173,10 @@ impl Oracle {
                 for key in bound.keys() {
                     let Some(target) = bound.target(key, pod, None, true) else { continue };
                     let here = self.in_lists.entry((key.group.clone(), target)).or_default();
-                    here.push((pod.facts.uid.clone(), BTreeSet::from([key.clone()])));
+                    match here.iter_mut().find(|(uid, _)| *uid == pod.facts.uid) {
+                        Some((_, keys)) => _ = keys.insert(key.clone()),
+                        None => here.push((pod.facts.uid.clone(), BTreeSet::from([key.clone()]))),
+                    }
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::words::Key;
 use headgate_core::{
     ledger::PodMark,
     model::{
-        CallItem, Failure, FailureClass, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+        CallItem, Failure, FailureClass, Moment, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
         gate::{GateWrite, Shown},
     },
     requests::Answer,
@@ -145,6 +145,8 @@ impl Replica {
             return Err(format!("the gate of {name} opens by a read of {} from before", group.name()));
         }
         let healthy = around.aws.proven(group, target, uid);
+        // A removal that AWS has not carried out has broken nothing off; what others have done meanwhile nobody could know.
+        let since = if around.aws.taken_out(group, target) < healthy { Moment::START } else { since };
         let unused = around.aws.unused(group).filter(|_| !bound.waits_when_unused);
         if is_itself && healthy.max(unused).is_none_or(|at| at < since) {
             return Err(format!("the gate of {name} opens, and {} never saw it healthy", group.name()));

@@ -64,6 +64,11 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
         drive.0.observed(&nothing, at(second), at(second), |_, _| false);
     }
     assert!(drive.0.has_tombstones(at(60)), "one read that is late enough is not enough");
+    let mut drive = removed();
+    for (began, ended, is_kept) in [(5, 5, true), (6, 6, true), (29, 40, true), (30, 50, false)] {
+        drive.0.observed(&nothing, at(began), at(ended), |_, _| false);
+        assert_eq!(drive.0.knows(&target(T, 80)), is_kept, "a read from {began} s to {ended} s");
+    }
 }
 
 #[test]
