@@ -105,10 +105,10 @@ pub fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
     ended.map(|()| steps).map_err(|broken| {
         let (mut again, steps) = world(seed);
         let (_, kept) = again.run_and_keep(steps);
-        let last: String =
-            kept[kept.len().saturating_sub(SHOWN)..].iter().map(|step| format!("    {step}\n")).collect();
+        let last = kept[kept.len().saturating_sub(SHOWN)..].iter();
+        let last = last.map(|step| format!("    {step}")).collect::<Vec<_>>().join("\n");
         format!(
-            "seed {seed}: {broken}\n  the last steps:\n{last}  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-simulation -- --nocapture",
+            "seed {seed}: {broken}\n  the last steps:\n{last}\n  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-simulation -- --nocapture",
         )
     })
 }
