@@ -189,7 +189,8 @@ impl Evictions {
 
     /// Whether a pod that starts on a node which goes need not be registered there.
     pub(super) fn stays_out(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        // The leader before may have registered it, when its node did not go yet; also where it would not be one as it is now.
+        // The leader before may have registered it, when its node did not go yet; also where it would be no target as it is
+        // now.
         let is_in = |arn: &TargetGroupArn, target: &Target| {
             around.groups.get(arn).is_some_and(|group| group.registrations().may_be_sent_to(target).is_some())
         };
