@@ -73,9 +73,12 @@ impl Detaching {
         self.next = (!nodes.is_empty()).then(|| around.now + EVERY);
         self.again.retain(|node, _| nodes.contains_key(node));
         let (before, mut used) = (std::mem::take(&mut self.quiet), BTreeSet::new());
-        for pod in around.index.pods().all().filter(|pod| !pod.ips.is_empty() && !pod.finished) {
+        for pod in around.index.pods().all().filter(|pod| !pod.finished) {
             let node = pod.node.as_ref().and_then(|name| nodes.get_key_value(name));
-            let Some((name, _)) = node.filter(|(_, (_, goes))| *goes) else { continue };
+            let Some((name, (node, _))) = node.filter(|(_, (_, goes))| *goes) else { continue };
+            if pod.ips.is_empty() && (node.detached || !around.has_elsewhere(pod)) {
+                continue;
+            }
             let quiet = before.get(&pod.uid).copied().max(over(&pod.key));
             let quiet = quiet.max(quiet_at(pod, quiet.is_some(), around)).unwrap_or_default();
             self.quiet.insert(pod.uid.clone(), quiet);
@@ -111,10 +114,11 @@ impl Detaching {
 }
 
 /// When no load balancer will send to a pod any more, as far as is known now. One that ends already when it is looked at for
-/// the first time may have been taken out a moment ago, by another leader.
+/// the first time may have been taken out a moment ago, by another leader; and one that the leader before had at another
+/// address may be there, if the watch is behind.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
-    let is_new = pod.terminating && !is_known;
+    let is_new = !is_known && (pod.terminating || around.has_elsewhere(pod));
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let bound = around.would_be_sent_to(pod).or_else(|| is_new.then_some(around.rules.bounds.network));
     bound.max(lingers).map(since)

@@ -105,11 +105,8 @@ pub fn rule(
         let old = seen.asked().ago(now) >= limits.refresh();
         return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(wall) })));
     }
-    if pod.ips.is_empty() {
-        return Ruling::Pass(Reason::NoIp);
-    }
     if bound.is_empty() {
-        return Ruling::Pass(Reason::NotATarget);
+        return Ruling::Pass(if pod.ips.is_empty() { Reason::NoIp } else { Reason::NotATarget });
     }
     if bound.iter().all(|bound| bound.paused) {
         return Ruling::Pass(Reason::Paused);
@@ -190,7 +187,7 @@ mod tests {
         for (pod, bound, reason) in [
             (web().terminating(), &[NLB][..], Reason::PodTerminating),
             (web().finished(), &[NLB], Reason::PodFinished),
-            (pod("web", "u-1"), &[NLB], Reason::NoIp),
+            (pod("web", "u-1"), &[], Reason::NoIp),
             (web(), &[], Reason::NotATarget),
             (web(), &[paused, paused], Reason::Paused),
             (web(), &[off], Reason::HoldOff),

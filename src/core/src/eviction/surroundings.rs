@@ -170,6 +170,10 @@ impl<'a> Surroundings<'a> {
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
     fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
+        // It starts, unless what is seen of it is older than what is known.
+        if pod.ips.is_empty() && !was_noted && !self.has_elsewhere(pod) {
+            return None;
+        }
         let left = self.index.pods().left_at(&pod.key);
         let left = if self.leads {
             left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
@@ -188,7 +192,15 @@ impl<'a> Surroundings<'a> {
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         // A leader knows besides what the ledger has told it, or what it has taken out for another reason.
         let is_known_of = || !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty();
+        let is_known_of = || is_known_of() || self.has_elsewhere(pod);
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
+    }
+
+    /// Whether the leader before had a pod at an address that it has not, as far as is seen. It may have got it since, and
+    /// what is seen be older; or it has lost it, and others are there.
+    pub(super) fn has_elsewhere(&self, pod: &PodFacts) -> bool {
+        let mut groups = self.groups.these(Which::OfPod(&pod.uid));
+        groups.any(|(_, group)| group.registrations().has_elsewhere(&pod.uid, &pod.ips))
     }
 
     /// For how long load balancers may still send to a pod for what was taken out before, also at an address that it seems to

@@ -354,14 +354,22 @@ impl Registrations {
         uid: &'a Uid,
         ips: &'a [IpAddr],
     ) -> impl Iterator<Item = (&'a Target, AskedHold)> {
+        let its = self.had_by(uid).filter(move |(target, entry)| !is_lost(target, entry, uid, ips));
+        its.map(|(target, entry)| (target, entry.asked))
+    }
+
+    /// Whether the leader before had a pod with these addresses at another one, where it has not been seen since. It may have
+    /// got that by now.
+    pub fn has_elsewhere(&self, uid: &Uid, ips: &[IpAddr]) -> bool {
+        self.had_by(uid).any(|(target, entry)| entry.orphan().is_some() && !ips.contains(&target.ip))
+    }
+
+    fn had_by<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Target, &'a Entry)> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
         let is_in = |entry: &Entry| !entry.is_tombstone() && !entry.paused;
-        let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && is_in(entry);
-        let its = move |(target, entry): &(&Target, &Entry)| its(entry) && !is_lost(target, entry, uid, ips);
-        let its = self.entries.of_pod(mark).filter(its);
-        its.map(|(target, entry)| (target, entry.asked))
+        self.entries.of_pod(mark).filter(move |(_, entry)| (was_its(entry) || is_told(entry)) && is_in(entry))
     }
 
     /// Whether a target has to do with this pod, or had.

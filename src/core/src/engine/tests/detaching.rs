@@ -2,10 +2,14 @@
 
 use super::{
     evicting::BOUND,
+    leading::standby,
     passed_over::{Stage, cordoned, daemon, node, tainted},
     *,
 };
-use crate::model::{Hold, LeavingFacts, NodeFacts, Signals, signal::DYING};
+use crate::{
+    ledger::Noted,
+    model::{Hold, LeavingFacts, NodeFacts, Signals, policy::REGISTER_WHEN, signal::DYING},
+};
 
 fn plain(at: u8) -> PodBuilder {
     let name = format!("p{at}");
@@ -170,4 +174,27 @@ fn a_node_that_has_been_detached_when_this_replica_starts_is_not_written_to_agai
     world.wait(Duration::from_secs(60));
     let asked = world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
     assert_eq!(asked, []);
+}
+
+#[test]
+fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since_its_watch_may_be_behind() {
+    for view in [pod("a", "u-a"), pod("a", "u-a").at(5).labelled("other")] {
+        let noted = [(9, Noted::Registered, "u-a")];
+        let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], vec![view.on("n1")], &noted);
+        let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
+        world.step(Input::Node { change: nodes, seen: world.now });
+        world.step(Input::Leadership(Leadership::Leading));
+        let detached = |world: &mut World| {
+            let asked =
+                world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
+            asked.iter().map(|write| write.node.to_string()).collect::<Vec<_>>()
+        };
+        for _ in 0..(BOUND.as_secs() - 1) / 6 {
+            world.read(&[(9, HealthState::Healthy)]);
+            world.wait(Duration::from_secs(6));
+            assert_eq!(detached(&mut world), [""; 0]);
+        }
+        world.wait(Duration::from_secs(6));
+        assert_eq!(detached(&mut world), ["n1"], "if it had it, it would be seen by now");
+    }
 }

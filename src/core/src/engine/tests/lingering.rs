@@ -8,7 +8,7 @@ use super::{
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     model::{
-        IpFamily, Uid,
+        IpFamily, LeavingFacts, Uid,
         eviction::Ruling,
         gate::Shown,
         leaving::Mark,
@@ -289,4 +289,44 @@ fn what_is_removed_because_a_pause_has_ended_is_waited_for_with_its_own_bound() 
     world.answer_all();
     let bound = Duration::from_secs(150);
     assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
+}
+
+#[test]
+fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let_go_when_it_is_seen_again() {
+    let behind = |view: &PodBuilder, is_shared: bool| {
+        let another = is_shared.then(|| pod("b", "u-b").at(9));
+        let pods = another.into_iter().chain([view.clone()]).collect();
+        let noted = [(9, Noted::Registered, "u-a")];
+        let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
+        world.step(Input::Leadership(Leadership::Leading));
+        for _ in 0..3 {
+            world.read(&[(9, HealthState::Healthy)]);
+            world.wait(Duration::from_secs(6));
+        }
+        let ruling = world.asks("a");
+        assert!(
+            matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }),
+            "{is_shared}: the watch may be behind: {ruling:?}"
+        );
+        world
+    };
+    for view in [pod("a", "u-a"), pod("a", "u-a").at(5).labelled("other")] {
+        for is_shared in [false, true] {
+            let mut world = behind(&view, is_shared);
+            let at = world.wall();
+            world.apply(view.clone().leaving(LeavingFacts::asked(at, at)));
+            world.wait(Duration::from_secs(1));
+            let mark = world.mark_of("a").mark;
+            assert!(
+                matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }),
+                "it has lost it: {mark:?}"
+            );
+        }
+        let mut world = behind(&view, false);
+        world.apply(asked("a", 9, world.wall()).ready());
+        assert_eq!(world.changes(), ["+blue 10.0.0.9:80"], "it has got it");
+        let check = world.check_of("a");
+        world.checked(&check, Ok(no_budget()));
+        assert_eq!(world.changes().last().unwrap(), "-blue 10.0.0.9:80");
+    }
 }
