@@ -1106,7 +1106,7 @@ pub const ALL: [Bug; 182] = [
         name: "DetachedWhatEndsBesides",
         says: "A pod that another leader has taken out because it ends does not count for its node.",
         places: &[
-            ("eviction/detaching.rs", "pod.terminating && !is_known", "pod.terminating && !is_known && !PLANTED"),
+            ("eviction/detaching.rs", "(pod.terminating || around", "((pod.terminating && !PLANTED) || around"),
             (
                 "eviction/detaching.rs",
                 "filter(|lingers| !lingers.is_zero())",

@@ -118,7 +118,7 @@ impl Detaching {
 /// address may be there, if the watch is behind.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
-    let is_new = !is_known && (pod.terminating || around.has_elsewhere(pod));
+    let is_new = (pod.terminating || around.has_elsewhere(pod)) && !is_known;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let bound = around.would_be_sent_to(pod).or_else(|| is_new.then_some(around.rules.bounds.network));
     bound.max(lingers).map(since)
