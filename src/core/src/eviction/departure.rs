@@ -33,7 +33,7 @@ pub struct Decision {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Concerns {
     /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
-    /// still have it, for what bound it before.
+    /// still have it, or may, for what bound it before.
     pub(super) groups: BTreeSet<TargetGroupArn>,
     /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
     pub(super) is_backed: bool,

@@ -396,8 +396,9 @@ impl Evictions {
         let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
         let bound = bound.map(|binding| binding.key.group.clone());
         let left = around.left_of(facts).into_iter().map(|(_, arn, _)| arn);
+        let said = around.said_out_of(facts).into_iter().map(|(arn, _)| arn);
         Concerns {
-            groups: decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).collect(),
+            groups: decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).chain(said).collect(),
             is_backed: self.is_backed_by_its_node(facts, around),
         }
     }
@@ -439,7 +440,8 @@ impl Evictions {
     }
 
     /// What went without that its departure was decided is what it waits for as well: targets that went with its node,
-    /// before it was asked to leave; and what could not be removed when it was decided, as while it was paused.
+    /// before it was asked to leave; what could not be removed when it was decided, as while it was paused; and what is out
+    /// by the word of a ledger alone.
     fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
         if around.index.pods().goes_with_its_node(&pod.key)
             && self.departures.pods.get(&pod.key).is_some_and(Departure::is_undecided)
@@ -454,6 +456,13 @@ impl Evictions {
                 let bound = propagation(pod, &[bound], &around.rules.bounds).unwrap_or_default();
                 decision.targets.push(target);
                 (decision.bound, decision.taken) = (decision.bound.max(bound), None);
+            }
+        }
+        // Of these it counts already for how long they are sent to.
+        for target in around.said_out_of(pod) {
+            if !decision.targets.contains(&target) {
+                decision.targets.push(target);
+                decision.taken = None;
             }
         }
     }

@@ -241,6 +241,14 @@ impl<'a> Surroundings<'a> {
         targets.collect()
     }
 
+    /// Where a pod is out by the word of a ledger alone, as long as no read has shown that.
+    pub(super) fn said_out_of(&self, pod: &PodFacts) -> Vec<(TargetGroupArn, Target)> {
+        let said = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
+            group.registrations().said_out_of(&pod.uid).map(move |target| (arn.clone(), *target))
+        });
+        said.collect()
+    }
+
     /// From where a pod is taken out that is a target in these places, and for how long the load balancers may go on sending
     /// after that. What AWS has of it besides is added when it is looked at next.
     pub(super) fn taken_out(

@@ -142,6 +142,16 @@ impl Registrations {
         out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }
 
+    /// Which targets of a pod are out by the word of the ledger alone.
+    pub fn said_out_of(&self, uid: &Uid) -> impl Iterator<Item = &Target> {
+        let mark = PodMark::of(uid);
+        let is_said = move |entry: &Entry| {
+            entry.is_tombstone() && !entry.is_seen_out() && Tombstone(entry).marks().any(|its| its == mark)
+        };
+        let of_pod = self.entries.of_pod(mark);
+        of_pod.filter(move |(_, entry)| is_said(entry)).map(|(target, _)| target)
+    }
+
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {

@@ -148,6 +148,7 @@ fn what_the_ledger_says_was_removed_counts_from_when_it_was_read_whatever_clock_
         world.apply(asked("a", 1, world.wall()).labelled("other"));
         let check = world.check_of("a");
         world.checked(&check, Ok(no_budget()));
+        world.reads_again();
         let mark = world.mark_of("a").mark;
         assert!(matches!(mark, Mark::Deregistered { bound: BOUND, .. }), "{removed:?}: {mark:?}");
         // Nor is it remembered for ever.

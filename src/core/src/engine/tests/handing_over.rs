@@ -6,8 +6,8 @@ use super::{
     *,
 };
 use crate::{
-    ledger::Noted,
-    model::{LeavingFacts, eviction::Ruling, leaving::Mark, policy::PAUSED},
+    ledger::{Ledger, Noted, PodMark},
+    model::{IpFamily, LeavingFacts, Uid, WallTime, eviction::Ruling, leaving::Mark, policy::PAUSED},
 };
 
 #[test]
@@ -67,11 +67,41 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.wait(Duration::from_secs(1));
     let check = world.check_of("a");
     world.checked(&check, Ok(no_budget()));
+    world.reads_again();
     let mark = world.mark_of("a");
     let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
     // It counts from when the new leader has read that: what the ledger says is by another clock.
     let left = BOUND.saturating_sub(Duration::from_secs(1));
     assert_eq!(bound, left);
+}
+
+#[test]
+fn what_is_out_by_the_word_of_a_ledger_alone_is_not_said_to_be_out_before_a_read_shows_it() {
+    for is_there in [false, true] {
+        let since = WallTime::since_1970(Duration::from_secs(1));
+        let mut world = standby(vec![web()], vec![asked("a", 1, since).labelled("other")], &[]);
+        let mut ledger = Ledger::default();
+        ledger.note_removed(target(1, 80), PodMark::of(&Uid::new("u-a")), Some(since));
+        world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
+        world.step(Input::Leadership(Leadership::Leading));
+        world.wait(Duration::from_secs(1));
+        let check = world.check_of("a");
+        world.checked(&check, Ok(no_budget()));
+        world.wait(Duration::from_secs(5));
+        assert_eq!(world.marks(), [], "a late call may have put it back");
+        let healthy = [(1, HealthState::Healthy)];
+        let shows = if is_there { &healthy[..] } else { &[] };
+        for _ in 0..2 {
+            world.read(shows);
+            world.wait(Duration::from_secs(6));
+        }
+        if is_there {
+            assert_eq!((world.marks(), world.changes()), (vec![], vec!["-blue 10.0.0.1:80".to_owned()]));
+        } else {
+            let mark = world.mark_of("a").mark;
+            assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}");
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,12 @@ pub(super) fn standby(
 }
 
 impl World {
+    /// The first read begins when the ledger has been read, and says nothing of what it tells. The next one does.
+    pub(super) fn reads_again(&mut self) {
+        self.wait(Duration::from_secs(5));
+        self.answer_all();
+    }
+
     fn lead(&mut self) {
         self.step(Input::Leadership(Leadership::Leading));
     }
