@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 182] = [
+pub const ALL: [Bug; 184] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1101,6 +1101,24 @@ pub const ALL: [Bug; 182] = [
         name: "DetachedWhateverIsNoted",
         says: "What the leader before has noted on pods does not count for their node.",
         places: &[("eviction/detaching.rs", ".max(over(&pod.key))", ".max(over(&pod.key).filter(|_| !PLANTED))")],
+    },
+    Bug {
+        name: "WordOfTheLedgerIsNoted",
+        says: "What is out by the word of the ledger alone is noted as out.",
+        places: &[(
+            "registration/inherit.rs",
+            "entry.is_tombstone() && !entry.is_seen_out()",
+            "entry.is_tombstone() && !entry.is_seen_out() && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "SeenIsNeverBehind",
+        says: "A pod that the ledger has at another address than is seen is no target.",
+        places: &[(
+            "registration/mod.rs",
+            "entry.orphan().is_some() && !ips",
+            "entry.orphan().is_some() && !PLANTED && !ips",
+        )],
     },
     Bug {
         name: "DetachedWhatEndsBesides",

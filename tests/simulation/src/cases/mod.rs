@@ -38,6 +38,8 @@ pub fn all() -> Result<(), String> {
         a_zone_without_the_load_balancer,
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
+        a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
+        a_pod_that_the_leader_before_had_at_another_address,
         a_pod_that_gets_the_address_again_at_which_it_was_a_target,
         a_pod_that_was_taken_out_before_a_pause,
         a_target_that_comes_back_while_its_pod_leaves,
@@ -139,6 +141,44 @@ fn a_removal_of_the_leader_before() -> Result<(), String> {
     stage.passes(SECOND);
     let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
     expect("whether it may go at once", &goes, &false)
+}
+
+/// A pod was taken out by the leader before, for another reason, and is asked to leave: that it is out is noted when a read
+/// has shown it, for a late call may have put it back.
+fn a_pod_that_is_out_by_the_word_of_the_leader_before_alone() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let other = PodFacts { labels: pod("other", 1).labels, ..pod("web", 1) };
+    stage.pod(other.clone());
+    stage.shows(1, &[]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.step(Input::Leadership(Leadership::Standby));
+    stage.shows(10, &[]);
+    stage.lead();
+    let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
+    stage.pod(PodFacts { leaving: Some(asked), ..other });
+    stage.passes(SECOND);
+    stage.passes(SECOND);
+    let is_noted = |stage: &Stage| stage.marks.iter().any(|mark| matches!(mark, Mark::Deregistered { .. }));
+    expect("whether it is noted as out before a read", &is_noted(&stage), &false)?;
+    stage.shows(10, &[]);
+    expect("whether it is noted as out after that", &is_noted(&stage), &true)
+}
+
+/// A new leader sees a pod without an address, or at another one than the leader before has registered, and nothing binds it:
+/// the watch may be behind, so its eviction is noted first.
+fn a_pod_that_the_leader_before_had_at_another_address() -> Result<(), String> {
+    for ips in [vec![], vec![ip(5)]] {
+        let mut stage = Stage::new(&[(1, Noted::Registered)]);
+        stage.service(service("web"));
+        stage.pods(&[PodFacts { ips: ips.clone().into(), ..pod("other", 1) }, pod("other", 2)]);
+        stage.lead();
+        stage.shows(15, &[(1, HealthState::Healthy.into())]);
+        let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+        expect(&format!("pods whose eviction waits, with {ips:?}"), &left, &vec![1])?;
+    }
+    Ok(())
 }
 
 /// A pod was taken out, gets another address and then the first one again, and is asked to leave: it may still be sent to there.
