@@ -172,7 +172,7 @@ fn a_pod_that_the_leader_before_had_at_another_address() -> Result<(), String> {
     for ips in [vec![], vec![ip(5)]] {
         let mut stage = Stage::new(&[(1, Noted::Registered)]);
         stage.service(service("web"));
-        stage.pods(&[PodFacts { ips: ips.clone().into(), ..pod("other", 1) }, pod("other", 2)]);
+        stage.pods(&[PodFacts { ips: ips.clone(), ..pod("other", 1) }, pod("other", 2)]);
         stage.lead();
         stage.shows(15, &[(1, HealthState::Healthy.into())]);
         let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
