@@ -83,7 +83,16 @@ fn app(labels: &Labels) -> &str {
     labels.get("app").unwrap_or_default()
 }
 
+/// What a leader writes is seen so long after that.
+const SHOWN: Duration = Duration::from_secs(2);
+
 impl Replica {
+    /// Whether it leads, and has done so for as long as a leader may be silent about an eviction, and its word has been seen.
+    pub fn has_had_its_say(&self, now: Moment) -> bool {
+        let silent = self.leaving.limits.patience + SHOWN;
+        self.may_write(now) && self.loaded.is_some_and(|loaded| now.since(loaded) >= silent)
+    }
+
     /// Before a step.
     pub fn note_places(&mut self, input: &Input, now: Moment) {
         let leaving = &mut self.leaving;

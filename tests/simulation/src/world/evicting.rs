@@ -154,8 +154,8 @@ impl World {
         // One with its hold stays a target until it ends.
         let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
         // Nobody waits for a leader without end (see `Limits::silence`): by default that is twelve leases long, and here it
-        // may be less than one. Who leads decides.
-        let nobody_leads = !self.replicas.iter().any(|it| it.may_write(self.now));
+        // may be less than one. Who leads decides, and may need its patience for that.
+        let nobody_leads = !self.replicas.iter().any(|it| it.has_had_its_say(self.now));
         // A leader has decided, and that has not been seen by then.
         let is_decided = |pod: &PodFacts| {
             pod.uid == drain.uid && pod.leaving.as_deref().is_some_and(|it| it.let_go().is_some())
