@@ -86,8 +86,10 @@ impl Registrations {
                         entry.told = Told::Out(Out::since(Some(Since::now(now))));
                         entry.forget_refusals();
                     }
-                    (false, Told::Out(_)) if there && old_enough => {
-                        entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
+                    (false, Told::Out(out)) if there && old_enough => {
+                        // Nobody else was registered since, though another one may have had the address for a moment.
+                        let had = out.of.unwrap_or_else(|| PodMark::of(&entry.last.uid));
+                        entry.told = Told::Perhaps(had);
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                         let may_be_late = entry.added.is_some_and(|added| began.since(added) < late);
                         entry.let_go();

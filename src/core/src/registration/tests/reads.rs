@@ -38,6 +38,26 @@ fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
 }
 
 #[test]
+fn what_a_late_call_brought_back_is_still_of_the_pod_that_had_it_though_another_one_had_the_address_for_a_moment()
+ {
+    let mut drive = Drive::with_a_registered();
+    let unbound = || Ownership { reason: Reason::BindingRemoved, ..owned(None) };
+    drive.0.want(unbound(), false);
+    drive.0.hold(false, at(1));
+    let removal = drive.remove();
+    drive.deregistered(&removal, true);
+    drive.want(Some("b"));
+    drive.0.want(unbound(), false);
+    let back = BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]);
+    drive.0.observed(&back, at(6), at(6), |_, _| false);
+    let a = Uid::new("a");
+    assert_eq!(drive.0.all_of(&a, &[target(T, 80).ip]).count(), 1, "a load balancer sends to it there");
+    let removal = drive.remove();
+    drive.deregistered(&removal, true);
+    assert_eq!(drive.0.out_of(&a).count(), 1, "and may go on doing so for a while");
+}
+
+#[test]
 fn a_read_that_began_before_the_last_call_ended_says_nothing() {
     let mut drive = removed();
     drive.0.observed(
