@@ -169,7 +169,10 @@ impl Departure {
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
         // An older state of the pod takes nothing of that back.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
-        let known = self.facts.deregistered.filter(|_| self.facts.ask.begun == facts.ask.begun);
+        let is_another = self.facts.ask.begun != facts.ask.begun;
+        // What AWS had of it again before that was removed, or will be, for that.
+        self.back.take_if(|_| is_another);
+        let known = self.facts.deregistered.filter(|_| !is_another);
         if known.zip(facts.deregistered).is_some_and(|((known, _), (shown, _))| shown < known) {
             // A write that was given up has landed after all, and says less than is known: it is written once more.
             self.back.get_or_insert(now);

@@ -149,7 +149,8 @@ impl Departures {
         let mut undecided = Vec::new();
         for (pod, departure) in &mut self.pods {
             (departure.busy, departure.waits, departure.failing) = (None, None, None);
-            departure.again = Moment::START;
+            // Whoever leads next sees for itself what AWS has.
+            (departure.back, departure.again) = (None, Moment::START);
             departure.told.clear();
             undecided.extend(departure.decision.take().map(|_| pod.clone()));
         }

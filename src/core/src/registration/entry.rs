@@ -93,6 +93,9 @@ pub struct Out {
     pub(super) since: Option<Since>,
     /// Of which pod AWS had it until then, if that is known: it may be another's by now, which has the address.
     pub(super) of: Option<PodMark>,
+    /// Whether it came to be wanted by nobody while it was out, for what became of its pod: if it is there all the same, it
+    /// is removed for that.
+    pub(super) for_the_pod: bool,
     /// In how many reads since then it was missing.
     pub(super) missing: u8,
 }
@@ -100,7 +103,7 @@ pub struct Out {
 impl Out {
     /// Since then.
     pub const fn since(since: Option<Since>) -> Self {
-        Self { since, of: None, missing: 0 }
+        Self { since, of: None, for_the_pod: false, missing: 0 }
     }
 }
 

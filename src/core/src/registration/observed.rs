@@ -89,6 +89,7 @@ impl Registrations {
                     (false, Told::Out(out)) if there && old_enough => {
                         // Nobody else was registered since, though another one may have had the address for a moment.
                         let had = out.of.unwrap_or_else(|| PodMark::of(&entry.last.uid));
+                        entry.taken_from = entry.taken_from.or(out.for_the_pod.then_some(had));
                         entry.told = Told::Perhaps(had);
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                         let may_be_late = entry.added.is_some_and(|added| began.since(added) < late);

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::{Entry, PutBack, Queue, Registrations};
+use super::{Entry, PutBack, Queue, Registrations, Told};
 use crate::{
     ledger::PodMark,
     model::{Moment, Owner, Reason, Target},
@@ -64,6 +64,8 @@ impl Entry {
             let last = PodMark::of(&self.last.uid);
             let told = self.told.mark().filter(|_| self.told_before != Some(last));
             self.taken_from = Some(told.unwrap_or(last)).filter(|_| of_the_pod);
+        } else if let (true, Told::Out(out)) = (self.is_wanted(), &mut self.told) {
+            out.for_the_pod = of_the_pod;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     time::Duration,
 };
 
@@ -27,6 +28,8 @@ pub struct Told {
     pub ip_since: Moment,
     /// Whether it had another address before.
     pub had_another_ip: bool,
+    /// All addresses that it has had.
+    had: BTreeSet<IpAddr>,
     /// Since when its gate is open for an address that it does not have.
     pub wrongly_open: Option<Moment>,
 }
@@ -39,6 +42,11 @@ impl Told {
     /// When it began to have been not ready for too long, if it has.
     pub fn lost_since(&self) -> Option<Moment> {
         self.lost_since.filter(|_| self.is_lost)
+    }
+
+    /// Whether it had this address, and has it no more.
+    pub fn has_lost(&self, ip: &IpAddr) -> bool {
+        self.had.contains(ip) && !self.facts.ips.contains(ip)
     }
 
     pub fn is_doubted(&self) -> bool {
@@ -160,9 +168,11 @@ impl Pods {
             first: now,
             ip_since: now,
             had_another_ip: false,
+            had: BTreeSet::new(),
             wrongly_open: None,
         });
         told.had_another_ip |= !told.facts.ips.is_empty() && told.facts.ips != pod.ips;
+        told.had.extend(&pod.ips);
         let open = pod.gate.as_deref().map(|gate| gate.shown);
         let is_wrong = matches!(open, Some(Shown::Open(Some(ip))) if !pod.ips.contains(&ip));
         told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));

@@ -432,7 +432,11 @@ impl Replica {
                     return Err(format!("{name} is said to be out in the future"));
                 }
                 self.leaving.said_out.insert(write.uid.clone(), at);
-                let is_there = |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
+                // Has it got an address again, that is not seen yet: when it is, the same is written anew.
+                let is_there = |arn: &_, target: &Target| {
+                    let is_there = || around.aws.sends_to(arn, target, Duration::ZERO, now);
+                    if told.has_lost(&target.ip) { None } else { is_there() }
+                };
                 if let Some(why) = self.sends_to(&write.uid, around, is_there) {
                     return Err(format!("{name} is said to be out, and is not: {why}"));
                 }

@@ -444,6 +444,26 @@ fn what_aws_has_again_for_too_long_is_let_through_if_somebody_asks() {
 }
 
 #[test]
+fn what_aws_had_again_before_this_term_or_before_the_pod_was_asked_anew_is_not_waited_for_since_then() {
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
+    let anew =
+        LeavingFacts { deregistered: Some((wall(55), BOUND)), ..LeavingFacts::asked(wall(50), wall(50)) };
+    for (leads_again, leaving, is_late) in [(false, out, true), (true, out, false), (false, anew, false)] {
+        let (mut departures, mut facts) = one(out);
+        departures.touch(Touched::Removal(&facts.key), case(4).now);
+        if leads_again {
+            departures.stand_by();
+        }
+        facts.leaving = Some(Box::new(leaving));
+        departures.saw(&facts, case(60).now, wall(60));
+        let case = Case { is_back: true, ..case(64) };
+        let go = Next::Mark(Mark::MayGo { at: wall(64), reason: Reason::DeregistrationTooSlow });
+        let next = departures.next(&facts.key, &case, &patient());
+        assert_eq!(next == go, is_late, "{leads_again} {leaving:?}: {next:?}");
+    }
+}
+
+#[test]
 fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
     let asked = LeavingFacts::asked(wall(1), wall(1));
     let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };

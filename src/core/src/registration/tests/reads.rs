@@ -28,6 +28,25 @@ fn what_somebody_else_removed_is_registered_again_for_a_pod_that_was_gone_meanwh
 }
 
 #[test]
+fn what_was_missing_in_a_read_and_is_removed_after_all_is_put_back_like_what_was_taken_out_for_its_pod() {
+    for (of_the_pod, puts_back) in [(true, 1), (false, 0)] {
+        let mut drive = Drive::with_a_registered();
+        drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
+        drive.0.want(owned(None), of_the_pod);
+        drive.0.observed(&shows(HealthState::Healthy), at(10), at(10), |_, _| false);
+        let removal = drive.remove();
+        assert_eq!(removal.1[0].reason, Reason::TargetReappeared);
+        drive.deregistered(&removal, true);
+        drive.want(Some("a"));
+        assert_eq!(
+            drive.0.put_backs().count(),
+            puts_back,
+            "its gate may be open, and it was taken out from here"
+        );
+    }
+}
+
+#[test]
 fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     let mut drive = removed();
     let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
