@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 184] = [
+pub const ALL: [Bug; 186] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1119,6 +1119,16 @@ pub const ALL: [Bug; 184] = [
             "entry.orphan().is_some() && !ips",
             "entry.orphan().is_some() && !PLANTED && !ips",
         )],
+    },
+    Bug {
+        name: "ClocksAreNeverSetBack",
+        says: "Whoever asks a pod to leave for the first time leaves there what was written before.",
+        places: &[("model/leaving.rs", "if asked.begins() =>", "if asked.begins() && !PLANTED =>")],
+    },
+    Bug {
+        name: "WhatWasMissingIsNotTakenOut",
+        says: "A gate is not closed for a target that a read missed, and that was taken out after all.",
+        places: &[("registration/observed.rs", "out.for_the_pod.then_some(", "(out.for_the_pod && !PLANTED).then_some(")],
     },
     Bug {
         name: "DetachedWhatEndsBesides",

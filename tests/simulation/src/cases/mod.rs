@@ -12,10 +12,10 @@ use headgate_core::{
     ledger::Noted,
     model::{
         GateFacts, Health, HealthState, LeavingFacts, NodeFacts, PodFacts, Readiness, ServiceFacts, Target,
-        TargetPort, Uid,
+        TargetPort, Uid, WallTime,
         gate::Shown,
         health::NOT_IN_USE,
-        leaving::{Asked, Mark},
+        leaving::{Annotations, Asked, Mark},
         pod::{Ending, PassedOver},
         policy::{PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
         signal::{DISRUPTED, DYING},
@@ -43,6 +43,8 @@ pub fn all() -> Result<(), String> {
         a_pod_that_gets_the_address_again_at_which_it_was_a_target,
         a_pod_that_was_taken_out_before_a_pause,
         a_target_that_comes_back_while_its_pod_leaves,
+        a_word_of_an_earlier_leaving_that_lands_late,
+        a_target_that_was_missing_for_one_read,
         a_pod_that_starts_where_the_leader_before_has_registered_it,
         a_target_at_which_another_pod_was_for_a_moment,
         a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
@@ -243,6 +245,43 @@ fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
         expect(&format!("gates closed to register again, after {seconds} s"), &closed, &1)?;
     }
     Ok(())
+}
+
+/// What let a pod go that was asked to leave before lands late: before the pod is asked again, and the clock was set back
+/// since; or after that. The pod waits.
+fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let asked = Mark::Asked(Asked::first(stage.wall()));
+    let may_go = |at| Mark::MayGo { at, reason: Reason::NotATarget };
+    let (before, after) = (WallTime::default(), stage.wall() + 60 * SECOND);
+    for marks in [[may_go(after), asked], [asked, may_go(before)]] {
+        let mut written = Annotations::default();
+        for mark in marks {
+            written.write(mark);
+        }
+        stage.pod(PodFacts { leaving: written.facts().map(Box::new), ..pod("web", 1) });
+        expect(&format!("whether its eviction waits after {written:?}"), &stage.waits(1), &true)?;
+    }
+    Ok(())
+}
+
+/// A read shows nothing of a target that is there, and then its pod is not selected for a while: it is taken out from here, so
+/// its gate is closed before it is put back.
+fn a_target_that_was_missing_for_one_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    stage.pod(its.clone());
+    // Registered again and again, it waits.
+    stage.shows(20, &[]);
+    stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    stage.shows_until_one_goes(60, &[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])?;
+    stage.pod(its);
+    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &1)
 }
 
 /// The leader before has registered a pod of which this one sees the address only now, with its node about to go. As it is now
