@@ -7,8 +7,8 @@ use headgate_core::{
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
-        GroupRef, Health, IpFamily, NodeFacts, PodFacts, ServiceFacts, Target, WallTime, eviction,
-        leaving::Mark,
+        GroupRef, Health, IpFamily, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime,
+        eviction, leaving::Mark, policy::PAUSED,
     },
 };
 
@@ -16,6 +16,13 @@ use crate::objects::{everything_is_granted, group, pod, service};
 use crate::words::{ip, no_answer};
 
 pub const SECOND: Duration = Duration::from_secs(1);
+
+/// Says what is not as it should be.
+pub type Case = fn() -> Result<(), String>;
+
+pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should_be: &T) -> Result<(), String> {
+    if is == should_be { Ok(()) } else { Err(format!("{what}: expected {should_be:?}, found {is:?}")) }
+}
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
 pub struct Stage {
@@ -160,6 +167,23 @@ impl Stage {
         self.step(Input::Leadership(Leadership::Leading));
     }
 
+    /// What was taken out is 10.0.0.`last`, in this order.
+    pub fn expect_removed(&self, lasts: &[u8]) -> Result<(), String> {
+        let expected = lasts.iter().map(|last| Target::new(ip(*last), 80)).collect();
+        expect("removed targets", &self.removed, &expected)
+    }
+
+    /// A pod is asked to leave.
+    pub fn asks(&mut self, pod: PodFacts) {
+        let asked = Box::new(LeavingFacts::asked(self.wall(), self.wall()));
+        self.pod(PodFacts { leaving: Some(asked), ..pod });
+    }
+
+    /// Whether a pod was let go.
+    pub fn lets_go(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }))
+    }
+
     /// Whether the eviction of a pod is recorded and waits.
     pub fn waits(&mut self, last: u8) -> bool {
         let request = eviction::Request::default();
@@ -233,4 +257,11 @@ impl Stage {
             }
         }
     }
+}
+
+/// The Service, and nothing is to be written about its targets.
+pub fn paused() -> ServiceFacts {
+    let mut paused = service("web");
+    paused.policy.set(PAUSED, "true");
+    paused
 }

@@ -1,0 +1,205 @@
+//! Pods that are asked to leave, and those that a standby cannot judge.
+
+use headgate_core::{
+    Input, Leadership, Reason,
+    ledger::Noted,
+    model::{
+        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts, WallTime,
+        gate::Shown,
+        leaving::{Annotations, Asked, Mark},
+        policy::REGISTER_WHEN,
+    },
+};
+
+use super::stage::{Case, SECOND, Stage, expect, paused};
+use crate::objects::{pod, service};
+use crate::words::ip;
+
+/// All of them.
+pub const ALL: [Case; 10] = [
+    a_removal_of_the_leader_before,
+    a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
+    a_pod_that_the_leader_before_had_at_another_address,
+    a_pod_that_gets_the_address_again_at_which_it_was_a_target,
+    a_pod_that_was_taken_out_before_a_pause,
+    a_target_that_comes_back_while_its_pod_leaves,
+    a_word_of_an_earlier_leaving_that_lands_late,
+    pods_that_a_standby_cannot_judge,
+    a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut,
+    a_pod_whose_target_group_cannot_be_looked_up,
+];
+
+/// A pod was a target and is not selected any more, so it was taken out: as it is now.
+fn taken_out() -> Result<(Stage, PodFacts), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let other = PodFacts { labels: pod("other", 1).labels, ..pod("web", 1) };
+    stage.pod(other.clone());
+    stage.shows(1, &[]);
+    stage.expect_removed(&[1])?;
+    Ok((stage, other))
+}
+
+/// A pod that is asked to leave is out already, by the word of the leader before: it may still be sent to for a while.
+fn a_removal_of_the_leader_before() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Removed)]);
+    stage.service(service("web"));
+    stage.pods(&[pod("other", 1)]);
+    stage.passes(120 * SECOND);
+    stage.lead();
+    stage.asks(pod("other", 1));
+    stage.passes(SECOND);
+    expect("whether it may go at once", &stage.lets_go(), &false)
+}
+
+/// A pod was taken out by the leader before, for another reason, and is asked to leave: that it is out is noted when a read
+/// has shown it, for a late call may have put it back.
+fn a_pod_that_is_out_by_the_word_of_the_leader_before_alone() -> Result<(), String> {
+    let (mut stage, other) = taken_out()?;
+    stage.step(Input::Leadership(Leadership::Standby));
+    stage.shows(10, &[]);
+    stage.lead();
+    stage.asks(other);
+    stage.passes(SECOND);
+    stage.passes(SECOND);
+    let is_noted = |stage: &Stage| stage.marks.iter().any(|mark| matches!(mark, Mark::Deregistered { .. }));
+    expect("whether it is noted as out before a read", &is_noted(&stage), &false)?;
+    stage.shows(10, &[]);
+    expect("whether it is noted as out after that", &is_noted(&stage), &true)
+}
+
+/// A new leader sees a pod without an address, or at another one than the leader before has registered, and nothing binds it:
+/// the watch may be behind, so its eviction is noted first.
+fn a_pod_that_the_leader_before_had_at_another_address() -> Result<(), String> {
+    for ips in [vec![], vec![ip(5)]] {
+        let mut stage = Stage::new(&[(1, Noted::Registered)]);
+        stage.service(service("web"));
+        stage.pods(&[PodFacts { ips: ips.clone(), ..pod("other", 1) }, pod("other", 2)]);
+        stage.lead();
+        stage.shows(15, &[(1, HealthState::Healthy.into())]);
+        let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+        expect(&format!("pods whose eviction waits, with {ips:?}"), &left, &vec![1])?;
+    }
+    Ok(())
+}
+
+/// A pod was taken out, gets another address and then the first one again, and is asked to leave: it may still be sent to there.
+fn a_pod_that_gets_the_address_again_at_which_it_was_a_target() -> Result<(), String> {
+    let (mut stage, other) = taken_out()?;
+    stage.pod(PodFacts { ips: vec![ip(9)], ..other.clone() });
+    stage.shows(60, &[]);
+    stage.asks(other);
+    stage.shows(1, &[]);
+    expect("whether it may go at once", &stage.lets_go(), &false)
+}
+
+/// A pod was taken out, then its Service is paused, and it is asked to leave: it may still be sent to.
+fn a_pod_that_was_taken_out_before_a_pause() -> Result<(), String> {
+    let (mut stage, other) = taken_out()?;
+    stage.apply(paused());
+    stage.asks(other);
+    stage.shows(1, &[]);
+    expect("whether it may go at once", &stage.lets_go(), &false)
+}
+
+/// What a Service bound was taken out. Its pod is asked to leave, is bound again, and somebody registers it: it goes for its
+/// eviction. When that is given up its gate is closed before it is put back.
+fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    // So soon it may be a late call of its own.
+    for seconds in [3, 90] {
+        let mut stage = Stage::leading();
+        stage.pod(its.clone());
+        stage.shows(10, &[(1, HealthState::Healthy.into())]);
+        stage.apply(ServiceFacts { target_groups: None, ..service("web") });
+        stage.shows(seconds, &[]);
+        stage.asks(its.clone());
+        stage.apply(service("web"));
+        stage.removed.clear();
+        stage.shows_until_one_goes(60, &[(1, HealthState::Healthy.into())]);
+        stage.expect_removed(&[1])?;
+        stage.shows(3, &[]);
+        stage.pod(its.clone());
+        let closed =
+            |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+        let closed = stage.gates.iter().filter(closed).count();
+        expect(&format!("gates closed to register again, after {seconds} s"), &closed, &1)?;
+    }
+    Ok(())
+}
+
+/// What let a pod go that was asked to leave before lands late: before the pod is asked again, and the clock was set back
+/// since; or after that. The pod waits.
+fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    let asked = Mark::Asked(Asked::first(stage.wall()));
+    let may_go = |at| Mark::MayGo { at, reason: Reason::NotATarget };
+    let (before, after) = (WallTime::default(), stage.wall() + 60 * SECOND);
+    for marks in [[may_go(after), asked], [asked, may_go(before)]] {
+        let mut written = Annotations::default();
+        for mark in marks {
+            written.write(mark);
+        }
+        stage.pod(PodFacts { leaving: written.facts().map(Box::new), ..pod("web", 1) });
+        expect(&format!("whether its eviction waits after {written:?}"), &stage.waits(1), &true)?;
+    }
+    Ok(())
+}
+
+/// A standby has not seen that they were ready, or has seen them bound, or their gates are open, or the ledger tells of them;
+/// and it does not know what the leader has taken out. It leaves their evictions to the leader, and lets the one go that
+/// nothing tells of.
+fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
+    let mut stage = Stage::new(&[(6, Noted::Registered)]);
+    let mut ready_alone = service("web");
+    ready_alone.policy.set(REGISTER_WHEN, "ready");
+    stage.service(ready_alone);
+    let open =
+        |last| Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(last))), ..GateFacts::default() }));
+    let is_ready = Readiness { containers: true, gates: true };
+    let was_bound = PodFacts { readiness: is_ready, ..pod("web", 2) };
+    let had_another_address = PodFacts { gate: open(9), ..pod("other", 4) };
+    let was_opened = PodFacts { gate: open(3), ..pod("other", 3) };
+    stage.pods(&[
+        pod("web", 1),
+        was_bound.clone(),
+        was_opened,
+        had_another_address,
+        pod("other", 5),
+        pod("other", 6),
+    ]);
+    stage.pod(PodFacts { labels: pod("other", 2).labels, ..was_bound });
+    stage.passes(600 * SECOND);
+    let left: Vec<u8> = (1..=6).filter(|last| stage.waits(*last)).collect();
+    expect("pods whose eviction waits for the leader", &left, &vec![1, 2, 3, 6])
+}
+
+/// A standby has not seen that a pod was bound, for its watches were cut: when they have listed again the ledgers say so.
+fn a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut() -> Result<(), String> {
+    let mut stage = Stage::new(&[]);
+    stage.service(service("web"));
+    let pods = [pod("other", 1), pod("other", 2)];
+    stage.pods(&pods);
+    stage.passes(SECOND);
+    stage.another_notes(&[(1, Noted::Registered)]);
+    stage.pods(&pods);
+    stage.passes(SECOND);
+    let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+    expect("pods whose eviction waits for the leader", &left, &vec![1])
+}
+
+/// The leader cannot look up the target group that a Service names: its pods may be targets there.
+fn a_pod_whose_target_group_cannot_be_looked_up() -> Result<(), String> {
+    let mut stage = Stage::new(&[]);
+    stage.no_lookups = true;
+    stage.service(service("web"));
+    stage.pods(&[pod("web", 1), pod("other", 2)]);
+    stage.lead();
+    stage.passes(SECOND);
+    let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+    expect("pods whose eviction waits", &left, &vec![1])
+}

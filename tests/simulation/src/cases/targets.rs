@@ -1,0 +1,170 @@
+//! Targets that come back, get lost or are somebody else's, and the gates of their pods.
+
+use std::collections::BTreeSet;
+
+use headgate_core::{
+    Reason,
+    ledger::Noted,
+    model::{GateFacts, Health, HealthState, PodFacts, ServiceFacts, Target, Uid, gate::Shown},
+};
+
+use super::stage::{Case, SECOND, Stage, expect, paused};
+use crate::objects::{pod, service};
+use crate::words::ip;
+
+/// What the load balancer says of a target at first.
+const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false, zone: None };
+
+/// All of them.
+pub const ALL: [Case; 9] = [
+    a_doubt_that_comes_late,
+    a_target_at_which_another_pod_was_for_a_moment,
+    a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
+    an_address_that_another_installation_registers,
+    a_registration_that_lands_late,
+    a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
+    a_target_that_was_missing_for_one_read,
+    a_gate_that_opens_for_what_cannot_be_read,
+    a_removal_that_was_given_up_before_nothing_can_be_read,
+];
+
+/// The removal of a stale target waits for the end of a pause; meanwhile a Service that selects its pod becomes doubtful.
+fn a_doubt_that_comes_late() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(paused());
+    stage.pods(&[pod("api", 1)]);
+    stage.lead();
+    stage.apply(ServiceFacts { target_groups: Some("http=unknown".into()), ..service("api") });
+    stage.apply(service("web"));
+    stage.passes(61 * SECOND);
+    stage.reads(&[(1, HealthState::Healthy.into())]);
+    stage.expect_removed(&[])
+}
+
+/// While another replica leads a pod goes, then another one has its address for a moment: what the ledger says of the first
+/// goes at once.
+fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(service("web"));
+    stage.pods(&[pod("web", 1)]);
+    stage.goes(&pod("web", 1));
+    stage.pod(of_another_life(1));
+    stage.goes(&of_another_life(1));
+    stage.lead();
+    stage.reads(&[(1, HealthState::Healthy.into())]);
+    stage.expect_removed(&[1])
+}
+
+/// The ledger has a target of a pod that nobody here has seen; a pod of a paused Service went from its address. It may as
+/// well be another Service's, which is not paused.
+fn a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(paused());
+    stage.apply(service("api"));
+    stage.pods(&[]);
+    stage.pod(of_another_life(1));
+    stage.goes(&of_another_life(1));
+    stage.lead();
+    stage.shows_until_one_goes(10, &[(1, HealthState::Unhealthy.into())]);
+    stage.expect_removed(&[1])
+}
+
+/// A pod goes, and another installation that shares the target group registers its address for a pod of another cluster.
+fn an_address_that_another_installation_registers() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    stage.goes(&pod("web", 1));
+    let removed = vec![Target::new(ip(1), 80)];
+    expect("removed targets", &stage.removed, &removed)?;
+    stage.shows(4, &[]);
+    stage.shows(10, &[(1, HealthState::Initial.into())]);
+    stage.shows(120, &[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &removed)
+}
+
+/// A pod goes a moment after it was registered, and a call that was given up brings its target back.
+fn a_registration_that_lands_late() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(3, &[(1, HealthState::Initial.into())]);
+    stage.goes(&pod("web", 1));
+    stage.shows(4, &[]);
+    for _ in 0..60 {
+        let is_back = stage.removed.len() == 1;
+        stage.shows(1, if is_back { &[(1, STARTS)] } else { &[] });
+    }
+    stage.expect_removed(&[1, 1])
+}
+
+/// Somebody else takes a target out again and again, so that it is registered ever more rarely. Its pod was not taken out from
+/// here, whatever happens to it meanwhile.
+fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    stage.pod(its.clone());
+    stage.shows(20, &[]);
+    stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    stage.passes(SECOND);
+    stage.pod(its);
+    stage.shows(60, &[]);
+    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
+    stage.expect_removed(&[])
+}
+
+/// A read shows nothing of a target that is there, and then its pod is not selected for a while: it is taken out from here, so
+/// its gate is closed before it is put back.
+fn a_target_that_was_missing_for_one_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    stage.pod(its.clone());
+    // Registered again and again, it waits.
+    stage.shows(20, &[]);
+    stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    stage.shows_until_one_goes(60, &[(1, HealthState::Healthy.into())]);
+    stage.expect_removed(&[1])?;
+    stage.pod(its);
+    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &1)
+}
+
+/// Its health cannot be read for a minute: its gate opens, says so, and says the usual when the target is seen healthy.
+fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gated = |gate| PodFacts { gate: Some(Box::new(gate)), ..pod("web", 1) };
+    stage.pod(gated(GateFacts::default()));
+    stage.reads_fail(70);
+    let opened = |stage: &Stage| {
+        let opened = stage.gates.iter().filter(|(_, open, _)| *open);
+        opened.map(|(.., reason)| *reason).collect::<BTreeSet<_>>()
+    };
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::HealthUnreadable]))?;
+    stage.pod(gated(GateFacts { shown: Shown::Open(Some(ip(1))), unread: true, expected: None }));
+    stage.gates.clear();
+    stage.shows(30, &[(1, HealthState::Unhealthy.into())]);
+    expect("what is written while it is unhealthy", &stage.gates.len(), &0)?;
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::TargetsHealthy]))
+}
+
+/// The answer to the removal of a pod's target is lost. Another pod gets the address, is registered, and cannot be read: the
+/// removal may be applied after that, and nobody would know.
+fn a_removal_that_was_given_up_before_nothing_can_be_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(5, &[(1, HealthState::Healthy.into())]);
+    stage.lost_removals = 1;
+    stage.goes(&pod("web", 1));
+    stage.pod(PodFacts { gate: Some(Box::default()), ..of_another_life(1) });
+    stage.reads_fail(120);
+    expect("removals", &stage.removed.len(), &2)?;
+    expect("open gates", &stage.gates.iter().filter(|(_, open, _)| *open).count(), &0)
+}
+
+/// Another pod of the same name and address.
+fn of_another_life(last: u8) -> PodFacts {
+    PodFacts { uid: Uid::new("another"), ..pod("web", last) }
+}
