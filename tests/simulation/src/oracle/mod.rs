@@ -352,12 +352,15 @@ impl Oracle {
         self.is_paused_by(group, self.had(group, target).last())
     }
 
-    /// The same, of what this pod had, if only for a moment within a list.
+    /// The same, of what this pod had: through all that it had it, if it was others' for a moment within a list.
     pub fn is_paused_of(&self, group: &TargetGroupArn, target: &Target, uid: &Uid) -> bool {
         let had = self.had(group, target);
         let listed = self.in_lists.get(&(group.clone(), *target)).into_iter().flatten();
-        let mut all = had.iter().chain(listed);
-        self.is_paused_by(group, all.find(|(pod, _)| pod == uid).or(had.last()))
+        let mut its = had.iter().chain(listed).filter(|(pod, _)| pod == uid).peekable();
+        match its.peek() {
+            Some(_) => its.all(|had| self.is_paused_by(group, Some(had))),
+            None => self.is_paused_by(group, had.last()),
+        }
     }
 
     /// Who had a target, and through which bindings.
