@@ -122,10 +122,7 @@ fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
         stage.expect_removed(&[1])?;
         stage.shows(3, &[]);
         stage.pod(its.clone());
-        let closed =
-            |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
-        let closed = stage.gates.iter().filter(closed).count();
-        expect(&format!("gates closed to register again, after {seconds} s"), &closed, &1)?;
+        expect(&format!("gates closed to register again, after {seconds} s"), &stage.closed_again(), &1)?;
     }
     Ok(())
 }

@@ -179,6 +179,13 @@ impl Stage {
         self.pod(PodFacts { leaving: Some(asked), ..pod });
     }
 
+    /// How many gates were closed since their targets are to be registered again.
+    pub fn closed_again(&self) -> usize {
+        let closed =
+            |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+        self.gates.iter().filter(closed).count()
+    }
+
     /// Whether a pod was let go.
     pub fn lets_go(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }))

@@ -97,38 +97,35 @@ fn a_registration_that_lands_late() -> Result<(), String> {
     stage.expect_removed(&[1, 1])
 }
 
-/// Somebody else takes a target out again and again, so that it is registered ever more rarely. Its pod was not taken out from
-/// here, whatever happens to it meanwhile.
-fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
+/// Others have taken a target out again and again, so that it waits to be registered, and its pod, whose gate is open, is not
+/// selected any more: as it was before.
+fn taken_by_others() -> (Stage, PodFacts) {
     let mut stage = Stage::leading();
     let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
     let its = PodFacts { gate, ..pod("web", 1) };
     stage.pod(its.clone());
     stage.shows(20, &[]);
     stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    (stage, its)
+}
+
+/// It was not taken out from here, whatever happened to its pod meanwhile.
+fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
+    let (mut stage, its) = taken_by_others();
     stage.passes(SECOND);
     stage.pod(its);
     stage.shows(60, &[]);
-    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
-    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
+    expect("gates closed to register again", &stage.closed_again(), &0)?;
     stage.expect_removed(&[])
 }
 
-/// A read shows nothing of a target that is there, and then its pod is not selected for a while: it is taken out from here, so
-/// its gate is closed before it is put back.
+/// It is there after all, and is taken out from here: the gate is closed before it is put back.
 fn a_target_that_was_missing_for_one_read() -> Result<(), String> {
-    let mut stage = Stage::leading();
-    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
-    let its = PodFacts { gate, ..pod("web", 1) };
-    stage.pod(its.clone());
-    // Registered again and again, it waits.
-    stage.shows(20, &[]);
-    stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    let (mut stage, its) = taken_by_others();
     stage.shows_until_one_goes(60, &[(1, HealthState::Healthy.into())]);
     stage.expect_removed(&[1])?;
     stage.pod(its);
-    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
-    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &1)
+    expect("gates closed to register again", &stage.closed_again(), &1)
 }
 
 /// Its health cannot be read for a minute: its gate opens, says so, and says the usual when the target is seen healthy.
