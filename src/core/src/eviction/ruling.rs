@@ -81,7 +81,7 @@ pub fn rule(
             if held && leaving.is_out() {
                 return pass_held(Reason::HoldIsEnough);
             }
-            let mark = Mark::Asked(leaving.ask.for_it(held, wall));
+            let mark = Mark::Asked(Asked { held, begun: leaving.ask.begun, ..Asked::first(wall) });
             let (reason, retry) = match seen.over(&leaving) {
                 Some(over) => (Reason::EvictionWaitsForLoadBalancer, over.since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),

@@ -1,8 +1,7 @@
 //! What is written on a pod about its leaving: by whoever is asked for its eviction, and by the leader.
 //!
 //! A write that was given up may land later, and what was written about an earlier leaving may still be there. So each
-//! annotation says when it was written, and one that is older than the leaving that it should be about is not. Clocks may be
-//! set back, so whoever asks a pod to leave for the first time takes away what else is written.
+//! annotation says when it was written, and one that is older than the leaving that it should be about is not.
 
 use std::time::Duration;
 
@@ -55,17 +54,6 @@ impl Asked {
     pub const fn early(now: WallTime) -> Self {
         Self { early: true, ..Self::first(now) }
     }
-
-    /// That somebody asks for it now, which leaves already since before anybody did.
-    #[must_use]
-    pub fn for_it(self, held: bool, now: WallTime) -> Self {
-        Self { held, begun: self.begun, ..Self::first(now.max(self.begun + STEP)) }
-    }
-
-    /// Whether it begins to leave with that: what else is written is about another time.
-    pub fn begins(&self) -> bool {
-        self.begun == self.since && self.since == self.asked
-    }
 }
 
 /// The annotations of a pod, as far as they can be read and are of its own UID.
@@ -93,15 +81,14 @@ impl Annotations {
     }
 
     /// This is written as well.
-    pub fn write(&mut self, mark: Mark) {
+    pub const fn write(&mut self, mark: Mark) {
         match mark {
-            Mark::Asked(asked) if asked.begins() => *self = Self { asked: Some(asked), ..Self::default() },
             Mark::Asked(asked) => self.asked = Some(asked),
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
             Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
             Mark::MayGo { at, reason } => self.may_go = Some((at, reason)),
             Mark::Undone | Mark::Stays | Mark::Disbelieved => {
-                *self = Self::default();
+                *self = Self { asked: None, waits: None, deregistered: None, may_go: None };
             }
         }
     }
@@ -257,10 +244,6 @@ mod tests {
         assert_eq!((again.deregistered, again.let_go()), (Some((at(122), BOUND)), None));
         let late = facts(&[asked(1), Mark::Undone, asked(50), out(49)]);
         assert_eq!(late, LeavingFacts::asked(at(50), at(50)));
-        let set_back = facts(&[asked(100), Mark::Undone, out(101), free(221), asked(50)]);
-        assert_eq!(set_back, LeavingFacts::asked(at(50), at(50)), "the clock was set back meanwhile");
-        let again = Mark::Asked(LeavingFacts::asked(at(1), at(1)).again(at(0)));
-        assert!(facts(&[asked(1), out(1), again]).is_out(), "it goes on");
     }
 
     #[test]
@@ -294,15 +277,12 @@ mod tests {
     fn what_was_done_before_anybody_asked_counts_for_whoever_asks() {
         let early = Asked::early(at(1));
         let out = Mark::Deregistered { at: at(2), bound: BOUND };
-        let asked = early.for_it(false, at(60));
+        let asked = Asked { begun: early.begun, ..Asked::first(at(60)) };
         let facts = written(&[Mark::Asked(early), out, Mark::Asked(asked)]).unwrap();
         assert_eq!(
             (facts.ask.early, facts.ask.since, facts.deregistered),
             (false, at(60), Some((at(2), BOUND)))
         );
-        let at_once = Mark::Asked(early.for_it(true, early.begun));
-        let facts = written(&[Mark::Asked(early), out, at_once]).unwrap();
-        assert!(facts.ask.held && facts.is_out());
     }
 
     #[test]

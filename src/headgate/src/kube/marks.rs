@@ -73,23 +73,21 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
 /// The annotations that a mark sets, or takes away.
 pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
     let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
-    let none = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Value::Null)).collect();
     match mark {
-        Mark::Asked(ask @ Asked { held, early, begun, since, asked }) => {
+        Mark::Asked(Asked { held, early, begun, since, asked }) => {
             let kind = if early { " early" } else { "" };
             let kind = if held { " held" } else { kind };
             let begun = if begun == since { String::new() } else { format!(" begun {}", shown(begun)) };
-            let mut all: Map<_, _> =
-                if ask.begins() { none(&[WAITS, DEREGISTERED_AT, MAY_GO]) } else { Map::new() };
-            all.extend(one(LEAVING, format!("since {} asked {}{kind}{begun}", shown(since), shown(asked))));
-            all
+            one(LEAVING, format!("since {} asked {}{kind}{begun}", shown(since), shown(asked)))
         }
         Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
         Mark::Deregistered { at, bound } => {
             one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
         }
         Mark::MayGo { at, reason } => one(MAY_GO, format!("{reason} at {}", shown(at))),
-        Mark::Undone | Mark::Stays | Mark::Disbelieved => none(&ALL),
+        Mark::Undone | Mark::Stays | Mark::Disbelieved => {
+            ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect()
+        }
     }
 }
 
@@ -135,14 +133,12 @@ mod tests {
             early,
             Some(LeavingFacts { ask: Asked::early(at(0)), ..LeavingFacts::asked(at(0), at(0)) })
         );
-        let asked_for = Mark::Asked(Asked::early(at(0)).for_it(false, at(5)));
+        let asked_for = Mark::Asked(Asked { begun: at(0), ..Asked::first(at(5)) });
         let asked_for = written("u-1", &[Mark::Asked(Asked::early(at(0))), marks[2], asked_for]).unwrap();
         assert_eq!((asked_for.ask.early, asked_for.ask.begun, asked_for.ask.since), (false, at(0), at(5)));
         assert!(asked_for.deregistered.is_some(), "what was done early counts");
         let anew = written("u-1", &[marks[2], marks[3], Mark::Asked(Asked::first(at(123)))]).unwrap();
         assert_eq!(anew, LeavingFacts::asked(at(123), at(123)), "what was done before does not");
-        let set_back = written("u-1", &[marks[1], marks[2], marks[3], Mark::Asked(Asked::first(at(0)))]);
-        assert_eq!(set_back, Some(LeavingFacts::asked(at(0), at(0))), "nor when the clock was set back");
         for end in [Mark::Undone, Mark::Stays, Mark::Disbelieved] {
             assert_eq!(written("u-1", &[&marks[..], &[end]].concat()), None);
         }

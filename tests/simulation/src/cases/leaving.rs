@@ -1,12 +1,10 @@
 //! Pods that are asked to leave, and those that a standby cannot judge.
 
 use headgate_core::{
-    Input, Leadership, Reason,
+    Input, Leadership,
     ledger::Noted,
     model::{
-        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts, WallTime,
-        gate::Shown,
-        leaving::{Annotations, Asked, Mark},
+        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts, gate::Shown, leaving::Mark,
         policy::REGISTER_WHEN,
     },
 };
@@ -16,14 +14,13 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 10] = [
+pub const ALL: [Case; 9] = [
     a_removal_of_the_leader_before,
     a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
     a_pod_that_the_leader_before_had_at_another_address,
     a_pod_that_gets_the_address_again_at_which_it_was_a_target,
     a_pod_that_was_taken_out_before_a_pause,
     a_target_that_comes_back_while_its_pod_leaves,
-    a_word_of_an_earlier_leaving_that_lands_late,
     pods_that_a_standby_cannot_judge,
     a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut,
     a_pod_whose_target_group_cannot_be_looked_up,
@@ -123,26 +120,6 @@ fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
         stage.shows(3, &[]);
         stage.pod(its.clone());
         expect(&format!("gates closed to register again, after {seconds} s"), &stage.closed_again(), &1)?;
-    }
-    Ok(())
-}
-
-/// What let a pod go that was asked to leave before lands late: before the pod is asked again, and the clock was set back
-/// since; or after that. The pod waits.
-fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
-    let mut stage = Stage::leading();
-    stage.pod(pod("web", 1));
-    stage.shows(10, &[(1, HealthState::Healthy.into())]);
-    let asked = Mark::Asked(Asked::first(stage.wall()));
-    let may_go = |at| Mark::MayGo { at, reason: Reason::NotATarget };
-    let (before, after) = (WallTime::default(), stage.wall() + 60 * SECOND);
-    for marks in [[may_go(after), asked], [asked, may_go(before)]] {
-        let mut written = Annotations::default();
-        for mark in marks {
-            written.write(mark);
-        }
-        stage.pod(PodFacts { leaving: written.facts().map(Box::new), ..pod("web", 1) });
-        expect(&format!("whether its eviction waits after {written:?}"), &stage.waits(1), &true)?;
     }
     Ok(())
 }

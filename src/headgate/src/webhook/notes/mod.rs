@@ -181,18 +181,19 @@ impl Writer for OnPods {
     }
 }
 
-/// What would be noted now, of a pod that was asked for so long ago for the first time, and for the last. With the word that
-/// it begins to leave ([`leaving::Asked::begins`]) it remains that word.
+/// What would be noted now, of a pod that was asked for so long ago for the first time, and for the last.
 fn dated_back(mark: Mark, first: Duration, last: Duration) -> Mark {
     let Mark::Asked(asked) = mark else { return mark };
     let before = |time: WallTime, ago: Duration| WallTime::since_1970(time.elapsed().saturating_sub(ago));
     let (now, is_new) = (asked.asked, asked.since == asked.asked);
-    if asked.begins() {
-        let since = before(now, first);
-        return Mark::Asked(leaving::Asked { begun: since, since, asked: since, ..asked });
-    }
-    let since = if is_new { before(now, first).max(asked.begun + leaving::STEP) } else { asked.since };
+    let leaves_since_before = asked.begun < asked.since;
+    let since = match (is_new, leaves_since_before) {
+        (false, _) => asked.since,
+        (true, false) => before(now, first),
+        (true, true) => before(now, first).max(asked.begun),
+    };
+    let begun = if is_new && !leaves_since_before { since } else { asked.begun };
     // Each replica counts from when it sees another word; which time that says is nothing to it.
     let last = if is_new { before(now, last).max(since) } else { now };
-    Mark::Asked(leaving::Asked { since, asked: last, ..asked })
+    Mark::Asked(leaving::Asked { begun, since, asked: last, ..asked })
 }
