@@ -81,6 +81,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         is_evicted: false,
         ending: Ending::default(),
         leaving: None,
+        left_over: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
         ports: [].into(),
     }

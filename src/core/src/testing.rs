@@ -34,6 +34,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
+        left_over: None,
         ips: Vec::new(),
         ports: [].into(),
     })

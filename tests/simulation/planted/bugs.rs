@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 185] = [
+pub const ALL: [Bug; 186] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1119,6 +1119,11 @@ pub const ALL: [Bug; 185] = [
             "entry.orphan().is_some() && !ips",
             "entry.orphan().is_some() && !PLANTED && !ips",
         )],
+    },
+    Bug {
+        name: "ClocksAreNeverSetBack",
+        says: "A leaving begins when the clock says, whatever is left over of an earlier one.",
+        places: &[("model/leaving.rs", "*at <= wall + AHEAD)", "*at <= wall + AHEAD && !PLANTED)")],
     },
     Bug {
         name: "WhatWasMissingIsNotTakenOut",

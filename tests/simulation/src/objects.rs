@@ -49,6 +49,7 @@ pub fn pod(app: &str, last: u8) -> PodFacts {
         is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
+        left_over: None,
         ips: vec![ip(last)],
         ports: [].into(),
     }

@@ -283,8 +283,8 @@ impl World {
         let Some(facts) = self.pods.get(key) else { return };
         let annotations = self.marks.entry(facts.uid.clone()).or_default();
         annotations.write(mark);
-        let leaving = annotations.facts().map(Box::new);
-        self.change(key, |facts| facts.leaving = leaving);
+        let (leaving, left_over) = (annotations.facts().map(Box::new), annotations.left_over());
+        self.change(key, |facts| (facts.leaving, facts.left_over) = (leaving, left_over));
     }
 
     /// The target group of a pod of the owner's.

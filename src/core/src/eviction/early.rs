@@ -198,12 +198,12 @@ impl Early {
         self.agenda.put(pod, Some(now + AGAIN));
     }
 
-    /// A pod is asked to leave, whose node goes since then.
-    pub fn ask(&mut self, pod: ObjectKey, since: WallTime, id: RequestId) -> Option<MarkWrite> {
+    /// A pod is asked to leave, whose node goes.
+    pub fn ask(&mut self, pod: ObjectKey, asked: Asked, id: RequestId) -> Option<MarkWrite> {
         let uid = self.pods.get(&pod)?.uid.clone();
         self.open.insert(id, pod.clone());
         // Written twice it says the same: what was done in between counts.
-        Some(MarkWrite { pod, uid, mark: Mark::Asked(Asked::early(since)) })
+        Some(MarkWrite { pod, uid, mark: Mark::Asked(asked) })
     }
 
     /// That has been written, or could not be. `Some`: the user is to be told that Kubernetes does not allow it, in these
@@ -260,7 +260,7 @@ mod tests {
         let mut asked = Vec::new();
         for id in (first..).map(RequestId) {
             let Some((pod, since)) = early.take(nodes, now) else { break };
-            assert!(early.ask(pod, since, id).is_some());
+            assert!(early.ask(pod, Asked::early(since), id).is_some());
             asked.push(id);
         }
         asked
@@ -335,7 +335,10 @@ mod tests {
         assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), 1);
         early.concern(&pod("p00", "u-9").on("a1").build(), &"a1".into(), false, Moment::START);
         let (pod, since) = early.take(&nodes, Moment::START).unwrap();
-        assert_eq!(early.ask(pod, since, RequestId(2)).map(|write| write.uid), Some(Uid::new("u-9")));
+        assert_eq!(
+            early.ask(pod, Asked::early(since), RequestId(2)).map(|write| write.uid),
+            Some(Uid::new("u-9"))
+        );
     }
 
     #[test]

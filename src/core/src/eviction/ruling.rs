@@ -6,7 +6,7 @@ use super::seen::Seen;
 use crate::model::{
     Bounds, Hold, Moment, PodFacts, Reason, WallTime,
     eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
-    leaving::{Asked, Mark},
+    leaving::{Asked, Mark, STEP},
 };
 
 /// What a request's grace period must leave besides the hold.
@@ -81,7 +81,8 @@ pub fn rule(
             if held && leaving.is_out() {
                 return pass_held(Reason::HoldIsEnough);
             }
-            let mark = Mark::Asked(Asked { held, begun: leaving.ask.begun, ..Asked::first(wall) });
+            let begun = leaving.ask.begun;
+            let mark = Mark::Asked(Asked { held, begun, ..asked_first(begun + STEP, request, wall) });
             let (reason, retry) = match seen.over(&leaving) {
                 Some(over) => (Reason::EvictionWaitsForLoadBalancer, over.since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
@@ -119,14 +120,21 @@ pub fn rule(
     }
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
-    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..Asked::first(wall) })))
+    let asked = asked_first(WallTime::default(), request, wall).after(pod.left_over, wall);
+    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..asked })))
+}
+
+/// What is noted for a request, if nobody has asked before: not from before then.
+fn asked_first(earliest: WallTime, request: &Request, wall: WallTime) -> Asked {
+    let since = (wall - request.ago.first).max(earliest);
+    Asked { asked: (wall - request.ago.last).max(since), ..Asked::first(since) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        model::{LeavingFacts, LoadBalancerType, Uid},
+        model::{LeavingFacts, LoadBalancerType, Uid, eviction::Ago},
         testing::{PodBuilder, pod},
     };
 
@@ -213,7 +221,7 @@ mod tests {
     fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough() {
         let alb = BoundTo { balancer: LoadBalancerType::Application, ..NLB };
         let ten = BoundTo { hold: Hold::For(10), ..NLB };
-        let grace = |grace| Request { grace: Some(grace), uid: None };
+        let grace = |grace| Request { grace: Some(grace), ..Request::default() };
         for (pod, bound, request, passes) in [
             (web().sleeping(150, 180), &[NLB][..], Request::default(), true),
             (web().sleeping(150, 180), &[NLB], grace(155), true),
@@ -267,7 +275,7 @@ mod tests {
     fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cuts_its_hold_short_no_longer()
      {
         let guarded = |pod: PodBuilder, grace| {
-            let request = Request { grace, uid: None };
+            let request = Request { grace, ..Request::default() };
             rule(&pod.build(), &[NLB], true, &request, &Rules::default(), (START, NOW, None))
         };
         let held = || web().sleeping(150, 180);
@@ -332,6 +340,40 @@ mod tests {
         ] {
             let ruling = ruled(web().leaving(leaving), &[NLB], &Request::default(), 117);
             assert_eq!(ruling, Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark });
+        }
+    }
+
+    #[test]
+    fn a_note_says_since_when_somebody_asks_and_never_from_before_the_leaving_that_it_is_about() {
+        let request = Request { ago: Ago { first: seconds(20), last: seconds(5) }, ..Request::default() };
+        let noted = |pod: PodBuilder| match ruled(pod, &[NLB], &request, 100) {
+            Ruling::Wait { mark: Some(Mark::Asked(asked)), .. } => (asked.begun, asked.since, asked.asked),
+            other => panic!("{other:?}"),
+        };
+        let at = |later| NOW + seconds(later);
+        assert_eq!(noted(web()), (at(80), at(80), at(95)));
+        let asked = LeavingFacts::asked(at(10), at(10));
+        assert_eq!(noted(web().leaving(asked)), (at(10), at(10), at(100)), "another word");
+        let early = |begun| web().leaving(LeavingFacts { ask: Asked::early(begun), ..asked });
+        assert_eq!(noted(early(at(50))), (at(50), at(80), at(95)));
+        for begun in [at(90), at(110)] {
+            let since = begun + STEP;
+            assert_eq!(noted(early(begun)), (begun, since, since.max(at(95))), "it left early before that");
+        }
+        let left = |at| PodFacts { left_over: Some(at), ..web().build() };
+        for (left_over, begun) in [(at(70), at(80)), (at(90), at(90) + STEP), (at(110), at(110) + STEP)] {
+            let noted = match rule(
+                &left(left_over),
+                &[NLB],
+                false,
+                &request,
+                &Rules::default(),
+                (START, at(100), None),
+            ) {
+                Ruling::Wait { mark: Some(Mark::Asked(asked)), .. } => asked,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((noted.begun, noted.since, noted.asked), (begun, begun, begun.max(at(95))));
         }
     }
 

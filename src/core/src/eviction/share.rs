@@ -21,6 +21,7 @@ use super::{
 use crate::{
     model::{
         Binding, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, WallTime, eviction::BoundTo,
+        leaving::Asked,
     },
     requests::Request,
 };
@@ -148,7 +149,8 @@ impl Evictions {
                 members.leaving.insert(facts.key.clone());
             }
             let id = next_id();
-            asks.extend(self.early.ask(pod, since, id).map(|write| (id, Request::Mark(write))));
+            let asked = Asked::early(since).after(facts.left_over, around.wall);
+            asks.extend(self.early.ask(pod, asked, id).map(|write| (id, Request::Mark(write))));
         }
         asks
     }

@@ -64,6 +64,17 @@ pub struct Request {
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
+    /// How long ago, if what is to be noted about it had to wait for its turn.
+    pub ago: Ago,
+}
+
+/// How long ago an eviction was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ago {
+    /// For the first time.
+    pub first: Duration,
+    /// And the last time.
+    pub last: Duration,
 }
 
 /// What is answered when an eviction is asked for.

@@ -1,7 +1,8 @@
 //! What is written on a pod about its leaving: by whoever is asked for its eviction, and by the leader.
 //!
 //! A write that was given up may land later, and what was written about an earlier leaving may still be there. So each
-//! annotation says when it was written, and one that is older than the leaving that it should be about is not.
+//! annotation says when it was written, and one that is older than the leaving that it should be about is not. Clocks may be
+//! set back: a leaving begins after all that is written while nobody asks ([`Annotations::left_over`]).
 
 use std::time::Duration;
 
@@ -54,6 +55,17 @@ impl Asked {
     pub const fn early(now: WallTime) -> Self {
         Self { early: true, ..Self::first(now) }
     }
+
+    /// The same, begun after what is left over of an earlier leaving, if that can be true ([`AHEAD`]).
+    #[must_use]
+    pub fn after(mut self, left_over: Option<WallTime>, wall: WallTime) -> Self {
+        if let Some(at) = left_over.filter(|at| *at <= wall + AHEAD) {
+            self.begun = self.begun.max(at + STEP);
+            self.since = self.since.max(self.begun);
+            self.asked = self.asked.max(self.since);
+        }
+        self
+    }
 }
 
 /// The annotations of a pod, as far as they can be read and are of its own UID.
@@ -78,6 +90,14 @@ impl Annotations {
         let out = deregistered.map_or(ask.begun, |(at, _)| at);
         let may_go = self.may_go.filter(|(at, _)| *at >= out).map(|(_, reason)| reason);
         Some(LeavingFacts { ask, waits, deregistered, may_go })
+    }
+
+    /// When the last of them was written, if nobody asks the pod to leave: an earlier leaving was undone, and a call landed
+    /// late.
+    pub fn left_over(&self) -> Option<WallTime> {
+        let Self { asked: None, waits, deregistered, may_go } = self else { return None };
+        let explained = [waits, may_go].into_iter().flatten().map(|(at, _)| *at);
+        explained.chain(deregistered.map(|(at, _)| at)).max()
     }
 
     /// This is written as well.
@@ -244,6 +264,35 @@ mod tests {
         assert_eq!((again.deregistered, again.let_go()), (Some((at(122), BOUND)), None));
         let late = facts(&[asked(1), Mark::Undone, asked(50), out(49)]);
         assert_eq!(late, LeavingFacts::asked(at(50), at(50)));
+    }
+
+    #[test]
+    fn a_leaving_begins_after_what_is_left_over_of_an_earlier_one() {
+        let waits = Mark::Waits { at: at(90), reason: Reason::EvictionWaitsForZone };
+        let out = Mark::Deregistered { at: at(101), bound: BOUND };
+        let free = Mark::MayGo { at: at(221), reason: Reason::EvictionAllowed };
+        for (late, latest) in [(&[waits][..], 90), (&[waits, out], 101), (&[free, waits, out], 221)] {
+            let mut annotations = Annotations::default();
+            for mark in [&[Mark::Asked(Asked::first(at(80))), Mark::Undone], late].concat() {
+                annotations.write(mark);
+            }
+            assert_eq!((annotations.facts(), annotations.left_over()), (None, Some(at(latest))));
+            // A clock was set back, or was not.
+            for wall in [at(50), at(latest), at(1000)] {
+                let asked = Asked::first(wall).after(annotations.left_over(), wall);
+                assert_eq!(asked, Asked::first(wall.max(at(latest) + STEP)));
+                let mut annotations = annotations;
+                annotations.write(Mark::Asked(asked));
+                assert_eq!(annotations.facts(), Some(LeavingFacts::asked(asked.since, asked.since)));
+                assert_eq!(annotations.left_over(), None, "somebody asks");
+            }
+        }
+        let far = at(50) + AHEAD + STEP;
+        assert_eq!(
+            Asked::first(at(50)).after(Some(far), at(50)),
+            Asked::first(at(50)),
+            "that cannot be true"
+        );
     }
 
     #[test]

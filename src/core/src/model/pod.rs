@@ -10,6 +10,7 @@ use crate::model::{
     readiness::Readiness,
     reason::Reason,
     signal::{Drainer, Signal},
+    time::WallTime,
     words::words,
 };
 
@@ -123,6 +124,8 @@ pub struct PodFacts {
     pub ending: Ending,
     /// What is written on it about its leaving. Boxed: hardly any pod has it.
     pub leaving: Option<Box<LeavingFacts>>,
+    /// When the last was written of what is left over of an earlier leaving, if nobody asks it to leave.
+    pub left_over: Option<WallTime>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.

@@ -40,7 +40,7 @@ fn reason(text: &str) -> Option<Reason> {
 }
 
 /// What is written on the pod of this UID.
-pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<LeavingFacts> {
+pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Annotations {
     let words = |name: &str| -> Option<Vec<&'a str>> {
         let mut words = annotation(name)?.split_whitespace();
         (words.next()? == uid.as_str()).then(|| words.collect())
@@ -67,7 +67,7 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
         [at, "bound", bound] => Some((time(at)?, Duration::from_secs(seconds(bound)?.into()))),
         _ => None,
     });
-    Annotations { asked, waits: explained(WAITS), deregistered, may_go: explained(MAY_GO) }.facts()
+    Annotations { asked, waits: explained(WAITS), deregistered, may_go: explained(MAY_GO) }
 }
 
 /// The annotations that a mark sets, or takes away.
@@ -105,7 +105,7 @@ mod tests {
         for mark in marks {
             all.extend(annotations(&Uid::new(uid), *mark));
         }
-        read(&Uid::new("u-1"), |name| all.get(name)?.as_str())
+        read(&Uid::new("u-1"), |name| all.get(name)?.as_str()).facts()
     }
 
     #[test]
@@ -137,6 +137,9 @@ mod tests {
         let asked_for = written("u-1", &[Mark::Asked(Asked::early(at(0))), marks[2], asked_for]).unwrap();
         assert_eq!((asked_for.ask.early, asked_for.ask.begun, asked_for.ask.since), (false, at(0), at(5)));
         assert!(asked_for.deregistered.is_some(), "what was done early counts");
+        let left = annotations(&Uid::new("u-1"), marks[3]);
+        let left = read(&Uid::new("u-1"), |name| left.get(name)?.as_str());
+        assert_eq!((left.facts(), left.left_over()), (None, Some(at(122))), "nobody asks");
         let anew = written("u-1", &[marks[2], marks[3], Mark::Asked(Asked::first(at(123)))]).unwrap();
         assert_eq!(anew, LeavingFacts::asked(at(123), at(123)), "what was done before does not");
         for end in [Mark::Undone, Mark::Stays, Mark::Disbelieved] {

@@ -79,7 +79,7 @@ pub(super) fn read(request: &Request) -> eviction::Request {
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
     let grace = options("gracePeriodSeconds").and_then(Value::as_i64);
     let grace = grace.map(|seconds| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX));
-    eviction::Request { uid, grace }
+    eviction::Request { uid, grace, ..eviction::Request::default() }
 }
 
 /// What whoever asks is told.
@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn the_grace_period_and_the_uid_are_those_of_the_delete_options() {
         let read = |options: Value| read(&request(&json!(false), &options));
-        let meant = eviction::Request { uid: Some(Uid::new("u-7")), grace: Some(3) };
+        let meant =
+            eviction::Request { uid: Some(Uid::new("u-7")), grace: Some(3), ago: eviction::Ago::default() };
         assert_eq!(read(json!({"gracePeriodSeconds": 3, "preconditions": {"uid": "u-7"}})), meant);
         assert_eq!(read(json!({"gracePeriodSeconds": -1})).grace, Some(0));
         assert_eq!(

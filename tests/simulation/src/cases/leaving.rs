@@ -1,10 +1,12 @@
 //! Pods that are asked to leave, and those that a standby cannot judge.
 
 use headgate_core::{
-    Input, Leadership,
+    Input, Leadership, Reason,
     ledger::Noted,
     model::{
-        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts, gate::Shown, leaving::Mark,
+        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts,
+        gate::Shown,
+        leaving::{Annotations, Mark},
         policy::REGISTER_WHEN,
     },
 };
@@ -14,13 +16,14 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 9] = [
+pub const ALL: [Case; 10] = [
     a_removal_of_the_leader_before,
     a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
     a_pod_that_the_leader_before_had_at_another_address,
     a_pod_that_gets_the_address_again_at_which_it_was_a_target,
     a_pod_that_was_taken_out_before_a_pause,
     a_target_that_comes_back_while_its_pod_leaves,
+    a_word_of_an_earlier_leaving_that_lands_late,
     pods_that_a_standby_cannot_judge,
     a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut,
     a_pod_whose_target_group_cannot_be_looked_up,
@@ -120,6 +123,24 @@ fn a_target_that_comes_back_while_its_pod_leaves() -> Result<(), String> {
         stage.shows(3, &[]);
         stage.pod(its.clone());
         expect(&format!("gates closed to register again, after {seconds} s"), &stage.closed_again(), &1)?;
+    }
+    Ok(())
+}
+
+/// What let a pod go that was asked to leave before lands late, and the clock was set back since. Then the pod is asked to
+/// leave again: it waits.
+fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let mut written = Annotations::default();
+    stage.shows(10, &[(1, HealthState::Healthy.into())]);
+    for ahead in [SECOND * 0, SECOND * 60] {
+        written.write(Mark::Undone);
+        written.write(Mark::MayGo { at: stage.wall() + ahead, reason: Reason::NotATarget });
+        stage.pod(PodFacts { left_over: written.left_over(), ..pod("web", 1) });
+        let Some(mark) = stage.notes(1) else { return Err("nothing is to be noted".into()) };
+        written.write(mark);
+        stage.pod(PodFacts { leaving: written.facts().map(Box::new), ..pod("web", 1) });
+        expect(&format!("whether its eviction waits after {written:?}"), &stage.waits(1), &true)?;
     }
     Ok(())
 }

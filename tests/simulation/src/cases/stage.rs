@@ -192,10 +192,17 @@ impl Stage {
     }
 
     /// Whether the eviction of a pod is recorded and waits.
-    pub fn waits(&mut self, last: u8) -> bool {
-        let request = eviction::Request::default();
-        let ruling = self.engine.may_evict(&pod("", last).key, &request, self.now);
-        matches!(ruling, eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+    pub fn waits(&self, last: u8) -> bool {
+        matches!(self.evict(last), eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+    }
+
+    /// What is noted on a pod whose eviction is asked for.
+    pub fn notes(&self, last: u8) -> Option<Mark> {
+        if let eviction::Ruling::Wait { mark, .. } = self.evict(last) { mark } else { None }
+    }
+
+    fn evict(&self, last: u8) -> eviction::Ruling {
+        self.engine.may_evict(&pod("", last).key, &eviction::Request::default(), self.now)
     }
 
     pub fn service(&mut self, service: ServiceFacts) {

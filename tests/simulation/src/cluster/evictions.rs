@@ -98,9 +98,9 @@ impl Cluster {
         let pod = self.pods.get_mut(key).filter(|pod| pod.uid == *uid).ok_or_else(gone)?;
         let annotations = self.annotations.entry(uid.clone()).or_default();
         annotations.write(mark);
-        let leaving = annotations.facts().map(Box::new);
-        if pod.leaving != leaving {
-            pod.leaving = leaving;
+        let (leaving, left_over) = (annotations.facts().map(Box::new), annotations.left_over());
+        if (&pod.leaving, pod.left_over) != (&leaving, left_over) {
+            (pod.leaving, pod.left_over) = (leaving, left_over);
             let pod = pod.clone();
             self.say_pod(&Change::Applied(pod));
         }

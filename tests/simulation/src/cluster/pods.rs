@@ -78,6 +78,7 @@ impl Cluster {
                 Ending::default()
             },
             leaving: None,
+            left_over: None,
             ips: Vec::new(),
             ports: [].into(),
         };

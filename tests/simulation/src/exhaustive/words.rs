@@ -109,6 +109,7 @@ pub fn pod(name: &str) -> PodFacts {
         is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
+        left_over: None,
         ips: vec![target().ip],
         ports: [].into(),
     }

@@ -113,7 +113,7 @@ impl World {
             Some(replica) => replica,
             None => self.rng.usize(0..REPLICAS),
         };
-        let request = Request { uid: Some(drain.uid.clone()), grace: drain.grace };
+        let request = Request { uid: Some(drain.uid.clone()), grace: drain.grace, ..Request::default() };
         // The API server waits for a webhook that does not answer, and then does without it.
         if !self.replicas[replica].runs() {
             self.saw("eviction: the webhook does not answer");

@@ -191,7 +191,7 @@ fn a_pod_with_its_hold_is_not_taken_out_whatever_is_noted_of_it() {
     let held = |name: &str, last| pod(name, &format!("u-{name}")).at(last).sleeping(150, 180);
     let mut world = World::new(vec![web()], vec![held("a", 1), held("b", 2)]);
     let at = world.wall();
-    let forged = Request { grace: Some(1), uid: None };
+    let forged = Request { grace: Some(1), ..Request::default() };
     let key = ObjectKey::new(NAMESPACE, "a");
     let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-a"));
     assert_eq!(world.engine.may_evict(&key, &forged, world.now), cut);
@@ -244,7 +244,7 @@ fn a_replica_that_has_not_seen_everything_lets_evictions_through() {
     let world = World::unsynced();
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::BindingsUnknown));
     let mut world = three();
-    let other = Request { uid: Some(Uid::new("u-other")), grace: None };
+    let other = Request { uid: Some(Uid::new("u-other")), ..Request::default() };
     let key = ObjectKey::new(NAMESPACE, "a");
     assert_eq!(world.engine.may_evict(&key, &other, world.now), Ruling::Pass(Reason::NotATarget));
     world.apply(pod("a", "u-a").at(1).terminating());

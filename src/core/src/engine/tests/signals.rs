@@ -4,7 +4,7 @@ use super::{evicting::no_budget, *};
 use crate::model::{
     Fate, LeavingFacts, NodeFacts, WallTime,
     eviction::{MarkWrite, Ruling},
-    leaving::{Asked, Mark},
+    leaving::{Asked, Mark, STEP},
     signal::{DISRUPTED, DYING},
 };
 
@@ -139,7 +139,7 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     else {
         panic!("{:?}", world.asks("plain"))
     };
-    assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall()));
+    assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall() + STEP));
     world.wait(BOUND);
     world.answer_all();
     let mark = world.marks_and_shows(&out);

@@ -276,7 +276,7 @@ impl SlimPod {
         };
         let controller = self.metadata.owner_references.as_ref().and_then(|owners| owners.first());
         let tolerations = self.spec.tolerations.unwrap_or_default();
-        let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).map(Box::new);
+        let written = marks::read(&uid, |name| annotations.get(name).map(String::as_str));
         let ports = staying.into_iter().flat_map(|c| c.ports.unwrap_or_default());
         let ports = ports
             .flatten()
@@ -305,7 +305,8 @@ impl SlimPod {
             ),
             is_evicted: is_evicted(&conditions),
             ending,
-            leaving,
+            leaving: written.facts().map(Box::new),
+            left_over: written.left_over(),
             ips,
             ports,
         })

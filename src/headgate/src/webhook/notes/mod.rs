@@ -36,10 +36,9 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use headgate_core::{
-    Failure, FailureClass, WallTime,
+    Failure, FailureClass,
     model::{
-        eviction::{Limits, Request, Ruling},
-        leaving::{self, Mark},
+        eviction::{Ago, Limits, Request, Ruling},
         object::{ObjectKey, Uid},
     },
 };
@@ -165,11 +164,11 @@ pub struct OnPods {
 
 impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
-        let request = Request { uid: Some(note.uid.clone()), grace: None };
+        let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
+        let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
         match self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
-                let (first, last) = (self.clock.since(note.first), self.clock.since(note.last));
-                self.evictions.mark(&note.pod, &note.uid, dated_back(mark, first, last)).await
+                self.evictions.mark(&note.pod, &note.uid, mark).await
             }
             // Another replica has noted it, or it may go.
             Some(_) => Ok(()),
@@ -179,21 +178,4 @@ impl Writer for OnPods {
             }
         }
     }
-}
-
-/// What would be noted now, of a pod that was asked for so long ago for the first time, and for the last.
-fn dated_back(mark: Mark, first: Duration, last: Duration) -> Mark {
-    let Mark::Asked(asked) = mark else { return mark };
-    let before = |time: WallTime, ago: Duration| WallTime::since_1970(time.elapsed().saturating_sub(ago));
-    let (now, is_new) = (asked.asked, asked.since == asked.asked);
-    let leaves_since_before = asked.begun < asked.since;
-    let since = match (is_new, leaves_since_before) {
-        (false, _) => asked.since,
-        (true, false) => before(now, first),
-        (true, true) => before(now, first).max(asked.begun),
-    };
-    let begun = if is_new && !leaves_since_before { since } else { asked.begun };
-    // Each replica counts from when it sees another word; which time that says is nothing to it.
-    let last = if is_new { before(now, last).max(since) } else { now };
-    Mark::Asked(leaving::Asked { begun, since, asked: last, ..asked })
 }

@@ -3,7 +3,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use headgate_core::model::leaving::Asked as Leaving;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -118,29 +117,4 @@ async fn what_fails_is_written_later() {
         assert!(page.contains(line), "{page}");
     }
     writing.abort();
-}
-
-#[test]
-fn a_note_says_since_when_somebody_asks_and_never_from_before_the_leaving_that_it_is_about() {
-    let at = |seconds: u64| WallTime::since_1970(Duration::from_secs(1_800_000_000 + seconds));
-    let back = |asked: Leaving, first: u64, last: u64| {
-        let mark = dated_back(Mark::Asked(asked), Duration::from_secs(first), Duration::from_secs(last));
-        let Mark::Asked(asked) = mark else { panic!("{mark:?}") };
-        (asked.begun, asked.since, asked.asked)
-    };
-    let now = at(100);
-    assert_eq!(back(Leaving::first(now), 20, 5), (at(80), at(80), at(95)));
-    assert_eq!(
-        back(Leaving { asked: now, ..Leaving::first(at(10)) }, 20, 5),
-        (at(10), at(10), now),
-        "another word"
-    );
-    let early = |begun| Leaving { begun, ..Leaving::first(now) };
-    assert_eq!(back(early(at(50)), 20, 5), (at(50), at(80), at(95)));
-    assert_eq!(
-        back(early(at(90)), 20, 5),
-        (at(90), at(90), at(95)),
-        "it left early when it was asked for already"
-    );
-    assert_eq!(dated_back(Mark::Undone, Duration::ZERO, Duration::ZERO), Mark::Undone);
 }

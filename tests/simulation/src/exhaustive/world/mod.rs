@@ -377,8 +377,8 @@ impl World {
     fn write_mark(&mut self, key: &ObjectKey, uid: &Uid, mark: Mark) -> bool {
         let Some(pod) = self.pods.get_mut(key).filter(|pod| pod.facts.uid == *uid) else { return false };
         pod.annotations.write(mark);
-        let leaving = pod.annotations.facts().map(Box::new);
-        self.change_pod(key, uid, |pod| pod.leaving = leaving)
+        let (leaving, left_over) = (pod.annotations.facts().map(Box::new), pod.annotations.left_over());
+        self.change_pod(key, uid, |pod| (pod.leaving, pod.left_over) = (leaving, left_over))
     }
 
     /// What is, for the oracle.
@@ -417,7 +417,7 @@ impl World {
     /// The eviction of the first pod is asked for.
     fn asks(&mut self, replica: usize) -> Result<(), String> {
         let (first, now) = (pod("a"), self.now);
-        let request = Eviction { uid: Some(first.uid.clone()), grace: None };
+        let request = Eviction { uid: Some(first.uid.clone()), ..Eviction::default() };
         let ruling = self.replicas[replica].engine.may_evict(&first.key, &request, now);
         self.note(|| format!(" [{replica}] {ruling:?}"));
         match ruling {
