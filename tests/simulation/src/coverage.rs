@@ -106,6 +106,7 @@ const MUST: &[&str] = &[
     "event: node stays",
     "event: nodes left out of a list",
     "eviction: refused by a budget",
+    "eviction: noted when that had waited for its turn",
     "eviction: the pod goes",
     "eviction: the pod is gone",
     "eviction: the webhook does not answer",

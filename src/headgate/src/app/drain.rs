@@ -143,7 +143,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
 fn stands(pod: &Pod) -> Option<String> {
     let annotations = pod.annotations();
     let uid = Uid::new(pod.uid()?);
-    let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str))?;
+    let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).facts()?;
     Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
         (Some(reason), ..) => format!("no load balancer sends to it any more ({reason})"),
         (_, Some(_), _) => {

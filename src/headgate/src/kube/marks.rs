@@ -2,7 +2,7 @@
 //!
 //! Each begins with the UID of the pod that it is about: an annotation that was copied to another pod says nothing about
 //! it. One that cannot be read counts as not written; what cannot be true is said and taken away by the core
-//! ([`LeavingFacts::credible`]).
+//! ([`LeavingFacts::credible`](headgate_core::model::LeavingFacts::credible)).
 //!
 //! ```text
 //!  headgate.dev/leaving          UID since TIME asked TIME [held|early] [begun TIME]
@@ -17,7 +17,7 @@ use headgate_core::{
     Reason, WallTime,
     model::{
         hold::seconds,
-        leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
+        leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, MAY_GO, Mark, WAITS},
         object::Uid,
     },
 };
@@ -93,6 +93,8 @@ pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::model::LeavingFacts;
+
     use super::*;
 
     fn at(seconds: u64) -> WallTime {

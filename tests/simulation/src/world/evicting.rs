@@ -6,12 +6,14 @@ use super::World;
 use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
 use headgate_core::model::{
     Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
-    eviction::{Request, Ruling},
+    eviction::{Ago, Request, Ruling},
     leaving::{AHEAD, Asked, Mark},
 };
 
 /// What a budget refuses is asked for again after this time.
 const REFUSED: Duration = Duration::from_secs(5);
+/// What is to be noted waits for its turn so long at most, in milliseconds.
+const LONGEST_TURN: u64 = 5_000;
 
 /// A pod whose eviction somebody asks for.
 #[derive(Debug)]
@@ -19,7 +21,8 @@ pub struct Drain {
     pod: ObjectKey,
     uid: Uid,
     grace: Option<u32>,
-    /// When next, and until when.
+    /// Since when, when next, and until when.
+    since: Moment,
     pub next: Moment,
     until: Moment,
 }
@@ -83,8 +86,8 @@ impl World {
     }
 
     pub(super) fn drain(&mut self, pod: ObjectKey, uid: Uid, grace: Option<u32>, long: Duration) {
-        let (next, until) = (self.now, self.now + long);
-        self.drains.push(Drain { pod, uid, grace, next, until });
+        let (since, next, until) = (self.now, self.now, self.now + long);
+        self.drains.push(Drain { pod, uid, grace, since, next, until });
     }
 
     /// Whoever drains asks again, when it is time to; and somebody drains just when a replica has started.
@@ -113,7 +116,7 @@ impl World {
             Some(replica) => replica,
             None => self.rng.usize(0..REPLICAS),
         };
-        let request = Request { uid: Some(drain.uid.clone()), grace: drain.grace, ..Request::default() };
+        let request = Request { uid: Some(drain.uid.clone()), grace: drain.grace, ago: self.ago(drain) };
         // The API server waits for a webhook that does not answer, and then does without it.
         if !self.replicas[replica].runs() {
             self.saw("eviction: the webhook does not answer");
@@ -144,6 +147,16 @@ impl World {
             Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Reason::PodDeleted),
             _ => Ok(Some(retry)),
         }
+    }
+
+    /// How long ago the eviction was asked for that is to be noted now: notes may wait for their turn.
+    fn ago(&mut self, drain: &Drain) -> Ago {
+        let turn = Duration::from_millis(self.rng.u64(0..LONGEST_TURN)).min(self.now.since(drain.since));
+        if !self.faults || turn.is_zero() || self.rng.bool() {
+            return Ago::default();
+        }
+        self.saw("eviction: noted when that had waited for its turn");
+        Ago { first: turn, last: turn.mul_f64(self.rng.f64()) }
     }
 
     fn passes(&mut self, replica: usize, drain: &Drain, reason: Reason) -> Result<Option<Duration>, String> {
