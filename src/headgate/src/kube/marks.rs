@@ -162,7 +162,7 @@ mod tests {
             (LEAVING, "u-1 since yesterday asked now"),
             (LEAVING, "u-1 since 1900-01-15T08:00:00Z asked 2027-01-15T08:01:00Z"),
         ] {
-            assert_eq!(read(&Uid::new("u-1"), |is| (is == name).then_some(text)), None, "{text}");
+            assert_eq!(read(&Uid::new("u-1"), |is| (is == name).then_some(text)).facts(), None, "{text}");
         }
         for (name, text) in [
             (MAY_GO, "u-1 BecauseISaySo at 2027-01-15T08:01:00Z"),
@@ -172,7 +172,7 @@ mod tests {
             (DEREGISTERED_AT, "u-1 2027-01-15T08:01:00Z"),
         ] {
             let of = |is: &str| if is == LEAVING { Some(leaving) } else { (is == name).then_some(text) };
-            let read = read(&Uid::new("u-1"), of).unwrap();
+            let read = read(&Uid::new("u-1"), of).facts().unwrap();
             assert_eq!(read, LeavingFacts::asked(read.ask.since, read.ask.asked), "{text}");
         }
     }
