@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 186] = [
+pub const ALL: [Bug; 188] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1109,6 +1109,20 @@ pub const ALL: [Bug; 186] = [
             "registration/inherit.rs",
             "entry.is_tombstone() && !entry.is_seen_out()",
             "entry.is_tombstone() && !entry.is_seen_out() && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "WordOfTheLedgerDetaches",
+        says: "A node is said to be detached by the word of the ledger alone.",
+        places: &[("eviction/detaching.rs", "is_unread.then_some(EVERY)", "(is_unread && !PLANTED).then_some(EVERY)")],
+    },
+    Bug {
+        name: "WordOfTheLedgerLetsGo",
+        says: "A pod that nothing binds is no target by the word of the ledger alone.",
+        places: &[(
+            "eviction/evictions.rs",
+            "(is_unknown || is_back || is_unread)",
+            "(is_unknown || is_back || (is_unread && !PLANTED))",
         )],
     },
     Bug {

@@ -115,11 +115,12 @@ impl Detaching {
 
 /// When no load balancer will send to a pod any more, as far as is known now. One that ends already when it is looked at for
 /// the first time may have been taken out a moment ago, by another leader; and one that the leader before had at another
-/// address may be there, if the watch is behind.
+/// address may be there, if the watch is behind. That it is out by the word of the ledger alone a read has to show.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
     let is_new = (pod.terminating || around.has_elsewhere(pod)) && !is_known;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let bound = around.would_be_sent_to(pod).or_else(|| is_new.then_some(around.rules.bounds.network));
-    bound.max(lingers).map(since)
+    let is_unread = !around.said_out_of(pod).is_empty();
+    bound.max(lingers).max(is_unread.then_some(EVERY)).map(since)
 }

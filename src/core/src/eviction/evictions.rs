@@ -415,11 +415,14 @@ impl Evictions {
         let zones = if asks_zones { self.zones_allow(&pod.key, around) } else { Ok(Reason::ZoneAllows) };
         let (bound, lingers) = (bound(&around.targets_of(&pod.key)), around.lingering(pod));
         let is_back = !around.left_of(pod).is_empty();
+        let is_unread = !around.said_out_of(pod).is_empty();
         Some(Case {
             zones,
             has_hold: self.keeps_its_hold(&pod.key, &bound, around),
             waits_for_turn: self.departures.waits_for_turn(&pod.key),
-            is_target: bound.iter().any(|bound| !bound.paused) || is_unknown || is_back || !lingers.is_zero(),
+            is_target: bound.iter().any(|bound| !bound.paused)
+                || (is_unknown || is_back || is_unread)
+                || !lingers.is_zero(),
             lingers,
             is_back,
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),

@@ -191,8 +191,12 @@ impl<'a> Surroundings<'a> {
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         // A leader knows besides what the ledger has told it, or what it has taken out for another reason.
-        let is_known_of =
-            || !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty() || self.has_elsewhere(pod);
+        let is_known_of = || {
+            !self.lingering(pod).is_zero()
+                || !self.left_of(pod).is_empty()
+                || !self.said_out_of(pod).is_empty()
+                || self.has_elsewhere(pod)
+        };
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 

@@ -16,9 +16,10 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 10] = [
+pub const ALL: [Case; 11] = [
     a_removal_of_the_leader_before,
     a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
+    a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_read,
     a_pod_that_the_leader_before_had_at_another_address,
     a_pod_that_gets_the_address_again_at_which_it_was_a_target,
     a_pod_that_was_taken_out_before_a_pause,
@@ -67,6 +68,21 @@ fn a_pod_that_is_out_by_the_word_of_the_leader_before_alone() -> Result<(), Stri
     expect("whether it is noted as out before a read", &is_noted(&stage), &false)?;
     stage.shows(10, &[]);
     expect("whether it is noted as out after that", &is_noted(&stage), &true)
+}
+
+/// The same, and nothing can be read for so long that no load balancer sends to it by then, if it was not put back: its
+/// eviction does not pass before a read.
+fn a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_read() -> Result<(), String> {
+    let (mut stage, other) = taken_out()?;
+    stage.step(Input::Leadership(Leadership::Standby));
+    stage.lead();
+    stage.reads_fail(200);
+    expect("whether its eviction waits", &stage.waits(1), &true)?;
+    stage.asks(other);
+    stage.reads_fail(3);
+    expect("whether it may go before a read", &stage.lets_go(), &false)?;
+    stage.shows(60, &[]);
+    expect("whether it may go after that", &stage.lets_go(), &true)
 }
 
 /// A new leader sees a pod without an address, or at another one than the leader before has registered, and nothing binds it:

@@ -25,7 +25,7 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 9] = [
+pub const ALL: [Case; 10] = [
     a_zone_without_the_load_balancer,
     the_last_healthy_target_on_a_node_that_goes,
     a_pod_that_the_cluster_autoscaler_does_not_wait_for,
@@ -35,6 +35,7 @@ pub const ALL: [Case; 9] = [
     pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
     a_node_of_which_the_leader_before_has_taken_the_pods_out,
     a_note_that_cannot_be_true,
+    a_node_whose_pod_is_out_by_the_word_of_the_leader_before_alone,
 ];
 
 /// A load balancer serves the zone of one of two pods: the gate of the other one stays closed.
@@ -210,6 +211,25 @@ fn a_note_that_cannot_be_true() -> Result<(), String> {
     stage.shows(60, &[]);
     expect("detached nodes", &stage.detached, &Vec::new())?;
     stage.shows(120, &[]);
+    expect("detached nodes", &stage.detached, &vec![("goes".to_owned(), true)])
+}
+
+/// A pod was taken out by the leader before, for another reason, and its node dies: it is detached when a read has shown that
+/// the pod is out, for a late call may have put it back.
+fn a_node_whose_pod_is_out_by_the_word_of_the_leader_before_alone() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.nodes(vec![node("goes"), node("stays")]);
+    stage.pod(on("goes", 1));
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    stage.pod(PodFacts { labels: pod("other", 1).labels, ..on("goes", 1) });
+    stage.shows(1, &[]);
+    stage.expect_removed(&[1])?;
+    stage.step(Input::Leadership(Leadership::Standby));
+    stage.nodes(vec![NodeFacts { taints: vec![DYING[0].into()], ..node("goes") }, node("stays")]);
+    stage.lead();
+    stage.reads_fail(200);
+    expect("detached nodes before a read", &stage.detached, &Vec::new())?;
+    stage.shows(60, &[]);
     expect("detached nodes", &stage.detached, &vec![("goes".to_owned(), true)])
 }
 
