@@ -1084,8 +1084,8 @@ pub const ALL: [Bug; 188] = [
         says: "A node is said to be detached before the load balancers have stopped.",
         places: &[(
             "eviction/detaching.rs",
-            "bound.max(lingers).map(since)",
-            "bound.max(lingers.filter(|_| !PLANTED)).map(|bound| since(if PLANTED { EVERY } else { bound }))",
+            "bound.max(lingers).max(unread).map(since)",
+            "bound.max(lingers.filter(|_| !PLANTED)).max(unread).map(|bound| since(if PLANTED { EVERY } else { bound }))",
         )],
     },
     Bug {
@@ -1114,7 +1114,7 @@ pub const ALL: [Bug; 188] = [
     Bug {
         name: "WordOfTheLedgerDetaches",
         says: "A node is said to be detached by the word of the ledger alone.",
-        places: &[("eviction/detaching.rs", "is_unread.then_some(EVERY)", "(is_unread && !PLANTED).then_some(EVERY)")],
+        places: &[("eviction/detaching.rs", "first().map(|_| EVERY)", "first().filter(|_| !PLANTED).map(|_| EVERY)")],
     },
     Bug {
         name: "WordOfTheLedgerLetsGo",

@@ -121,6 +121,6 @@ fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option
     let is_new = (pod.terminating || around.has_elsewhere(pod)) && !is_known;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let bound = around.would_be_sent_to(pod).or_else(|| is_new.then_some(around.rules.bounds.network));
-    let is_unread = !around.said_out_of(pod).is_empty();
-    bound.max(lingers).max(is_unread.then_some(EVERY)).map(since)
+    let unread = around.said_out_of(pod).first().map(|_| EVERY);
+    bound.max(lingers).max(unread).map(since)
 }
