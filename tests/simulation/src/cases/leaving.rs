@@ -4,7 +4,7 @@ use headgate_core::{
     Input, Leadership, Reason,
     ledger::Noted,
     model::{
-        GateFacts, HealthState, PodFacts, Readiness, ServiceFacts,
+        GateFacts, HealthState, LeavingFacts, PodFacts, Readiness, ServiceFacts,
         gate::Shown,
         leaving::{Annotations, Mark},
         policy::REGISTER_WHEN,
@@ -71,18 +71,35 @@ fn a_pod_that_is_out_by_the_word_of_the_leader_before_alone() -> Result<(), Stri
 }
 
 /// The same, and nothing can be read for so long that no load balancer sends to it by then, if it was not put back: its
-/// eviction does not pass before a read.
+/// eviction does not pass before a read, or until whoever asks has waited for long enough.
 fn a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_read() -> Result<(), String> {
-    let (mut stage, other) = taken_out()?;
-    stage.step(Input::Leadership(Leadership::Standby));
-    stage.lead();
-    stage.reads_fail(200);
-    expect("whether its eviction waits", &stage.waits(1), &true)?;
-    stage.asks(other);
-    stage.reads_fail(3);
-    expect("whether it may go before a read", &stage.lets_go(), &false)?;
-    stage.shows(60, &[]);
-    expect("whether it may go after that", &stage.lets_go(), &true)
+    for is_read in [true, false] {
+        let (mut stage, other) = taken_out()?;
+        stage.step(Input::Leadership(Leadership::Standby));
+        stage.lead();
+        stage.reads_fail(200);
+        expect("whether its eviction waits", &stage.waits(1), &true)?;
+        let since = stage.wall();
+        stage.asks(other.clone());
+        stage.reads_fail(3);
+        expect("whether it may go before a read", &stage.lets_go(), &false)?;
+        for _ in 0..4 {
+            if is_read {
+                stage.shows(20, &[])
+            } else {
+                stage.reads_fail(20)
+            }
+            let leaving = Some(Box::new(LeavingFacts::asked(since, stage.wall())));
+            stage.pod(PodFacts { leaving, ..other.clone() });
+        }
+        let why = if is_read { Reason::EvictionAllowed } else { Reason::DeregistrationTooSlow };
+        let said = stage.marks.iter().find_map(|mark| match mark {
+            Mark::MayGo { reason, .. } => Some(*reason),
+            _ => None,
+        });
+        expect("why it may go after that", &said, &Some(why))?;
+    }
+    Ok(())
 }
 
 /// A new leader sees a pod without an address, or at another one than the leader before has registered, and nothing binds it:
