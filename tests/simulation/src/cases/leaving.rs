@@ -85,9 +85,9 @@ fn a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_
         expect("whether it may go before a read", &stage.lets_go(), &false)?;
         for _ in 0..4 {
             if is_read {
-                stage.shows(20, &[])
+                stage.shows(20, &[]);
             } else {
-                stage.reads_fail(20)
+                stage.reads_fail(20);
             }
             let leaving = Some(Box::new(LeavingFacts::asked(since, stage.wall())));
             stage.pod(PodFacts { leaving, ..other.clone() });
@@ -166,9 +166,9 @@ fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
     let mut stage = Stage::leading();
     let mut written = Annotations::default();
     stage.shows(10, &[(1, HealthState::Healthy.into())]);
-    for ahead in [SECOND * 0, SECOND * 60] {
+    for ahead in [0, 60] {
         written.write(Mark::Undone);
-        written.write(Mark::MayGo { at: stage.wall() + ahead, reason: Reason::NotATarget });
+        written.write(Mark::MayGo { at: stage.wall() + SECOND * ahead, reason: Reason::NotATarget });
         stage.pod(PodFacts { left_over: written.left_over(), ..pod("web", 1) });
         let Some(mark) = stage.notes(1) else { return Err("nothing is to be noted".into()) };
         written.write(mark);
