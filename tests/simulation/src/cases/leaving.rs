@@ -4,9 +4,9 @@ use headgate_core::{
     Input, Leadership, Reason,
     ledger::Noted,
     model::{
-        GateFacts, HealthState, LeavingFacts, PodFacts, Readiness, ServiceFacts,
+        GateFacts, HealthState, LeavingFacts, PodFacts, Readiness, ServiceFacts, WallTime,
         gate::Shown,
-        leaving::{Annotations, Mark},
+        leaving::{Annotations, Asked, Mark},
         policy::REGISTER_WHEN,
     },
 };
@@ -16,7 +16,7 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 11] = [
+pub const ALL: [Case; 13] = [
     a_removal_of_the_leader_before,
     a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
     a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_read,
@@ -25,6 +25,8 @@ pub const ALL: [Case; 11] = [
     a_pod_that_was_taken_out_before_a_pause,
     a_target_that_comes_back_while_its_pod_leaves,
     a_word_of_an_earlier_leaving_that_lands_late,
+    that_a_pod_is_still_asked_by_another_clock,
+    that_a_pod_may_go_by_a_clock_that_is_behind,
     pods_that_a_standby_cannot_judge,
     a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut,
     a_pod_whose_target_group_cannot_be_looked_up,
@@ -176,6 +178,36 @@ fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
         expect(&format!("whether its eviction waits after {written:?}"), &stage.waits(1), &true)?;
     }
     Ok(())
+}
+
+/// A replica whose clock is behind has just noted that somebody still asks: that is not noted again before a while has passed
+/// here.
+fn that_a_pod_is_still_asked_by_another_clock() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.shows(100, &[(1, HealthState::Healthy.into())]);
+    let behind = WallTime::default() + SECOND;
+    stage.pod(PodFacts { leaving: Some(Box::new(LeavingFacts::asked(behind, behind))), ..pod("web", 1) });
+    for (seconds, is_noted) in [(1, false), (18, false), (2, true)] {
+        stage.shows(seconds, &[]);
+        expect(&format!("whether it is noted {seconds} s later"), &stage.notes(1).is_some(), &is_noted)?;
+    }
+    Ok(())
+}
+
+/// A leader whose clock is ahead has noted that a pod is out, then another one lets it go: that is no older, so it counts.
+fn that_a_pod_may_go_by_a_clock_that_is_behind() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let (asked, ahead) = (stage.wall(), stage.wall() + 600 * SECOND);
+    let mut written = Annotations::default();
+    written.write(Mark::Asked(Asked::first(asked)));
+    written.write(Mark::Deregistered { at: ahead, bound: 5 * SECOND });
+    stage.pod(PodFacts { leaving: written.facts().map(Box::new), ..pod("web", 1) });
+    stage.shows(10, &[]);
+    for mark in &stage.marks {
+        written.write(*mark);
+    }
+    let let_go = written.facts().and_then(|facts| facts.let_go());
+    expect("why it may go", &let_go, &Some(Reason::EvictionAllowed))
 }
 
 /// A standby has not seen that they were ready, or has seen them bound, or their gates are open, or the ledger tells of them;

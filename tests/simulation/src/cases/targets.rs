@@ -16,7 +16,7 @@ use crate::words::ip;
 const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false, zone: None };
 
 /// All of them.
-pub const ALL: [Case; 9] = [
+pub const ALL: [Case; 10] = [
     a_doubt_that_comes_late,
     a_target_at_which_another_pod_was_for_a_moment,
     a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
@@ -25,6 +25,7 @@ pub const ALL: [Case; 9] = [
     a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
     a_target_that_was_missing_for_one_read,
     a_gate_that_opens_for_what_cannot_be_read,
+    a_gate_of_whose_registration_only_the_ledger_tells,
     a_removal_that_was_given_up_before_nothing_can_be_read,
 ];
 
@@ -145,6 +146,19 @@ fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
     expect("what is written while it is unhealthy", &stage.gates.len(), &0)?;
     stage.shows(60, &[(1, HealthState::Healthy.into())]);
     expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::TargetsHealthy]))
+}
+
+/// A pod's health cannot be read, and that AWS took its registration only the ledger says: its gate stays closed.
+fn a_gate_of_whose_registration_only_the_ledger_tells() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(service("web"));
+    stage.pods(&[PodFacts { gate: Some(Box::default()), ..pod("web", 1) }]);
+    stage.lead();
+    let is_open = |stage: &Stage| stage.gates.iter().any(|(_, open, _)| *open);
+    stage.reads_fail(120);
+    expect("whether its gate opens before a read", &is_open(&stage), &false)?;
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    expect("whether its gate opens after that", &is_open(&stage), &true)
 }
 
 /// The answer to the removal of a pod's target is lost. Another pod gets the address, is registered, and cannot be read: the
