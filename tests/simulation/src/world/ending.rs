@@ -22,6 +22,8 @@ const QUIET: Duration = Duration::from_secs(240);
 const MOMENTS: Duration = Duration::from_secs(30);
 /// A target that vanished is seen and there again within this time, the first times.
 const A_READ: Duration = Duration::from_secs(75);
+/// What has stayed for so long after it had vanished is not removed by somebody else any more.
+const STAYS: Duration = Duration::from_secs(10 * 60 + 75);
 /// Afterwards it is put off for so long at most.
 const PUT_OFF: Duration = Duration::from_secs(5 * 60);
 /// What is counted then.
@@ -218,6 +220,10 @@ impl World {
         }
         self.saw(VANISHES);
         let told = self.coverage.count("reason: UnknownWriter");
+        if told > 0 {
+            // It may have been this one, and that not be over: then it would not be told once more.
+            self.nothing_happens(STAYS)?;
+        }
         for _ in 0..4 {
             self.aws.take_out(&key, self.now);
             self.nothing_happens(A_READ)?;
