@@ -45,7 +45,8 @@ impl Supervisor {
             let ended = tokio::select! {
                 biased;
                 () = stop.cancelled() => Ok(()),
-                ended = task => ended,
+                // What it needs may have stopped sooner than it has looked for that.
+                ended = task => if stop.is_cancelled() { Ok(()) } else { ended },
             };
             (name, ended)
         });
@@ -93,6 +94,17 @@ impl Supervisor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_lacks_something_once_all_is_to_stop_has_not_ended_by_itself() {
+        let stop = CancellationToken::new();
+        let mut supervisor = Supervisor::new(stop.clone());
+        supervisor.spawn("watch", async move {
+            stop.cancel();
+            Err("the engine is gone".to_owned())
+        });
+        assert!(supervisor.run().await.is_ok());
+    }
 
     #[tokio::test]
     async fn a_task_that_ends_by_itself_stops_the_others_and_is_named() {
