@@ -19,7 +19,14 @@ fn sources(folder: &Path, text: &mut String) {
 /// Of every file that has tests of rules and claims.
 fn tests() -> String {
     let mut text = String::new();
-    for folder in ["src/core/src", "src/headgate/src", "tests/e2e", "tests/harness", "tests/simulation"] {
+    for folder in [
+        "src/core/src",
+        "src/daemonset/src",
+        "src/headgate/src",
+        "tests/e2e",
+        "tests/harness",
+        "tests/simulation",
+    ] {
         sources(&root().join(folder), &mut text);
     }
     text

@@ -1,6 +1,6 @@
 //! The mistakes that the simulation must notice: each stands where somebody could make it.
 //!
-//! A place is a file of the core, what stands there (white space does not count), and what the mistake makes of it;
+//! A place is a file of the core or, in `daemonset/`, of the decisions about IngressDaemonSets; what stands there (white space does not count), and what the mistake makes of it;
 //! `PLANTED` is whether it is switched on. What does not stand there exactly once fails the build.
 
 use crate::plant::Bug;

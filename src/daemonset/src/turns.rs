@@ -13,10 +13,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::super::model::{
-    WallTime,
-    daemonset::node::{NodeNow, Progress, Standing, TurnTerms, Turns},
-};
+use headgate_core::model::WallTime;
+
+use crate::model::node::{NodeNow, Progress, Standing, TurnTerms, Turns};
 
 /// Who has a turn from now on, of those that had one before.
 pub fn turns(
@@ -90,13 +89,12 @@ pub fn turns(
 mod tests {
     use std::time::Duration;
 
+    use headgate_core::model::Uid;
+
     use super::*;
     use crate::model::{
-        Uid,
-        daemonset::{
-            Amount,
-            node::{PodNow, State},
-        },
+        Amount,
+        node::{PodNow, State},
     };
 
     const DEADLINE: Duration = Duration::from_secs(600);

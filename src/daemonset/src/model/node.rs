@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    super::{object::Uid, time::WallTime},
-    Amount, Revision, Strategy,
-};
+use headgate_core::model::{object::Uid, time::WallTime};
+
+use super::{Amount, Revision, Strategy};
 
 /// What a node is for a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

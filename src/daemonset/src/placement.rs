@@ -4,10 +4,9 @@
 //! * **Guarantees.** No pod is made on a node that is cordoned or about to be drained, whatever its template tolerates: it
 //!   would have to leave at once. Pods that run there stay until somebody evicts them.
 
-use super::super::model::{
-    daemonset::{Effect, Placement, SetNode, Term, Toleration, node::Standing},
-    signal::{DISRUPTED, DYING},
-};
+use headgate_core::model::signal::{DISRUPTED, DYING};
+
+use crate::model::{Effect, Placement, SetNode, Term, Toleration, node::Standing};
 
 /// Taints that every pod of a set tolerates: those of a node that is not well. An ingress that runs goes on, as far as it can.
 const TOLERATED: [(&str, Effect); 5] = [
@@ -55,11 +54,10 @@ fn fits(node: &SetNode, placement: &Placement) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::model::Labels;
+
     use super::*;
-    use crate::model::{
-        Labels,
-        daemonset::{Operator, Requirement, Taint},
-    };
+    use crate::model::{Operator, Requirement, Taint};
 
     fn node() -> SetNode {
         let labels = Labels::from_iter([("pool", "edge")]);

@@ -20,13 +20,12 @@ use std::{
     time::Duration,
 };
 
-use super::super::model::{
-    Moment, Uid,
-    daemonset::{
-        Revision, SetPod,
-        ask::{Ask, Outcome},
-        node::State,
-    },
+use headgate_core::model::{Moment, Uid};
+
+use crate::model::{
+    Revision, SetPod,
+    ask::{Ask, Outcome},
+    node::State,
 };
 
 /// After so long without news a name is asked for again, and a deletion sent again.

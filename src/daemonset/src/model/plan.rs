@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{
-    super::{object::Uid, time::WallTime, words::words},
-    Revision,
-    status::Status,
+use headgate_core::{
+    model::{object::Uid, time::WallTime},
+    words,
 };
+
+use super::{Revision, status::Status};
 
 words! {
     /// Why a pod is deleted or evicted.

@@ -7,7 +7,7 @@
 //! * **Owns** no state.
 //! * **Guarantees.** However few pods there are, one may go if any may: a drain ends.
 
-use super::super::model::daemonset::Amount;
+use crate::model::Amount;
 
 /// The `minAvailable` of the budget of a set that is to have so many pods, those of nodes that get no new ones counted as long
 /// as they are there.

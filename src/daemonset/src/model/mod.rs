@@ -8,10 +8,12 @@ pub mod status;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{
-    object::{Labels, ObjectKey, Uid},
-    time::WallTime,
-    words::words,
+use headgate_core::{
+    model::{
+        object::{Labels, ObjectKey, Uid},
+        time::WallTime,
+    },
+    words,
 };
 
 /// The label of a pod of a set: the name of the set.

@@ -10,12 +10,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::super::model::{
-    WallTime,
-    daemonset::{
-        Handshake, SetFacts, SetNode,
-        ask::{Ask, Told},
-    },
+use headgate_core::model::WallTime;
+
+use crate::model::{
+    Handshake, SetFacts, SetNode,
+    ask::{Ask, Told},
 };
 
 /// What a node says of a turn before is waited for so long to go.
@@ -112,7 +111,7 @@ fn detached(handshake: &Handshake, node: &SetNode, since: WallTime) -> Option<Wa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::daemonset::{Noted, Wait};
+    use crate::model::{Noted, Wait};
 
     const SINCE: u64 = 1_000;
 

@@ -2,16 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{
-    super::{
-        object::{ObjectKey, Uid},
-        request::RequestId,
-        time::WallTime,
-    },
-    Revision,
-    plan::Why,
-    status::Status,
+use headgate_core::model::{
+    object::{ObjectKey, Uid},
+    request::RequestId,
+    time::WallTime,
 };
+
+use super::{Revision, plan::Why, status::Status};
 
 /// What is asked of the API server.
 #[derive(Clone, Debug, PartialEq)]

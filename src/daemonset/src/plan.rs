@@ -9,20 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    super::model::{
-        WallTime,
-        daemonset::{
-            Remembered, Revision, SetFacts, SetNode, Strategy,
-            node::{NodeNow, NodeTerms, PodNow, Progress, Standing, State, TurnTerms, Turns},
-            plan::Plan,
-            status::{Roll, Status, Waits},
-        },
-    },
-    budget::min_available,
-    node,
-    placement::standing,
-    turns::turns,
+use headgate_core::model::WallTime;
+
+use super::{budget::min_available, node, placement::standing, turns::turns};
+use crate::model::{
+    Remembered, Revision, SetFacts, SetNode, Strategy,
+    node::{NodeNow, NodeTerms, PodNow, Progress, Standing, State, TurnTerms, Turns},
+    plan::Plan,
+    status::{Roll, Status, Waits},
 };
 
 /// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from;

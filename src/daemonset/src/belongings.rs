@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{asks::Asks, seen::Seen};
-use crate::model::daemonset::{Owner, Revision, RevisionFacts, SetFacts, SetPod, ask::Ask};
+use crate::model::{Owner, Revision, RevisionFacts, SetFacts, SetPod, ask::Ask};
 
 /// Whether it is a pod of the set.
 pub fn is_own(pod: &SetPod, facts: &SetFacts) -> bool {

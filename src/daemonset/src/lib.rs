@@ -1,7 +1,7 @@
 //! The controller of IngressDaemonSets: so many pods on every node, rolled node by node, drained like any other pod.
 //!
-//! It is a machine of its own, and no part of the engine: it is to be a program of its own, which has other rights than the
-//! registrar, and neither needs the other.
+//! The crate shares facts and words with the core (`headgate-core`). The engine does not use it: the controller of
+//! IngressDaemonSets is a program with other rights than the registrar, and neither needs the other.
 //!
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
@@ -23,6 +23,7 @@ mod asks;
 mod belongings;
 mod budget;
 mod handshake;
+pub mod model;
 mod node;
 mod pace;
 pub mod placement;
@@ -35,14 +36,13 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headgate_core::model::{Change, Moment, ObjectKey, RequestId, Scope, Uid, WallTime};
+
 use self::{seen::Seen, set::Set};
 use crate::model::{
-    Change, Moment, ObjectKey, RequestId, Scope, Uid, WallTime,
-    daemonset::{
-        BudgetFacts, RevisionFacts, SetFacts, SetNode, SetPod,
-        ask::{Ask, Asked, Outcome},
-        status::Status,
-    },
+    BudgetFacts, RevisionFacts, SetFacts, SetNode, SetPod,
+    ask::{Ask, Asked, Outcome},
+    status::Status,
 };
 
 /// What the world says.

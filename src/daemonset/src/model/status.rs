@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{super::words::words, Remembered};
+use headgate_core::words;
+
+use super::Remembered;
 
 words! {
     /// What a node in its turn waits for.

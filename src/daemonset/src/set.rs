@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use headgate_core::model::{Moment, Uid, WallTime};
+
 use super::{
     asks::Asks,
     belongings,
@@ -20,14 +22,11 @@ use super::{
     seen::Seen,
 };
 use crate::model::{
-    Moment, Uid, WallTime,
-    daemonset::{
-        Revision, SetFacts, SetPod,
-        ask::{Ask, Outcome},
-        node::{PodNow, Standing, State},
-        plan::{Plan, Step, Why},
-        status::Status,
-    },
+    Revision, SetFacts, SetPod,
+    ask::{Ask, Outcome},
+    node::{PodNow, Standing, State},
+    plan::{Plan, Step, Why},
+    status::Status,
 };
 
 /// After so long what was asked for, and is not seen, is asked for again.

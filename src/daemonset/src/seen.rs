@@ -11,13 +11,12 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use headgate_core::{
     brake::{Becomes, Brake, most_of},
-    model::{
-        Change, Moment, ObjectKey, Scope,
-        daemonset::{BudgetFacts, Owner, RevisionFacts, SetFacts, SetNode, SetPod},
-    },
+    model::{Change, Moment, ObjectKey, Scope},
 };
+
+use crate::model::{BudgetFacts, Owner, RevisionFacts, SetFacts, SetNode, SetPod};
 
 /// For so long at most it is doubted that most nodes are gone.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -301,7 +300,7 @@ impl Seen {
 
     /// The budgets of a namespace.
     pub fn budgets_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a BudgetFacts> {
-        crate::model::object::within(&self.budgets, namespace).map(|(_, budget)| budget)
+        headgate_core::model::object::within(&self.budgets, namespace).map(|(_, budget)| budget)
     }
 }
 

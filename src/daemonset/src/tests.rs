@@ -2,16 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use headgate_core::model::{Change, Labels, Moment, ObjectKey, Scope, Uid, WallTime};
+
 use super::{Daemonsets, Input};
 use crate::model::{
-    Change, Labels, Moment, ObjectKey, Scope, Uid, WallTime,
-    daemonset::{
-        Amount, BudgetFacts, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod, SetSpec,
-        Strategy,
-        ask::{Ask, Asked, Outcome},
-        plan::Why,
-        status::Roll,
-    },
+    Amount, BudgetFacts, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod, SetSpec,
+    Strategy,
+    ask::{Ask, Asked, Outcome},
+    plan::Why,
+    status::Roll,
 };
 
 fn key(name: &str) -> ObjectKey {

@@ -7,7 +7,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::model::{Moment, daemonset::Revision};
+use headgate_core::model::Moment;
+
+use crate::model::Revision;
 
 /// So many pods are made at once at most.
 const MOST_AT_ONCE: usize = 128;

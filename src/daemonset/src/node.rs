@@ -7,7 +7,7 @@
 //! * **Assumes** that what was done before is among the pods: a pod that is being made is [`State::Making`], one whose
 //!   deletion was sent is [`State::Ending`].
 
-use super::super::model::daemonset::{
+use crate::model::{
     Revision, Strategy,
     node::{NodeTerms, PodNow, Standing, State},
     plan::{Step, Why},
@@ -179,8 +179,9 @@ impl Node<'_> {
 mod tests {
     use std::time::Duration;
 
+    use headgate_core::model::{Uid, WallTime};
+
     use super::*;
-    use crate::model::{Uid, WallTime};
 
     /// Pods by a word each: the revision, and how far it is, as `a:available`.
     fn pods(all: &[&str]) -> Vec<PodNow> {
