@@ -292,8 +292,6 @@ fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
     block(async {
         for (values, removes) in [
             (&[][..], false),
-            (&["--set=uninstall.keepTargets=true"], false),
-            (&["--set=uninstall.keepTargets=false"], false),
             (&["--set=uninstall.removeTargets=true"], true),
         ] {
             let all = rendered(values).await.unwrap();

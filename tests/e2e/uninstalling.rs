@@ -93,14 +93,11 @@ fn uninstall_leaves_the_targets_says_which_and_the_next_installation_goes_on_wit
         let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
         let running = s.wait_registered(&group, "web", 2, 8080).await;
         headgate.terminate().await;
-        // What it was called before says nothing else.
-        for arguments in [&[][..], &["--keep-targets"]] {
-            let (code, said) = uninstall_of(&s, &serves, arguments).await;
-            assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
-            assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
-            assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
-        }
+        let (code, said) = uninstall_of(&s, &serves, &[]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
+        assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
+        assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
         assert_eq!(all(&s, "TargetBinding").await, []);
         assert_eq!(all(&s, "TargetLedger").await.len(), 1);
         assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));

@@ -1289,8 +1289,8 @@ pub const ALL: [Bug; 188] = [
         says: "Another leader does not know which namespace holds a target group.",
         places: &[(
             "registration/holders.rs",
-            "self.all = known.unwrap_or_default();",
-            "self.all = known.filter(|_| !PLANTED).unwrap_or_default();",
+            "self.all = ledger.holders().clone();",
+            "self.all = if PLANTED { BTreeSet::new() } else { ledger.holders().clone() };",
         )],
     },
     Bug {
