@@ -186,60 +186,6 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
 }
 
 #[test]
-fn the_first_line_names_the_cause_of_what_is_wrong() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "incident").await;
-        // The load balancer looks at a port where nobody listens.
-        let group = s.group("web").await;
-        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
-        let other = json!([{"name": "http", "port": 80, "targetPort": 8099}]);
-        s.cluster.service("web", "web", other, Some(&format!("http={}", group.name))).await;
-        let headgate = s.headgate().await;
-        let first = async |begins: &str| {
-            wait::until(&format!("the first line begins with {begins}"), || async {
-                let said = ask(&s, &headgate, &[]).await;
-                if said.starts_with(begins) { Ok(said) } else { Err(said) }
-            })
-            .await
-        };
-        let unhealthy = format!(
-            "TargetUnhealthy  target group {}: AWS calls targets unhealthy: 2 (Target.FailedHealthChecks)",
-            group.name
-        );
-        first(&unhealthy).await;
-        // Paused, and forgotten: what follows from that is said after it.
-        s.cluster.set_annotation("web", "headgate.dev/paused", Some("true")).await;
-        let said = first(&format!("Paused  target group {}: ", group.name)).await;
-        assert!(said.contains("\nTargetUnhealthy  "), "{said}");
-        s.cluster.set_annotation("web", "headgate.dev/paused", None).await;
-        first("TargetUnhealthy").await;
-    });
-}
-
-#[test]
-fn a_replica_that_does_not_lead_says_who_does() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "status-standby").await;
-        let headgate = s.headgate().await;
-        headgate.wait_leads().await;
-        let standby = s.headgate().await;
-        wait::until("the standby knows who leads", || async {
-            let (code, said) =
-                command(s.facts(), &["status", &format!("--address={}", standby.debug())]).await;
-            assert_eq!(code, Some(1), "{said}");
-            let page = standby.probe("/metrics").await.unwrap();
-            assert!(!page.contains("headgate_targets{"), "{page}");
-            if said.contains("this replica does not lead, ") && said.contains(" leads") {
-                Ok(())
-            } else {
-                Err(said)
-            }
-        })
-        .await;
-    });
-}
-
-#[test]
 fn a_command_is_told_its_cluster_as_kubectl_is() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "which").await;

@@ -71,38 +71,6 @@ fn connections_that_died_without_a_word_are_noticed_and_made_again() {
 }
 
 #[test]
-fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
-    alone(|world| async move {
-        let s = Scenario::new(world, "relist").await;
-        let group = s.web(3).await;
-        let (proxy, headgate) = behind_a_proxy(&s).await;
-        let before = s.wait_registered(&group, "web", 3, 8080).await;
-        proxy.cut();
-        s.cluster.scale("web", 1).await;
-        for pod in before.keys() {
-            // Whichever the ReplicaSet keeps is replaced: every old pod vanishes without a trace.
-            s.cluster.end_pod(pod).await;
-        }
-        wait::until("one new pod runs", || async {
-            let now = s.cluster.running("web").await;
-            if now.len() == 1 && !before.contains_key(now.keys().next().unwrap()) { Ok(()) } else { Err(now) }
-        })
-        .await;
-        // A restarted API server no longer knows the place where the watch was cut, so everything is listed anew.
-        world.restart_component(Component::ApiServer).await.unwrap();
-        proxy.heal();
-        s.cluster.wait_warning("web", "ListDoubted", "until a second list says the same").await;
-        s.wait_registered(&group, "web", 1, 8080).await;
-        let reasons: BTreeSet<String> = headgate
-            .logged(|line| line["message"] == "deregistering")
-            .iter()
-            .map(|line| line["reason"].as_str().unwrap().to_owned())
-            .collect();
-        assert_eq!(reasons, BTreeSet::from(["PodMissing".to_owned()]));
-    });
-}
-
-#[test]
 fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_the_same() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "doubt").await;
@@ -130,40 +98,6 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
         let reasons = headgate.logged(|line| line["message"] == "deregistering");
         assert!(reasons.len() == running.len(), "{reasons:?}");
         assert!(reasons.iter().all(|line| line["reason"] == "PodMissing"), "{reasons:?}");
-    });
-}
-
-#[test]
-fn a_list_that_leaves_all_bindings_out_takes_nothing_away_unless_a_second_one_says_the_same() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "unbound").await;
-        let group = s.group("tg").await;
-        let gateway = Gateway::to(s.cluster.client.clone()).await;
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let kubeconfig = gateway.kubeconfig(&s.facts().folder);
-        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
-        let mut all = BTreeSet::new();
-        for name in ["one", "two"] {
-            s.cluster.deploy(name, 1, &[("http", 8080)]).await;
-            write(&s, name, pods_of(name, &group.name)).await.unwrap();
-            all.extend(targets(&s.cluster.wait_running(name, 1).await, 8080));
-        }
-        s.wait_targets(&group, &all).await;
-        let listed = |count: u64| headgate.logged(|line| is_list_of("targetbindings", line, count)).len();
-        let before = listed(2);
-        gateway.mislead(WRITTEN_BINDINGS, 1);
-        s.cluster.wait_warning("one", "ListDoubted", "until a second list says the same").await;
-        wait::until("a second list has said what is", || async {
-            if listed(2) > before { Ok(()) } else { Err(headgate.text()) }
-        })
-        .await;
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
-
-        gateway.mislead(WRITTEN_BINDINGS, 2);
-        s.wait_targets(&group, &BTreeSet::new()).await;
-        let reasons = headgate.logged(|line| line["message"] == "deregistering");
-        assert!(reasons.len() == 2, "{reasons:?}");
-        assert!(reasons.iter().all(|line| line["reason"] == "BindingRemoved"), "{reasons:?}");
     });
 }
 
@@ -235,49 +169,4 @@ async fn gated(world: &'static World, test: &str) -> (Scenario, Group) {
 async fn available(s: &Scenario) -> i32 {
     let web = s.cluster.api::<Deployment>().get("web").await.unwrap();
     web.status.and_then(|status| status.available_replicas).unwrap_or_default()
-}
-
-#[test]
-fn a_gate_opens_though_health_cannot_be_read_where_that_is_asked_for_and_nowhere_else() {
-    alone(|world| async move {
-        let (patient, group) = gated(world, "patience").await;
-        let (waiting, other) = gated(world, "no-patience").await;
-        let headgate = patient.headgate_with(&["--gate-patience=1m"]).await;
-        let _without = waiting.headgate().await;
-        let away =
-            json!({"action": "DescribeTargetHealth", "effect": {"fail": {"status": 503, "xml": false}}});
-        patient.aws.control("POST", "/faults", Some(&away)).await;
-        for (s, group) in [(&patient, &group), (&waiting, &other)] {
-            s.cluster.scale("web", 1).await;
-            wait::until("AWS has taken the registration", || async {
-                let calls = s.aws.calls("RegisterTargets", &group.name).await;
-                if calls.is_empty() { Err(calls) } else { Ok(()) }
-            })
-            .await;
-            s.cluster.wait_gates("web", 1, "False", "HealthUnread").await;
-        }
-        let opened = patient.cluster.wait_gates("web", 1, "True", "HealthUnreadable").await;
-        let (pod, message) = opened.first_key_value().unwrap();
-        assert!(message.contains("registered, and its health could not be read in the 6"), "{message}");
-        patient
-            .cluster
-            .wait_warning(pod, "HealthUnreadable", "nobody knows whether the pod is healthy")
-            .await;
-        wait::until_equal("the pod is available", &1, || available(&patient)).await;
-        let told = "headgate_notices_total{reason=\"HealthUnreadable\"}";
-        assert_eq!(headgate.metric(told).await, Some(1.0));
-        let said = headgate.logged(|line| line["reason"] == "HealthUnreadable" && line["level"] == "WARN");
-        assert_eq!(said.len(), 1, "{said:?}");
-        let counted = format!(
-            "headgate_binding_targets{{namespace=\"{}\",service=\"web\",port=\"http\",target_group=\"{}\",kind=\"gate_unread\"}}",
-            patient.cluster.namespace, group.name
-        );
-        wait::until_equal("that is counted", &Some(1.0), || headgate.metric(&counted)).await;
-        waiting.cluster.wait_gates("web", 1, "False", "HealthUnread").await;
-        assert_eq!(available(&waiting).await, 0, "nobody has asked for it there");
-        patient.aws.control("DELETE", "/faults", None).await;
-        patient.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        waiting.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        wait::until_equal("none is left", &Some(0.0), || headgate.metric(&counted)).await;
-    });
 }

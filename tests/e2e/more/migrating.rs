@@ -256,26 +256,6 @@ async fn over_and_back(s: &Scenario) {
 }
 
 #[test]
-fn deleting_the_binding_while_lbc_runs_removes_all_targets_which_the_command_never_does() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "wrong-order").await;
-        let (group, lbc) = bound_by_lbc(&s, 2).await;
-        let headgate = s.headgate().await;
-        headgate.wait_leads().await;
-        let mover = Mover::new(&s, &lbc);
-        let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
-        assert!(code == Some(1) && said.contains("would remove all targets"), "{said}");
-        assert!(tgb(&s).await.unwrap().metadata.deletion_timestamp.is_none());
-        assert_eq!(s.aws.registered(&group.arn).await.len(), 2);
-
-        tgbs(&s.cluster).delete("web", &DeleteParams::default()).await.unwrap();
-        s.wait_targets(&group, &BTreeSet::new()).await;
-        headgate.terminate().await;
-        lbc.remove().await;
-    });
-}
-
-#[test]
 fn who_stops_lbc_by_hand_goes_on_from_there_and_no_gate_stays_closed() {
     beside_others(|world| async move { Box::pin(by_hand(&Scenario::new(world, "by-hand").await)).await });
 }

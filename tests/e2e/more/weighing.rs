@@ -246,31 +246,6 @@ async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: Prot
 }
 
 #[test]
-fn by_weights_behind_a_network_load_balancer_no_request_is_lost() {
-    if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
-        return;
-    }
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "weights").await;
-        Box::pin(play(&s, Way::Deployments, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_001)).await;
-    });
-}
-
-#[test]
-fn by_weights_behind_an_application_load_balancer_no_request_is_lost() {
-    if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
-        return;
-    }
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "weights-alb").await;
-        Box::pin(play(&s, Way::Deployments, LoadBalancerTypeEnum::Application, ProtocolEnum::Http, 30_002))
-            .await;
-    });
-}
-
-#[test]
 fn by_weights_from_a_daemon_set_with_host_port_to_two_pods_on_every_node_no_request_is_lost() {
     if !has_aws_cli() {
         eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");

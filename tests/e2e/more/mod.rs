@@ -1,0 +1,14 @@
+//! What `.ci/run` runs and `make test` does not: pages typed as printed, moves from other controllers, IPv6, outages,
+//! nodes that go, attacks that take long.
+
+mod as_printed;
+mod by_hand;
+mod ingress;
+mod ipv6;
+mod migrating;
+mod outages;
+mod passed_over;
+mod signals;
+mod trust;
+mod weighing;
+mod zones;
