@@ -5,6 +5,11 @@ WORLD := target/debug/world
 # Most of a test's time is waiting for the world, so more tests than cores run at once.
 export RUST_TEST_THREADS ?= 4
 
+# The minor of Kubernetes that worlds and tests are of.
+ifdef KUBERNETES
+export HEADGATE_KUBERNETES := $(KUBERNETES)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
 
@@ -50,18 +55,31 @@ explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2:
 	HEADGATE_EXHAUSTIVE_DEPOSALS=$(or $(TROUBLES),1) \
 	  $(CARGO) test --locked -p headgate-simulation --test small_world -- --nocapture --test-threads=1
 
-mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an hour; MINUTES=120 ONLY=gate/ KEEP=1)
+mutants: ## Test the tests of the core with the mutants of what changed since FROM (origin/main or HEAD~1); SHARD=0/8: of all
 	@$(CARGO) mutants --version >/dev/null 2>&1 || \
-	  { echo "make mutants needs cargo-mutants, which lists the mutants: cargo install --locked cargo-mutants"; exit 1; }
-	$(CARGO) build --locked -q -p headgate-mutants --bin mutants
-	@target/debug/mutants $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
+	  { echo "cargo-mutants is missing. Install it: cargo install --locked cargo-mutants"; exit 1; }
+ifdef SHARD
+	$(CARGO) mutants --shard $(SHARD)
+else
+	@mkdir -p target
+	git diff $(or $(FROM),$(shell git rev-parse -q --verify origin/main || echo HEAD~1)) > target/mutants.diff
+	$(CARGO) mutants --in-diff target/mutants.diff
+endif
 
-e2e: build ## Run end-to-end tests on another minor: KUBERNETES=1.34, without real nodes, browser, Prometheus (ONLY=name MINUTES=90)
-	@target/debug/minors --kubernetes $(or $(KUBERNETES),$(error expected a minor of Kubernetes, as in make e2e KUBERNETES=1.34)) \
-	  $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
+# What another minor of Kubernetes is not asked: tests of real nodes, whose images are of the default minor, of printed
+# pages, with a browser or Prometheus, and of tools.
+ON_DEFAULT_MINOR := on_real_nodes a_held_container_that_hangs chart::installed:: ingress:: monitoring:: page:: by_hand:: \
+  as_printed:: bench:: zero_loss:: chaos:: demo::
+e2e: build ## Run the end-to-end tests, on another minor with KUBERNETES=1.34, without real nodes (ONLY=gating::)
+ifdef KUBERNETES
+	$(WORLD) kubernetes
+	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY) $(addprefix --skip ,$(ON_DEFAULT_MINOR))
+else
+	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY)
+endif
 
 kubernetes-module: ## Write go.mod and go.sum of a version of Kubernetes that a world can be of (VERSION=v1.34.9)
-	@localstack/kubernetes/module $(or $(VERSION),$(error expected a version, as in make kubernetes-module VERSION=v1.34.9))
+	@localstack/kubernetes/module $(or $(VERSION),$(error Set VERSION, as in make kubernetes-module VERSION=v1.34.9))
 
 up: build ## Start a local world: Kubernetes (KUBERNETES=1.34), nodes (NODES=real: real ones), load balancers
 	@$(WORLD) up $(if $(NODES),--nodes $(NODES)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
@@ -107,11 +125,10 @@ crds: ## Write config/crd from the Rust types
 manifests: build ## Write deploy/kustomize from the chart
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
 
-docs: ## Write what is generated in the docs: metrics, the tables of the chart's values and of Kubernetes versions, pictures
+docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e page::a_r
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e kubernetes_versions::files::the_table
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

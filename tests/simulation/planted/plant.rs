@@ -1,8 +1,8 @@
 //! Planted bugs: named mistakes, each a rewrite of some places of the core. All of them go into one copy of it, each
 //! behind a switch, so that a test can show that it notices them.
 //!
-//! A place is found by its text, without white space, and must be there exactly once: code that has changed has to say
-//! anew where somebody could make the mistake.
+//! A place is found by its text, without white space. If the text is not there exactly once, the build fails: the
+//! bug then needs a new place.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -81,7 +81,7 @@ pub mod planted {{
 }
 
 fn replace(text: &mut String, before: &str, after: &str, number: usize) -> anyhow::Result<()> {
-    ensure!(after.contains(SWITCH), "expected {SWITCH} in what the place becomes: {after}");
+    ensure!(after.contains(SWITCH), "write {SWITCH} into what the place becomes: {after}");
     let (start, end) = only(text, before)?;
     text.replace_range(start..end, &after.replace(SWITCH, &format!("crate::planted::is({number})")));
     Ok(())
@@ -95,7 +95,7 @@ fn only(text: &str, part: &str) -> anyhow::Result<(usize, usize)> {
     let found: Vec<&[(usize, char)]> = dense.windows(part_dense.len().max(1)).filter(same).collect();
     match found[..] {
         [[(start, _), .., (end, last)]] => Ok((*start, end + last.len_utf8())),
-        _ => bail!("expected this text exactly once, found it {} times: {part}", found.len()),
+        _ => bail!("this text is there {} times, and must be there once: {part}", found.len()),
     }
 }
 
@@ -148,6 +148,6 @@ mod tests {
             "fn f() -> bool { (crate::planted::is(0) || b()) && (c() || crate::planted::is(1)) }\n"
         );
         assert!(!lib.contains("About") && lib.contains(r#"("Second", "It is wrong.")"#), "{lib}");
-        assert!(wrong.to_string().contains("expected PLANTED"), "{wrong}");
+        assert!(wrong.to_string().contains("write PLANTED"), "{wrong}");
     }
 }
