@@ -11,7 +11,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
+.PHONY: help build image demo zero-loss chaos bench bench-standin upgrade soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ zero-loss: build ## Play every departure under traffic and count what is lost (r
 	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
 
 chaos: build ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
-	@target/debug/chaos --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(MARGIN),--margin $(MARGIN))
+	@target/debug/zero-loss --chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MARGIN),--margin $(MARGIN))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed,held: root)
 	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
@@ -34,17 +34,11 @@ bench: ## Measure speed and size beside the floor: a table and target/bench/repo
 	  --bin kubelet --bin nodes
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
-compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
-	@target/debug/compare
-
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
-upgrade: build ## Upgrade from the commit FROM and go back, while pods are created: none may be missed (8 minutes)
-	@target/debug/upgrade --from $(or $(FROM),$(error expected a commit of this repository in FROM, as in make upgrade FROM=d4e8d02))
-
-fixtures: build ## Make tests/fixtures again with the program of the commit FROM (d4e8d02)
-	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
+upgrade: build ## Upgrade from a commit (tools/upgrade/from, or FROM) and go back, while pods are created: none may be missed (8 minutes)
+	@target/debug/upgrade $(if $(FROM),--from $(FROM))
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
@@ -67,9 +61,9 @@ else
 endif
 
 # What another minor of Kubernetes is not asked: tests of real nodes, whose images are of the default minor, of printed
-# pages, with a browser or Prometheus, and of tools.
+# pages, with a browser or Prometheus, and long ones.
 ON_DEFAULT_MINOR := on_real_nodes a_held_container_that_hangs chart::installed:: ingress:: monitoring:: page:: by_hand:: \
-  as_printed:: bench:: zero_loss:: chaos:: demo::
+  as_printed:: chaos::
 e2e: build ## Run the end-to-end tests, on another minor with KUBERNETES=1.34, without real nodes (ONLY=gating::)
 ifdef KUBERNETES
 	$(WORLD) kubernetes
@@ -100,12 +94,11 @@ image: ## Build the files of headgate's image, static (debug): target/image; ARC
 	  --out $(IMAGE)/licenses/THIRD-PARTY-NOTICES.txt
 
 release: ## Build the files of a release for amd64 and arm64 into target/release-files (DOWNLOADS=https://…/v0.1.0: where they will be)
-	@test -n "$(DOWNLOADS)" || { echo "make release expected where its files will be found, as in" \
+	@test -n "$(DOWNLOADS)" || { echo "Set DOWNLOADS to where the files will be, as in" \
 	  "make release DOWNLOADS=https://example.com/headgate/v0.1.0"; exit 1; }
 	tools/release/build.sh amd64 $(or $(PROFILE),release) target/release-programs/amd64
 	tools/release/build.sh arm64 $(or $(PROFILE),release) target/release-programs/arm64
-	@$(CARGO) run --locked -q -p headgate-release -- files --out target/release-files --downloads $(DOWNLOADS) \
-	  --built amd64=target/release-programs/amd64 --built arm64=target/release-programs/arm64
+	@tools/release/files.sh target/release-files $(DOWNLOADS)
 
 test: build image ## Run all tests: core, programs, local world, end to end
 	$(CARGO) test --locked --workspace

@@ -8,26 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use headgate_harness::{
     aws::Group,
     headgate::Headgate,
     scenario::{Scenario, targets},
     shared_world::beside_others,
 };
-
-/// As far apart as numbers of a seed can be.
-struct Choices(u64);
-
-impl Choices {
-    /// A number below `end`: the generator splitmix64.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().unwrap_or_else(|_| panic!("{name} is no number")))
@@ -88,7 +75,7 @@ fn twenty_stops_of_the_leader_at_random_moments_take_no_living_pod_out_for_longe
     println!("HEADGATE_CHAOS_SEED={seed}");
     beside_others(|world| async move {
         let s = Scenario::new(world, "stops").await;
-        let mut choices = Choices(seed);
+        let mut choices = Rng::with_seed(seed);
         let group = s.web(4).await;
         let foreign_target = s.foreign_target(&group).await;
         let replicas = vec![replica(&s).await, replica(&s).await];
@@ -106,14 +93,14 @@ fn twenty_stops_of_the_leader_at_random_moments_take_no_living_pod_out_for_longe
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 };
-                s.cluster.scale("web", u32::try_from(2 + choices.below(5)).unwrap()).await;
-                tokio::time::sleep(Duration::from_millis(choices.below(300))).await;
+                s.cluster.scale("web", 2 + choices.u32(..5)).await;
+                tokio::time::sleep(Duration::from_millis(choices.u64(..300))).await;
                 replicas[stopped].signal("STOP").await;
                 stops += 1;
-                let wait = choices.below(6_000);
+                let wait = choices.u64(..6_000);
                 tokio::time::sleep(Duration::from_millis(wait / 2)).await;
                 // Addresses go from one pod to the next while it is stopped.
-                s.cluster.scale("web", u32::try_from(2 + choices.below(5)).unwrap()).await;
+                s.cluster.scale("web", 2 + choices.u32(..5)).await;
                 tokio::time::sleep(Duration::from_millis(wait / 2)).await;
                 if replicas[1 - stopped].leads().await {
                     deposed += 1;
@@ -145,19 +132,19 @@ fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_foreign_targ
     println!("HEADGATE_CHAOS_SEED={seed} HEADGATE_CHAOS_SECONDS={seconds}");
     beside_others(|world| async move {
         let s = Scenario::new(world, "chaos").await;
-        let mut choices = Choices(seed);
+        let mut choices = Rng::with_seed(seed);
         let group = s.web(4).await;
         let foreign_target = s.foreign_target(&group).await;
         let mut replicas = vec![replica(&s).await, replica(&s).await];
         let end = Instant::now() + Duration::from_secs(seconds);
         let (mut kills, mut quiet) = (0, 0);
         while Instant::now() < end {
-            for _ in 0..4 + choices.below(6) {
-                match choices.below(3) {
-                    0 => s.cluster.scale("web", u32::try_from(choices.below(9)).unwrap()).await,
+            for _ in 0..4 + choices.u64(..6) {
+                match choices.u64(..3) {
+                    0 => s.cluster.scale("web", choices.u32(..9)).await,
                     1 => {
                         let running = s.cluster.running("web").await;
-                        for (pod, _) in running.iter().take(usize::try_from(choices.below(4)).unwrap()) {
+                        for (pod, _) in running.iter().take(choices.usize(..4)) {
                             s.cluster.end_pod(pod).await;
                         }
                     }
@@ -170,10 +157,10 @@ fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_foreign_targ
                     }
                 }
                 // Not to wait for anything: so that the moment of the next blow is a random one.
-                tokio::time::sleep(Duration::from_millis(choices.below(1_500))).await;
+                tokio::time::sleep(Duration::from_millis(choices.u64(..1_500))).await;
             }
-            let count = 1 + choices.below(6);
-            s.cluster.scale("web", u32::try_from(count).unwrap()).await;
+            let count = 1 + choices.u32(..6);
+            s.cluster.scale("web", count).await;
             let count = usize::try_from(count).unwrap();
             s.wait_quiet("web", count).await;
             let mut wanted = targets(&s.cluster.wait_running("web", count).await, 8080);

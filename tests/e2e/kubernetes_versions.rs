@@ -28,7 +28,8 @@ fn the_chart_and_the_pages_ask_for_the_oldest_minor_that_was_run_and_those_that_
     let rows = page.lines().filter_map(|line| line.strip_prefix("| 1."));
     let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
     let run: Vec<String> = rows.iter().map(|row| format!("1.{} {}", row[0], row[1])).collect();
-    let known: Vec<String> = Minor::all().iter().map(|minor| format!("{minor} {}", minor.version())).collect();
+    let known: Vec<String> =
+        Minor::all().iter().map(|minor| format!("{minor} {}", minor.version())).collect();
     assert_eq!(run, known, "docs/kubernetes-versions.md: run `make e2e KUBERNETES=…` and write the result");
 
     let oldest = Minor::all()[0].name();

@@ -7,7 +7,6 @@
 
 mod annotations;
 mod as_printed;
-mod bench;
 mod bindings;
 mod by_hand;
 mod chaos;
@@ -15,7 +14,6 @@ mod chart;
 mod conditions;
 mod credentials;
 mod daemonsets;
-mod demo;
 mod doctoring;
 mod evicting;
 mod explaining;
@@ -51,5 +49,4 @@ mod trust;
 mod uninstalling;
 mod unproven;
 mod weighing;
-mod zero_loss;
 mod zones;

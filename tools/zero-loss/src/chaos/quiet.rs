@@ -12,12 +12,12 @@ use headgate_harness::{
     recorder::{APP, Traced},
     scenario::targets,
 };
-use headgate_zero_loss::stage::{REPLICAS, workload::PORT};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::api::ListParams;
 use tokio::time::sleep;
 
-use crate::stage::{Stage, Workload};
+use super::stage::{Stage, Workload};
+use crate::stage::{REPLICAS, workload::PORT};
 
 /// Far more than any roll takes here, also if the gates of several pods, one after the other, wait for 90 s because their
 /// address was a target shortly before (docs/workloads.md).

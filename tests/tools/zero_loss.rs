@@ -5,11 +5,11 @@
 use headgate_harness::{aws::Aws, shared_world::alone};
 use headgate_zero_loss::{
     cell::{Cell, Hold},
+    data,
     play::{Setting, play},
     profile::Profile,
     report::Report,
     scenario::Scenario,
-    tables,
 };
 use localstack_world::{Facts, Nodes};
 
@@ -22,7 +22,7 @@ async fn as_promised(facts: &Facts, scenario: Scenario, hold: Hold) -> Report {
     let cell = Cell { scenario, ingress: None, profile, cross_zone: true, hold, nodes };
     let rows = play(facts, cell, SETTING, scenario.name(), &facts.folder).await;
     let report = Report { rows };
-    let shown = tables::all(&report);
+    let shown = data::csv(&report);
     assert_eq!(report.broken(), Vec::<String>::new(), "\n{shown}");
     assert!(cell.is_promised() && report.rows.iter().all(|row| row.offered > 100), "{shown}");
     // Other tests find the stand-in as it was.

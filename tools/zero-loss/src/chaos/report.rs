@@ -2,9 +2,9 @@
 
 use std::{fmt::Write, time::Duration};
 
-use headgate_harness::{judge::Explained, recorder::Micros};
+use headgate_harness::{figures, judge::Explained, recorder::Micros};
 
-use crate::{faults::Struck, quiet::Waited};
+use super::{faults::Struck, quiet::Waited};
 
 /// How far from a loss a fault is told with it, in microseconds: longer than pods are held.
 const AROUND: Micros = 60_000_000;
@@ -63,8 +63,8 @@ impl Row {
         !self.complaints().is_empty()
     }
 
-    /// Its line of the table.
-    pub fn line(&self) -> String {
+    /// Its cells of the table.
+    pub fn cells(&self) -> [String; 9] {
         let faults: Vec<String> = self
             .struck
             .iter()
@@ -73,19 +73,18 @@ impl Row {
                 format!("{} {seconds:.1} s (+{:.1})", struck.fault.name(), struck.recovered_in.as_secs_f64())
             })
             .collect();
-        format!(
-            "| {} | {} | {} | {} | {} | **{}** | {:.1} s | {:.0} s{} | {} |",
-            self.number,
+        let holds = if self.differs.is_empty() { "as wanted" } else { "**DIFFERS**" };
+        [
+            self.number.to_string(),
             faults.join(", "),
-            self.replaced,
-            self.offered,
-            self.retried,
-            self.lost.len(),
-            self.removal.as_secs_f64(),
-            self.quiet_after.as_secs_f64(),
-            self.waited_for(),
-            if self.differs.is_empty() { "as wanted" } else { "**DIFFERS**" },
-        )
+            self.replaced.to_string(),
+            self.offered.to_string(),
+            self.retried.to_string(),
+            format!("**{}**", self.lost.len()),
+            format!("{:.1} s", self.removal.as_secs_f64()),
+            format!("{:.0} s{}", self.quiet_after.as_secs_f64(), self.waited_for()),
+            holds.to_owned(),
+        ]
     }
 
     /// What was waited for until it was quiet, in seconds.
@@ -166,8 +165,17 @@ fn time_of_day(at: Micros) -> String {
 }
 
 /// The head of the table.
-pub const HEAD: &str = "| round | faults (and seconds until all had recovered) | pods replaced | requests | retried | **lost** | \
-                        slowest removal | quiet after | AWS holds |\n|---:|---|---:|---:|---:|---:|---:|---:|---|\n";
+const HEAD: [&str; 9] = [
+    "round",
+    "faults (and seconds until all had recovered)",
+    "pods replaced",
+    "requests",
+    "retried",
+    "**lost**",
+    "slowest removal",
+    "quiet after",
+    "AWS holds",
+];
 
 /// How a run was made.
 #[derive(Clone, Copy, Debug)]
@@ -183,10 +191,9 @@ pub struct Setting {
 /// All of it.
 pub fn page(setting: Setting, rows: &[Row]) -> String {
     let Setting { minutes, seed, margin } = setting;
-    let mut text = format!("# Chaos: {minutes} minutes, seed {seed}, margin {margin} s\n\n{HEAD}");
-    for row in rows {
-        let _ = writeln!(text, "{}", row.line());
-    }
+    let cells: Vec<[String; 9]> = rows.iter().map(Row::cells).collect();
+    let table = figures::table(&HEAD, &cells);
+    let mut text = format!("# Chaos: {minutes} minutes, seed {seed}, margin {margin} s\n\n{table}");
     let sum = |count: fn(&Row) -> u64| rows.iter().map(count).sum::<u64>();
     let count = |of: fn(&Row) -> usize| rows.iter().map(of).sum::<usize>();
     let slowest = rows.iter().map(|row| row.removal).max().unwrap_or_default();
@@ -221,7 +228,7 @@ mod tests {
     use headgate_harness::judge::Rule;
 
     use super::*;
-    use crate::plan::Fault;
+    use crate::chaos::plan::Fault;
 
     fn row() -> Row {
         let second = Duration::from_secs(1);
@@ -252,7 +259,7 @@ mod tests {
         assert!(is_good(&[row()]) && !is_good(&[]));
         let page = page(SETTING, &[row(), row()]);
         assert!(
-            page.contains("| 1 | leader stopped 10.0 s (+0.5) | 12 | 500 | 0 | **0** | 3.0 s |"),
+            row().cells()[..7] == ["1", "leader stopped 10.0 s (+0.5)", "12", "500", "0", "**0**", "3.0 s"],
             "{page}"
         );
         assert!(page.contains("2 rounds, 2 faults, 24 pods replaced, 1000 requests"), "{page}");

@@ -11,10 +11,8 @@ use localstack_world::{Component, Facts};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{
-    plan::{Fault, Strike},
-    replicas::{Replica, wait_recovered},
-};
+use super::plan::{Fault, Strike};
+use crate::replica::{Replica, wait_recovered};
 
 /// A fault that was made.
 #[derive(Clone, Copy, Debug)]
@@ -73,9 +71,9 @@ pub async fn strike(facts: &Facts, aws: &Aws, replicas: &mut Vec<Replica>, strik
 
 /// Its place among the replicas is another one's then: which one leads is asked for each time.
 async fn kill(replicas: &mut Vec<Replica>, which: usize, away: Duration) {
-    let ways = replicas.remove(which).kill().await;
+    let killed = replicas.remove(which).kill().await;
     sleep(away).await;
-    replicas.push(ways.start().await);
+    replicas.push(killed.start().await);
 }
 
 async fn cut(ways: &[&Proxy], time: Duration) {

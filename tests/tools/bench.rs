@@ -9,7 +9,7 @@ fn every_measure_of_the_bench_gives_its_rows() {
     alone(|world| async move {
         let mut rows = Vec::new();
         for name in MEASURES {
-            let measured = measure(name, world.facts(), &Size::quick()).await.unwrap();
+            let measured = measure(name, world.facts(), &Size::quick()).await;
             assert!(!measured.is_empty(), "{name}");
             rows.extend(measured);
         }

@@ -10,17 +10,17 @@ use headgate_harness::{
     judge,
     recorder::{APP, Micros, Record, Traced, now},
 };
-use headgate_zero_loss::{margin, play::start_load};
 use localstack_load::{Counts, Run};
 use tokio::time::sleep;
 
-use crate::{
+use super::{
     faults::strike,
     plan::Strike,
     quiet,
     report::{Loss, Row},
     stage::{Stage, Workload},
 };
+use crate::{margin, play::start_load};
 
 /// Requests per second to each load balancer.
 const RATE: f64 = 80.0;

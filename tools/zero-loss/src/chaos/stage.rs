@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use headgate_core::inject::INJECT;
 use headgate_harness::{
     admission,
     aws::{Aws, Group},
@@ -13,22 +14,22 @@ use headgate_harness::{
     recorder::{APP, Recorder},
     scenario::{http_port, targets},
     wait,
-    webhook::{Configuration, bare_pod},
+    webhook::{Configuration, bare_pod, wait_injected},
 };
-use headgate_zero_loss::{
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::api::DeleteParams;
+use localstack_world::Facts;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
     profile::Profile,
+    replica::{Lease, Replica, Start, lease_arguments},
     stage::{
         Care,
         workload::{PORT, balancer, deployment},
     },
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::api::{DeleteParams, PostParams};
-use localstack_world::Facts;
-use serde_json::json;
-use tokio::time::sleep;
-
-use crate::replicas::Replica;
 
 /// Real seconds per AWS second: with it a round takes little more than a minute.
 pub const TIME_SCALE: f64 = 0.075;
@@ -36,6 +37,8 @@ pub const TIME_SCALE: f64 = 0.075;
 const MINE: &str = "chaos-mine";
 /// Headgate asks the same AWS, which is throttled.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// The Lease of both replicas.
+const LEASE: Lease = ["4s", "3s", "500ms"];
 const WEBHOOK: &str = "chaos-webhook";
 /// The address of nobody's pod within a VPC, and a port on which nothing listens.
 const FOREIGN: (&str, u16) = (".0.250", 9);
@@ -78,12 +81,20 @@ impl Stage {
         Profile::TypicalNlb.apply(&aws, TIME_SCALE).await;
         let (nlb, alb) = (bound(&aws, Profile::TypicalNlb).await, bound(&aws, Profile::TypicalAlb).await);
         let arguments = [
+            // A replica that is up for half an hour need not remember each detail.
+            "--log=info".to_owned(),
             "--own-namespace=headgate".to_owned(),
+            "--webhook-address=127.0.0.1:0".to_owned(),
+            "--webhook-names=127.0.0.1".to_owned(),
             format!("--webhook-configuration={WEBHOOK}"),
             format!("--nlb-propagation-bound={nlb}s"),
             format!("--alb-propagation-bound={alb}s"),
         ];
-        let replicas = vec![Replica::first(facts, &arguments).await, Replica::first(facts, &arguments).await];
+        let arguments = [&arguments[..], &lease_arguments(LEASE)].concat();
+        let mut replicas = Vec::new();
+        for _ in 0..2 {
+            replicas.push(Start::with_ways(facts, arguments.clone()).await.start().await);
+        }
         let mut workloads = Vec::new();
         for (name, profile, bound) in
             [("chaos-nlb", Profile::TypicalNlb, nlb), ("chaos-alb", Profile::TypicalAlb, alb)]
@@ -136,14 +147,8 @@ impl Workload {
 
     /// Brings its pods, when they get gate and hold.
     async fn deploy(&self, facts: &Facts) {
-        let probe = bare_pod("probe", &json!({"app": APP, "headgate.dev/inject": "true"}));
-        let probe: Pod = serde_json::from_value(probe).expect("a pod");
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        wait::until("a new pod would get the gate and the hold", || async {
-            let pod = self.cluster.api::<Pod>().create(&dry_run, &probe).await.map_err(|e| e.to_string())?;
-            if self.care.is_given_to(&pod) { Ok(()) } else { Err(format!("{:?}", pod.metadata.annotations)) }
-        })
-        .await;
+        let probe = bare_pod("probe", &json!({"app": APP, INJECT: "true"}));
+        wait_injected(&self.cluster, probe, |pod| self.care.is_given_to(pod)).await;
         self.cluster.create::<Deployment>(deployment(self.care, facts.nodes)).await;
     }
 
