@@ -5,8 +5,13 @@ WORLD := target/debug/world
 # Most of a test's time is waiting for the world, so more tests than cores run at once.
 export RUST_TEST_THREADS ?= 4
 
+# The minor of Kubernetes that worlds and tests are of.
+ifdef KUBERNETES
+export HEADGATE_KUBERNETES := $(KUBERNETES)
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
+.PHONY: help build image demo zero-loss chaos bench bench-standin upgrade soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +26,7 @@ zero-loss: build ## Play every departure under traffic and count what is lost (r
 	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
 
 chaos: build ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
-	@target/debug/chaos --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(MARGIN),--margin $(MARGIN))
+	@target/debug/zero-loss --chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MARGIN),--margin $(MARGIN))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed,held: root)
 	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
@@ -29,17 +34,11 @@ bench: ## Measure speed and size beside the floor: a table and target/bench/repo
 	  --bin kubelet --bin nodes
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
-compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
-	@target/debug/compare
-
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
-upgrade: build ## Upgrade from the commit FROM and go back, while pods are created: none may be missed (8 minutes)
-	@target/debug/upgrade --from $(or $(FROM),$(error expected a commit of this repository in FROM, as in make upgrade FROM=d4e8d02))
-
-fixtures: build ## Make tests/fixtures again with the program of the commit FROM (d4e8d02)
-	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
+upgrade: build ## Upgrade from a commit (tools/upgrade/from, or FROM) and go back, while pods are created: none may be missed (8 minutes)
+	@target/debug/upgrade $(if $(FROM),--from $(FROM))
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
@@ -50,18 +49,31 @@ explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2:
 	HEADGATE_EXHAUSTIVE_DEPOSALS=$(or $(TROUBLES),1) \
 	  $(CARGO) test --locked -p headgate-simulation --test small_world -- --nocapture --test-threads=1
 
-mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an hour; MINUTES=120 ONLY=gate/ KEEP=1)
+mutants: ## Test the tests of the core with the mutants of what changed since FROM (origin/main or HEAD~1); SHARD=0/8: of all
 	@$(CARGO) mutants --version >/dev/null 2>&1 || \
-	  { echo "make mutants needs cargo-mutants, which lists the mutants: cargo install --locked cargo-mutants"; exit 1; }
-	$(CARGO) build --locked -q -p headgate-mutants --bin mutants
-	@target/debug/mutants $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
+	  { echo "cargo-mutants is missing. Install it: cargo install --locked cargo-mutants"; exit 1; }
+ifdef SHARD
+	$(CARGO) mutants --shard $(SHARD)
+else
+	@mkdir -p target
+	git diff $(or $(FROM),$(shell git rev-parse -q --verify origin/main || echo HEAD~1)) > target/mutants.diff
+	$(CARGO) mutants --in-diff target/mutants.diff
+endif
 
-e2e: build ## Run end-to-end tests on another minor: KUBERNETES=1.34, without real nodes, browser, Prometheus (ONLY=name MINUTES=90)
-	@target/debug/minors --kubernetes $(or $(KUBERNETES),$(error expected a minor of Kubernetes, as in make e2e KUBERNETES=1.34)) \
-	  $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
+# What another minor of Kubernetes is not asked: tests of real nodes, whose images are of the default minor, of printed
+# pages, with a browser or Prometheus, and long ones.
+ON_DEFAULT_MINOR := on_real_nodes a_held_container_that_hangs chart::installed:: ingress:: monitoring:: page:: by_hand:: \
+  as_printed:: chaos::
+e2e: build ## Run the end-to-end tests, on another minor with KUBERNETES=1.34, without real nodes (ONLY=gating::)
+ifdef KUBERNETES
+	$(WORLD) kubernetes
+	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY) $(addprefix --skip ,$(ON_DEFAULT_MINOR))
+else
+	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY)
+endif
 
 kubernetes-module: ## Write go.mod and go.sum of a version of Kubernetes that a world can be of (VERSION=v1.34.9)
-	@localstack/kubernetes/module $(or $(VERSION),$(error expected a version, as in make kubernetes-module VERSION=v1.34.9))
+	@localstack/kubernetes/module $(or $(VERSION),$(error Set VERSION, as in make kubernetes-module VERSION=v1.34.9))
 
 up: build ## Start a local world: Kubernetes (KUBERNETES=1.34), nodes (NODES=real: real ones), load balancers
 	@$(WORLD) up $(if $(NODES),--nodes $(NODES)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
@@ -82,12 +94,11 @@ image: ## Build the files of headgate's image, static (debug): target/image; ARC
 	  --out $(IMAGE)/licenses/THIRD-PARTY-NOTICES.txt
 
 release: ## Build the files of a release for amd64 and arm64 into target/release-files (DOWNLOADS=https://…/v0.1.0: where they will be)
-	@test -n "$(DOWNLOADS)" || { echo "make release expected where its files will be found, as in" \
+	@test -n "$(DOWNLOADS)" || { echo "Set DOWNLOADS to where the files will be, as in" \
 	  "make release DOWNLOADS=https://example.com/headgate/v0.1.0"; exit 1; }
 	tools/release/build.sh amd64 $(or $(PROFILE),release) target/release-programs/amd64
 	tools/release/build.sh arm64 $(or $(PROFILE),release) target/release-programs/arm64
-	@$(CARGO) run --locked -q -p headgate-release -- files --out target/release-files --downloads $(DOWNLOADS) \
-	  --built amd64=target/release-programs/amd64 --built arm64=target/release-programs/arm64
+	@tools/release/files.sh target/release-files $(DOWNLOADS)
 
 test: build image ## Run all tests: core, programs, local world, end to end
 	$(CARGO) test --locked --workspace
@@ -107,11 +118,10 @@ crds: ## Write config/crd from the Rust types
 manifests: build ## Write deploy/kustomize from the chart
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
 
-docs: ## Write what is generated in the docs: metrics, the tables of the chart's values and of Kubernetes versions, pictures
+docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
 	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e page::a_r
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e kubernetes_versions::files::the_table
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 arch=${1:-} profile=${2:-} folder=${3:-}
-usage() { echo "build: $1; expected tools/release/build.sh amd64|arm64 dev|release FOLDER" >&2; exit 2; }
+usage() { echo "build: $1; write tools/release/build.sh amd64|arm64 dev|release FOLDER" >&2; exit 2; }
 host=$(rustc -vV | sed -n 's/^host: //p')
 case "$arch" in
   amd64) target=x86_64-unknown-linux-gnu ;;
@@ -44,7 +44,7 @@ starts() {
   local expected=$1 said
   shift
   said=$("${run[@]}" "$@" 2>&1) || { echo "build: $* failed: $said" >&2; exit 1; }
-  [[ $said == *"$expected"* ]] || { echo "build: $* says: $said; expected $expected" >&2; exit 1; }
+  [[ $said == *"$expected"* ]] || { echo "build: $* does not say $expected: $said" >&2; exit 1; }
 }
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 starts "headgate $version" "$folder/headgate" --version

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use localstack_nodes::image::hex;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -146,8 +147,7 @@ fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
             hash.update(part.as_bytes());
         }
     }
-    let digest = hash.finalize();
-    digest.iter().take(6).fold(format!("{label}-"), |name, byte| format!("{name}{byte:02x}"))
+    format!("{label}-{}", hex(&hash.finalize()[..6]))
 }
 
 /// Removes what an interrupted build left. Only for the holder of the build lock.

@@ -3,7 +3,7 @@
 //! A place is a file of the core, what stands there (white space does not count), and what the mistake makes of it;
 //! `PLANTED` is whether it is switched on. What does not stand there exactly once fails the build.
 
-use headgate_mutants::plant::Bug;
+use crate::plant::Bug;
 
 /// All of them.
 pub const ALL: [Bug; 188] = [

@@ -149,7 +149,7 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
     let record = recorder.stop().await;
     let findings = judge::examine(&record, &lost);
     stage.scale(0).await;
-    Run::new(counts, behind, findings, record.dropped, waits(headgate, name))
+    Run::new(counts, behind, findings, record.dropped, &waits(headgate, name))
 }
 
 fn start_load(facts: &Facts, stage: &Stage) -> Vec<Load> {
