@@ -111,9 +111,9 @@ async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, 
         )
     })?;
     let opened = all.iter().filter_map(|stored| stored.open().ok());
-    let held = opened.filter_map(|(group, ledger)| {
-        let namespaces = ledger.holders()?.iter().map(ToString::to_string).collect();
-        Some((group, namespaces))
+    let held = opened.map(|(group, ledger)| {
+        let namespaces = ledger.holders().iter().map(ToString::to_string).collect();
+        (group, namespaces)
     });
     Ok(held.collect())
 }
