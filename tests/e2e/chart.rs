@@ -1,8 +1,8 @@
 //! The Helm chart, rendered by the real helm.
 
 mod daemonsets;
+mod install;
 mod installed;
-mod kustomize;
 mod readme;
 mod values;
 
