@@ -7,7 +7,7 @@ use headgate_harness::{
     headgate::Headgate,
     pods,
     proxy::Proxy,
-    rights::{OWN_NAMESPACE, ROLE, grant, rules_of, service_account},
+    rights::{OWN_NAMESPACE, ROLE, grant, let_read_grants, rules_of, service_account},
     scenario::{Scenario, targets},
     shared_world::{alone, beside_others, on},
     wait,
@@ -144,6 +144,7 @@ fn what_proves_that_its_leader_is_dead_lets_a_standby_take_over_at_once_and_noth
         let group = s.web(2).await;
         grant(&s, "headgate", &rules_of(ROLE)).await;
         grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+        let_read_grants(&s).await;
         let kubeconfig = service_account(&s).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let log = s.facts().folder.join(s.name("termination-log"));
@@ -203,6 +204,7 @@ fn a_leader_that_does_not_reach_aws_gives_the_lease_to_a_replica_that_does() {
         let group = s.web(2).await;
         grant(&s, "headgate", &rules_of(ROLE)).await;
         grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+        let_read_grants(&s).await;
         let kubeconfig = service_account(&s).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let arguments = [&[&*only], &LONG[..]].concat();

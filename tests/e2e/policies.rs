@@ -234,9 +234,8 @@ fn a_foreign_target_stays_in_a_shared_group_and_goes_from_an_exclusive_one() {
         s.cluster.wait_warning("web", "ExclusiveNotGranted", "with allow: [Exclusive]").await;
         assert!(s.aws.registered(&group.arn).await.contains(&foreign_target));
         let mut granted = grants::of(&group.name, &[&s.cluster.namespace]);
-        granted["name"] = json!("front");
         granted["allow"] = json!(["Exclusive"]);
-        grants::write_table(&s.cluster, &json!([granted]).to_string()).await;
+        grants::write(&s.cluster, &s.name("grant"), &granted).await.unwrap();
         s.wait_targets(&group, &own).await;
         let said = headgate.logged(|line| line["message"] == "deregistering");
         assert_eq!(

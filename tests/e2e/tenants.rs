@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use headgate_harness::{
     aws::Group,
     cluster::Cluster,
-    grants::{self, of, write_table},
+    grants::{self, of},
     headgate::{Headgate, command},
+    rights,
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,
@@ -260,44 +261,42 @@ fn a_grant_with_a_selector_follows_the_labels_of_namespaces() {
 }
 
 #[test]
-fn with_named_namespaces_grants_are_in_a_config_map_of_its_own_namespace() {
+fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_goes_on() {
     beside_others(|world| async move {
-        let t = Tenants::new(world, "table").await;
+        let t = Tenants::new(world, "named").await;
         let (a, b, own) = (&*t.a.namespace, &*t.b.namespace, &t.s.cluster);
-        let group = t.s.group("web").await;
+        let (group, label) = (t.s.group("web").await, t.s.name("team"));
         t.bind(&t.a, &group, 1).await;
         t.bind(&t.b, &group, 1).await;
-        write_table(
-            own,
-            &format!("- name: front\n  targetGroups: [{}]\n  namespaces: {{names: [{b}]}}\n", group.name),
-        )
-        .await;
+        let spec =
+            json!({"targetGroups": [group.name], "namespaces": {"selector": {"matchLabels": {&label: "b"}}}});
+        let grant = t.s.name("grant");
+        grants::write(own, &grant, &spec).await.unwrap();
+        t.label_b(&label, Some("b")).await;
         let arguments = [format!("--namespaces={a},{b}"), format!("--own-namespace={}", own.namespace)];
-        let headgate = t.s.headgate_of(&arguments.each_ref().map(String::as_str)).await;
-        t.a.wait_warning("web", "NotGranted", "it is not among the namespaces of TargetGroupGrant front")
-            .await;
+        let arguments = arguments.each_ref().map(String::as_str);
+        let headgate = t.s.headgate_of(&arguments).await;
+        t.a.wait_warning("web", "NotGranted", &format!("TargetGroupGrant {grant}")).await;
         let (of_a, of_b) = (t.targets(&t.a, 1).await, t.targets(&t.b, 1).await);
         t.s.wait_targets(&group, &of_b).await;
-
-        // A slip takes nothing away, and is said.
-        let selector =
-            json!([{"name": "front", "targetGroups": [group.name], "namespaces": {"selector": {}}}]);
-        for (text, said) in [
-            ("- name: front\n  targetGroups: [", "grants.yaml cannot be read"),
-            (&selector.to_string(), "front: namespaces.selector cannot be used here"),
-        ] {
-            write_table(own, text).await;
-            own.wait_warning("headgate-grants", "InvalidGrant", said).await;
-        }
-        let said = t.doctor(&headgate).await;
-        assert!(said.contains("error    InvalidGrant  ConfigMap"), "{said}");
-        assert_eq!(t.s.aws.registered(&group.arn).await, of_b);
-        write_table(
-            own,
-            &json!([{"name": "front", "targetGroups": ["*"], "namespaces": {"names": [a, b]}}]).to_string(),
-        )
-        .await;
+        grants::change(own, &grant, &of(&group.name, &[a, b])).await;
         t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+        headgate.terminate().await;
+
+        // Roles in the namespaces alone.
+        for served in [&t.a, &t.b] {
+            rights::grant_within(&t.s, served, "headgate", &rights::rules_of(rights::ROLE)).await;
+        }
+        rights::grant(&t.s, "headgate-own-namespace", &rights::rules_of(rights::OWN_NAMESPACE)).await;
+        let kubeconfig = rights::service_account(&t.s).await;
+        let headgate = Headgate::start(t.s.facts(), &kubeconfig, &arguments).await;
+        t.a.scale("web", 2).await;
+        let of_a = t.targets(&t.a, 2).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+        let said = headgate.text();
+        assert!(said.contains("targetgroupgrants") && said.contains("going on without them"), "{said}");
+        let found = t.doctor(&headgate).await;
+        assert!(found.contains("GrantsUnread"), "{found}");
     });
 }
 
