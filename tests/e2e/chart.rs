@@ -1,8 +1,8 @@
 //! The Helm chart, rendered by the real helm.
 
 mod daemonsets;
+mod install;
 mod installed;
-mod kustomize;
 mod readme;
 mod values;
 
@@ -31,16 +31,9 @@ fn rights_are_split_by_need() {
         assert!(bound.into_iter().all(|binding| binding["roleRef"]["name"] != "headgate-podmarks"));
         let wanted = rules("clusterrole.yaml");
         assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&wanted]);
-        // Who sees the whole cluster needs no ConfigMap with grants.
-        let mut own_wanted = rules("own-namespace.yaml");
-        own_wanted.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["configmaps"]));
-        assert_eq!(
-            own_wanted.as_array().unwrap().len() + 1,
-            rules("own-namespace.yaml").as_array().unwrap().len()
-        );
         let roles = of_kind(&all, "Role");
         let own = roles.iter().find(|role| role["metadata"]["name"] == "headgate-own-namespace").unwrap();
-        assert_eq!(own["rules"], own_wanted);
+        assert_eq!(own["rules"], rules("own-namespace.yaml"));
 
         let selected = rendered(&[no_webhook, "--set=namespaceSelector=serve=true"]).await.unwrap();
         assert!(
@@ -59,9 +52,10 @@ fn rights_are_split_by_need() {
             without_evictions.as_array().unwrap().len() + 3,
             rules("role.yaml").as_array().unwrap().len()
         );
-        assert!(
-            of_kind(&named, "ClusterRole").is_empty() && of_kind(&named, "ClusterRoleBinding").is_empty()
-        );
+        let cluster = of_kind(&named, "ClusterRole");
+        assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&rules("grants.yaml")]);
+        let bound = of_kind(&named, "ClusterRoleBinding");
+        assert!(bound.len() == 1 && bound[0]["roleRef"]["name"] == cluster[0]["metadata"]["name"]);
         let roles = of_kind(&named, "Role");
         for namespace in ["a", "b"] {
             let role = roles.iter().find(|role| role["metadata"]["namespace"] == namespace).unwrap();
@@ -290,12 +284,7 @@ fn grants_are_optional_and_gates_wait_for_aws_unless_the_chart_is_told_otherwise
 #[test]
 fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
     block(async {
-        for (values, removes) in [
-            (&[][..], false),
-            (&["--set=uninstall.keepTargets=true"], false),
-            (&["--set=uninstall.keepTargets=false"], false),
-            (&["--set=uninstall.removeTargets=true"], true),
-        ] {
+        for (values, removes) in [(&[][..], false), (&["--set=uninstall.removeTargets=true"], true)] {
             let all = rendered(values).await.unwrap();
             let jobs = of_kind(&all, "Job");
             let arguments = &jobs[0]["spec"]["template"]["spec"]["containers"][0]["args"];

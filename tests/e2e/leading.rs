@@ -7,7 +7,7 @@ use headgate_harness::{
     headgate::Headgate,
     pods,
     proxy::Proxy,
-    rights::{OWN_NAMESPACE, ROLE, grant, rules_of, service_account},
+    rights::{OWN_NAMESPACE, ROLE, grant, let_read_grants, rules_of, service_account},
     scenario::{Scenario, targets},
     shared_world::{alone, beside_others, on},
     wait,
@@ -159,6 +159,7 @@ mod more {
             let group = s.web(2).await;
             grant(&s, "headgate", &rules_of(ROLE)).await;
             grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+            let_read_grants(&s).await;
             let kubeconfig = service_account(&s).await;
             let only = format!("--namespaces={}", s.cluster.namespace);
             let log = s.facts().folder.join(s.name("termination-log"));
@@ -209,6 +210,7 @@ mod more {
             let group = s.web(2).await;
             grant(&s, "headgate", &rules_of(ROLE)).await;
             grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+            let_read_grants(&s).await;
             let kubeconfig = service_account(&s).await;
             let only = format!("--namespaces={}", s.cluster.namespace);
             let arguments = [&[&*only], &LONG[..]].concat();

@@ -14,13 +14,8 @@ use crate::model::webhook::StoredPath;
 pub enum Named {
     /// All of them the present path.
     Present,
-    /// Another secret path.
+    /// At least one of them another path, or none.
     Other,
-    /// A path that is no secret, as before Headgate had one.
-    Bare {
-        /// When that was first seen.
-        seen: i64,
-    },
 }
 
 /// What is to be done.
@@ -57,12 +52,6 @@ impl Times {
         (self.lifetime / 6).min(3600)
     }
 
-    /// For so many seconds configurations that have gone back to a path that is no secret are left so: somebody may be
-    /// going back to a version that serves no other. At most five minutes.
-    pub fn rollback(self) -> i64 {
-        (self.lifetime / 6).min(300)
-    }
-
     /// After so many seconds every replica has read a new path, where they cannot be asked one by one. At most a minute.
     pub fn spread(self) -> i64 {
         (self.lifetime / 30).min(60)
@@ -73,10 +62,6 @@ impl Times {
 /// changed together with it.
 pub fn step(stored: StoredPath, named: Named, certificate: Option<i64>, times: Times, now: i64) -> Step {
     match named {
-        Named::Bare { seen } => {
-            let was_named = stored.named_since.is_some() || stored.has_previous;
-            if was_named && now.saturating_sub(seen) < times.rollback() { Step::Nothing } else { Step::Write }
-        }
         Named::Other => Step::Write,
         Named::Present => {
             let Some(since) = stored.named_since else { return Step::Confirm };
@@ -113,9 +98,14 @@ mod tests {
     #[test]
     fn a_path_is_written_and_then_confirmed() {
         let fresh = StoredPath { named_since: None, ..settled() };
-        assert_eq!(at(fresh, Named::Bare { seen: MADE }, MADE), Step::Write);
+        assert_eq!(at(fresh, Named::Other, MADE), Step::Write);
         assert_eq!(at(fresh, Named::Present, MADE), Step::Confirm);
         assert_eq!(at(settled(), Named::Present, MADE + DAY), Step::Nothing);
+        assert_eq!(
+            at(settled(), Named::Other, MADE + DAY),
+            Step::Write,
+            "somebody has replaced the configurations"
+        );
     }
 
     #[test]
@@ -145,29 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_is_not_undone_under_it() {
-        let now = MADE + DAY;
-        for stored in [settled(), StoredPath { named_since: None, has_previous: true, ..settled() }] {
-            assert_eq!(at(stored, Named::Bare { seen: now }, now + 299), Step::Nothing);
-            assert_eq!(at(stored, Named::Bare { seen: now }, now + 300), Step::Write);
-        }
-    }
-
-    #[test]
     fn the_times_shrink_with_the_lifetime_and_never_exceed_what_is_promised() {
         let of = |seconds| {
             let times = Times::new(Duration::from_secs(seconds));
-            [times.overlap(), times.rollback(), times.spread()]
+            [times.overlap(), times.spread()]
         };
-        assert_eq!(of(12), [2, 2, 0]);
-        assert_eq!(of(90 * 24 * 3600), [3600, 300, 60]);
-        assert_eq!(of(u64::MAX), [3600, 300, 60]);
+        assert_eq!(of(12), [2, 0]);
+        assert_eq!(of(90 * 24 * 3600), [3600, 60]);
+        assert_eq!(of(u64::MAX), [3600, 60]);
     }
 
     #[test]
     fn odd_times_break_nothing() {
         let odd = StoredPath { made: i64::MAX, named_since: Some(i64::MIN), has_previous: true };
-        for named in [Named::Present, Named::Other, Named::Bare { seen: i64::MIN }] {
+        for named in [Named::Present, Named::Other] {
             let _ = at(odd, named, i64::MIN);
             let _ = at(odd, named, i64::MAX);
         }

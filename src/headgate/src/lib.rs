@@ -23,8 +23,6 @@ pub mod daemonsets;
 pub mod diff;
 pub mod doctor;
 pub mod explain;
-#[cfg(test)]
-mod fixtures;
 pub mod journal;
 pub mod kube;
 pub mod metrics;

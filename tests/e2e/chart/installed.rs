@@ -1,11 +1,7 @@
-//! The chart, installed on real nodes, and the kustomization that is made from it: Headgate runs as pods there, and leaves.
+//! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs as pods there, and leaves.
 
 use std::{
-    collections::BTreeSet,
-    fs::Permissions,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Stdio,
+    collections::BTreeSet, fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio,
 };
 
 use headgate_harness::{
@@ -42,6 +38,8 @@ use tokio::{
     sync::OnceCell,
     time::timeout,
 };
+
+use super::install;
 
 /// With it a zone with one target is nothing to be found.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
@@ -80,63 +78,60 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
 }
 
 #[test]
-fn headgate_that_kustomize_installs_serves_and_leaves_on_real_nodes() {
-    on(Nodes::Real, "the kustomization, installed", |world| async move {
-        for (mode, setting) in
-            [("cluster", "HEADGATE_NAMESPACE_SELECTOR"), ("namespaces", "HEADGATE_NAMESPACES")]
-        {
-            let s = Scenario::new(world, mode).await;
-            let (release, folder) = Release::by_kustomize(&s, mode, setting).await;
-            let kubectl = Kubectl::of_objects(s.facts());
-            let group = s.web(2).await;
-            s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
-            let mut terminal = release.terminal().await;
-            let names = [
-                ("delete -k my-headgate", format!("delete -k {folder}-going")),
-                ("my-headgate", folder.clone()),
-            ];
-            let [arrives, leaves] = &steps("With kustomize", &names)[..] else {
-                panic!("expected the block that installs, and the one that leaves")
-            };
-            follow(&mut terminal, arrives).await;
-            let before = s.wait_registered(&group, "web", 2, 8080).await;
-            let gated = gated_service(&s).await;
-            release.waits_until_its_webhook_is_called().await;
-            release.gives_a_new_pod_gate_and_hold(&gated).await;
-            follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
+fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
+    on(Nodes::Real, "deploy/install.yaml, applied", |world| async move {
+        let s = Scenario::new(world, "manifest").await;
+        let (release, manifest) = Release::by_manifest(&s).await;
+        let kubectl = Kubectl::of_objects(s.facts());
+        let group = s.web(2).await;
+        s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
+        let mut terminal = release.terminal().await;
+        let names = [
+            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
+            ("delete -f deploy/install.yaml", format!("delete -f {}", manifest.going)),
+            ("deploy/install.yaml", manifest.file.clone()),
+        ];
+        let [arrives, leaves] = &steps("With kubectl", &names)[..] else {
+            panic!("expected the block that installs, and the one that leaves")
+        };
+        follow(&mut terminal, arrives).await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let gated = gated_service(&s).await;
+        release.waits_until_its_webhook_is_called().await;
+        release.gives_a_new_pod_gate_and_hold(&gated).await;
+        follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
 
-            // Applied again, it leaves alone what Headgate has written.
-            let secret = wait_secret(&s.cluster.client, KUSTOMIZED).await;
-            let again = kubectl.run(&["apply", "-k", &folder]).await;
-            // kubectl always replaces the selector of a budget, and calls that a change.
-            let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
-            assert!(others.all(|line| line.ends_with(" unchanged")), "{again}");
-            assert_eq!(wait_secret(&s.cluster.client, KUSTOMIZED).await, secret);
+        // Applied again, it leaves alone what Headgate has written.
+        let secret = wait_secret(&s.cluster.client, MANIFEST).await;
+        std::fs::write(&manifest.file, manifest.text.replace(install::NOWHERE, LOCAL)).unwrap();
+        let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
+        // kubectl always replaces the selector of a budget, and calls that a change.
+        let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
+        assert!(others.all(|line| line.ends_with(" unchanged")), "{again}");
+        assert_eq!(wait_secret(&s.cluster.client, MANIFEST).await, secret);
 
-            let after = release.goes_on_without_its_leader(&group, &before).await;
-            let (stop, delete) = leaves.split_first().expect("it is stopped first");
-            terminal.follow(stop).await;
-            assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
-            follow(&mut terminal, delete).await;
-            release.assert_nothing_is_left().await;
-        }
+        let after = release.goes_on_without_its_leader(&group, &before).await;
+        let (stop, delete) = leaves.split_first().expect("it is stopped first");
+        terminal.follow(stop).await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
+        follow(&mut terminal, delete).await;
+        release.assert_nothing_is_left().await;
     });
 }
 
 #[test]
-fn what_kustomize_installs_is_enough_for_a_replica_to_lead_and_register() {
+fn what_the_manifest_installs_is_enough_for_a_replica_to_lead_and_register() {
     alone(|world| async move {
         let s = Scenario::new(world, "enough").await;
         let kubectl = Kubectl::of_objects(s.facts());
         let group = s.web(1).await;
         let served = selector(&s.cluster.namespace);
-        let setting = json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": served});
-        let folder = kustomization(&s.cluster.namespace, "cluster", &[setting]);
-        kubectl.run(&["apply", "-k", &folder]).await;
+        let manifest = Manifest::with(&s.cluster.namespace, LOCAL, &[serves(&served)]);
+        kubectl.run(&["apply", "-f", &manifest.file]).await;
         // Simulated nodes run no programs: the one here has the flags and the ServiceAccount of the pods.
-        let own = s.cluster.within(KUSTOMIZED);
-        let kubeconfig = accounts::kubeconfig(s.facts(), &own, KUSTOMIZED).await;
-        let pod = own.api::<Deployment>().get(KUSTOMIZED).await.unwrap().spec.unwrap().template.spec.unwrap();
+        let own = s.cluster.within(MANIFEST);
+        let kubeconfig = accounts::kubeconfig(s.facts(), &own, MANIFEST).await;
+        let pod = own.api::<Deployment>().get(MANIFEST).await.unwrap().spec.unwrap().template.spec.unwrap();
         let flags = pod.containers[0].args.clone().unwrap();
         let is_here =
             |flag: &&String| !["run", "--admin-", "--webhook-"].iter().any(|not| flag.starts_with(not));
@@ -152,12 +147,12 @@ fn what_kustomize_installs_is_enough_for_a_replica_to_lead_and_register() {
         let arguments = ["uninstall", "--stop=headgate", "--remove-targets", namespace, lease, &*only];
         let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &arguments).await;
         assert_eq!(code, Some(0), "{said}");
-        kubectl.run(&["delete", "-k", &format!("{folder}-going")]).await;
+        kubectl.run(&["delete", "-f", &manifest.going]).await;
     });
 }
 
-/// What the kustomization calls Headgate, its namespace and its Lease.
-const KUSTOMIZED: &str = "headgate";
+/// What the manifest calls Headgate, its namespace and its Lease.
+const MANIFEST: &str = "headgate";
 
 /// A Service for pods that ask for gate and hold.
 async fn gated_service(s: &Scenario) -> Group {
@@ -216,24 +211,19 @@ impl<'a> Release<'a> {
         Self { s, own, within, people, values, serves }
     }
 
-    /// Makes what a kustomization is installed with: one of ours over the one for all namespaces, or the one for named ones.
-    /// Gives its folder. `setting` says which namespaces are served.
-    async fn by_kustomize(s: &'a Scenario, mode: &str, setting: &str) -> (Self, String) {
-        let (own, key) = (KUSTOMIZED.to_owned(), s.name("key"));
+    /// Makes what the manifest is applied with, for this namespace alone.
+    async fn by_manifest(s: &'a Scenario) -> (Self, Manifest) {
+        let (own, key) = (MANIFEST.to_owned(), s.name("key"));
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
         load_image(s).await;
         let within = s.cluster.within(&own);
         let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
-        let namespace = &s.cluster.namespace;
-        let (flag, these) = match mode {
-            "cluster" => ("--namespace-selector", selector(namespace)),
-            _ => ("--namespaces", namespace.clone()),
-        };
-        let (people, values, serves) =
-            (s.facts().kubeconfig.clone(), PathBuf::new(), format!("{flag}={these}"));
-        let release = Self { s, own, within, people, values, serves };
-        environment.push(json!({"name": setting, "value": these}));
-        (release, kustomization(namespace, mode, &environment))
+        let served = selector(&s.cluster.namespace);
+        environment.push(serves(&served));
+        let (people, values) = (s.facts().kubeconfig.clone(), PathBuf::new());
+        let release =
+            Self { s, own, within, people, values, serves: format!("--namespace-selector={served}") };
+        (release, Manifest::with(&s.cluster.namespace, install::NOWHERE, &environment))
     }
 
     /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
@@ -484,6 +474,8 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
+/// Where headgate's image is.
+const LOCAL: &str = "headgate.local/headgate";
 /// The name of headgate's image.
 const IMAGE: &str = "headgate.local/headgate:test";
 
@@ -516,7 +508,7 @@ fn chart_values(s: &Scenario, key: &str) -> Value {
         environment.push(json!({"name": name, "value": value}));
     }
     json!({
-        "image": {"repository": "headgate.local/headgate", "tag": "test", "pullPolicy": "Never"},
+        "image": {"repository": LOCAL, "tag": "test", "pullPolicy": "Never"},
         "namespaces": [s.cluster.namespace, "kube-system"],
         "webhook": {"systemNamespaces": ["kube-system"]},
         "extraEnv": environment,
@@ -528,56 +520,53 @@ fn selector(namespace: &str) -> String {
     format!("kubernetes.io/metadata.name={namespace}")
 }
 
-/// Writes a kustomization over one of ours as the example has it, with this environment; and beside it, in
-/// `…-going`, the same without what other tests of the world need. Gives its folder.
-fn kustomization(namespace: &str, mode: &str, environment: &[Value]) -> String {
-    let folder = root().join("target/kustomize").join(namespace);
-    let write = |folder: &Path, text: &Value| {
-        std::fs::create_dir_all(folder).unwrap();
-        std::fs::write(folder.join("kustomization.yaml"), text.to_string()).unwrap();
-    };
-    let example = root().join("deploy/kustomize/example/kustomization.yaml");
-    let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(example).unwrap()).unwrap();
-    let container = json!({"name": "headgate", "imagePullPolicy": "Never", "env": environment});
-    let deployment = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "headgate", "namespace": "headgate"},
-        "spec": {"template": {"spec": {"containers": [container]}}},
-    });
-    let mut resources = vec![format!("../../../deploy/kustomize/{mode}")];
-    if mode == "namespaces" {
-        write(
-            &folder.join("served"),
-            &json!({"namespace": namespace, "resources": ["../../../../deploy/kustomize/served"]}),
-        );
-        resources.push("served".into());
+/// The environment that has Headgate serve what this selects.
+fn serves(selector: &str) -> Value {
+    json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": selector})
+}
+
+/// `deploy/install.yaml` for one test.
+struct Manifest {
+    text: String,
+    /// Where it is.
+    file: String,
+    /// Where it is without what other tests of the world need.
+    going: String,
+}
+
+impl Manifest {
+    /// With an image from here, and with more environment.
+    fn with(namespace: &str, repository: &str, environment: &[Value]) -> Self {
+        let text = std::fs::read_to_string(install::file()).unwrap();
+        let mut all: Vec<Value> =
+            text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
+        let deployment = all.iter_mut().find(|object| object["kind"] == "Deployment").unwrap();
+        let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+        container["imagePullPolicy"] = "Never".into();
+        container["env"].as_array_mut().unwrap().extend(environment.iter().cloned());
+        let text = |objects: &[&Value]| {
+            let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+            // The first line tells kubectl that it is YAML.
+            let text = format!("---\n{}\n", objects.join("\n---\n"));
+            text.replace(install::NOWHERE, repository).replace("headgate:0.1.0", "headgate:test")
+        };
+        let stays = |object: &Value| {
+            object["kind"] == "CustomResourceDefinition"
+                || object["kind"] == "Namespace"
+                || object["metadata"]["name"] == "headgate-marks"
+        };
+        let folder = root().join("target/install");
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: String, text: &str| {
+            let file = folder.join(name);
+            std::fs::write(&file, text).unwrap();
+            file.display().to_string()
+        };
+        let going = text(&all.iter().filter(|object| !stays(object)).collect::<Vec<_>>());
+        let text = text(&all.iter().collect::<Vec<_>>());
+        let file = write(format!("{namespace}.yaml"), &text);
+        Self { file, going: write(format!("{namespace}-going.yaml"), &going), text }
     }
-    let image =
-        json!({"name": example["images"][0]["name"], "newName": "headgate.local/headgate", "newTag": "test"});
-    write(
-        &folder,
-        &json!({
-            "resources": resources,
-            "images": [image],
-            "replacements": example["replacements"],
-            "patches": [{"patch": deployment.to_string()}],
-        }),
-    );
-    let stays = [
-        json!({"kind": "CustomResourceDefinition"}),
-        json!({"kind": "Namespace"}),
-        json!({"name": "headgate-marks"}),
-    ];
-    let remove = json!({"$patch": "delete", "apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}})
-        .to_string();
-    let patches: Vec<Value> = stays.iter().map(|target| json!({"target": target, "patch": remove})).collect();
-    let going = format!("{namespace}-going");
-    write(
-        &folder.with_file_name(going),
-        &json!({"resources": [format!("../{namespace}")], "patches": patches}),
-    );
-    folder.to_str().unwrap().to_owned()
 }
 
 /// A Deployment whose one pod asks for gate and hold.

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use headgate_harness::{
     headgate::program,
-    helm::{block, chart, of_kind, pod_of, rendered},
+    helm::{block, of_kind, pod_of, rendered},
     monitoring, root,
 };
 use serde_json::{Value, json};
@@ -289,27 +289,5 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
             rendered(&[&format!("--set={values}")]).await.unwrap();
         }
         rendered(&["--set=lease.duration=30s,webhook.enabled=false"]).await.unwrap();
-    });
-}
-
-#[test]
-fn values_of_a_release_before_these_were_there_make_the_same_as_the_defaults() {
-    block(async {
-        // As `helm upgrade --reuse-values` gives them.
-        let names = [
-            "monitoring",
-            "rbac",
-            "adminPort",
-            "hostNetwork",
-            "dnsPolicy",
-            "nameOverride",
-            "fullnameOverride",
-        ];
-        let webhook = ["port", "timeoutSeconds", "namespaceSelector", "objectSelector"]
-            .map(|name| format!("webhook.{name}"));
-        let gone = names.map(str::to_owned).into_iter().chain(webhook).map(|name| format!("{name}=null"));
-        let gone = format!("--set={},image.digest=null", gone.collect::<Vec<_>>().join(","));
-        assert_eq!(rendered(&[&gone]).await.unwrap(), rendered(&[]).await.unwrap());
-        assert!(chart().join("templates/NOTES.txt").is_file());
     });
 }

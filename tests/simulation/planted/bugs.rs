@@ -1289,8 +1289,8 @@ pub const ALL: [Bug; 188] = [
         says: "Another leader does not know which namespace holds a target group.",
         places: &[(
             "registration/holders.rs",
-            "self.all = known.unwrap_or_default();",
-            "self.all = known.filter(|_| !PLANTED).unwrap_or_default();",
+            "self.all.clone_from(ledger.holders());",
+            "if PLANTED { self.all.clear(); } else { self.all.clone_from(ledger.holders()); }",
         )],
     },
     Bug {

@@ -59,7 +59,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.webhook.enabled (ge $duration 25000) -}}
 {{- fail (printf "lease.duration is %s: expected less than 25s with the webhook, because a pod that ends while a killed leader is still missed would not be held long enough" $lease.duration) -}}
 {{- end -}}
-{{- if eq (int (.Values.adminPort | default 8080)) (int (.Values.webhook.port | default 9443)) -}}
+{{- if eq (int .Values.adminPort) (int .Values.webhook.port) -}}
 {{- fail "adminPort and webhook.port are the same: expected two ports" -}}
 {{- end -}}
 {{- end -}}
@@ -69,7 +69,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.hostNetwork }}
 hostNetwork: true
 {{- end }}
-{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" (default false .Values.hostNetwork)) }}
+{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
 dnsPolicy: {{ . }}
 {{- end }}
 {{- end -}}

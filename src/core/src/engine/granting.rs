@@ -1,12 +1,10 @@
 //! Who holds the target groups, and which objects are settled anew when that, or a grant, has changed.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use crate::{
     engine::Engine,
-    ledger::PodMark,
     model::{BindingKey, GroupRef, Moment, Origin, TargetGroupArn, grant::Holders},
-    registration::Registrations,
 };
 
 impl Engine {
@@ -33,14 +31,6 @@ impl Engine {
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {
-            if self.groups.get(arn).is_some_and(|group| group.registrations().holders_are_missing()) {
-                let holders = self.namespaces_in(arn);
-                if let Some(group) = self.groups.get_mut(arn) {
-                    group.registrations_mut().remember_holders(holders);
-                }
-                self.govern(arn, now);
-                changed.insert(arn.clone());
-            }
             let targets_of = |key: &BindingKey| self.index.bindings().targets_of(key).next().is_some();
             let wanting = self.index.bindings().of_group(arn).filter(|binding| binding.withheld.is_none());
             let wanting: Vec<BindingKey> =
@@ -61,20 +51,6 @@ impl Engine {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let holders = self.groups.get(arn).map(|group| group.registrations().holders());
         holders.is_some_and(|holders| !self.services.origins().may_bind(namespace, arn, holders))
-    }
-
-    /// The namespaces of the living pods for which this group has targets.
-    fn namespaces_in(&self, arn: &TargetGroupArn) -> BTreeSet<Arc<str>> {
-        let Some(group) = self.groups.get(arn) else { return BTreeSet::new() };
-        let has = |it: &Registrations, key: &BindingKey| {
-            let pods = self.index.pods();
-            self.index.bindings().targets_of(key).any(|(target, pod)| {
-                pods.get(pod).is_some_and(|facts| it.is_told_of(target, PodMark::of(&facts.uid)))
-            })
-        };
-        let binding = self.index.bindings().of_group(arn).map(|binding| &binding.key);
-        let with_targets = binding.filter(|key| has(group.registrations(), key));
-        with_targets.map(|key| key.origin.key().namespace.clone()).collect()
     }
 
     /// Settles anew what names this group.

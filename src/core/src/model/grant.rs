@@ -95,7 +95,7 @@ impl GrantFacts {
 /// The namespaces that have targets in a target group, as far as that is known: they hold it while no grant names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holders<'a> {
-    /// The ledger has not been read, or it was written by a version that did not remember them.
+    /// The ledger has not been read.
     Unknown,
     /// These.
     These(&'a BTreeSet<Arc<str>>),
@@ -114,7 +114,7 @@ pub trait Held {
 pub struct Permit {
     /// Whether it may have targets of others removed.
     pub exclusive: bool,
-    /// Whether other namespaces hold the target group as well, and no grant names it: so it was before there were grants.
+    /// Whether other namespaces hold the target group as well, and no grant names it.
     pub shared: bool,
 }
 

@@ -56,8 +56,8 @@ pub struct Ledger {
     targets: BTreeMap<Target, (Noted, PodMark)>,
     /// Since when AWS has had those no more that are removed, in whole seconds, where that is known.
     out_since: BTreeMap<Target, WallTime>,
-    /// The namespaces that have targets in the group; `None`: not known.
-    holders: Option<BTreeSet<Arc<str>>>,
+    /// The namespaces that have targets in the group.
+    holders: BTreeSet<Arc<str>>,
 }
 
 impl Ledger {
@@ -86,12 +86,12 @@ impl Ledger {
 
     /// Notes which namespaces have targets in the group.
     pub fn note_holders(&mut self, holders: BTreeSet<Arc<str>>) {
-        self.holders = Some(holders);
+        self.holders = holders;
     }
 
-    /// The namespaces that have targets in the group; `None`: a version before has written it, and did not remember them.
-    pub const fn holders(&self) -> Option<&BTreeSet<Arc<str>>> {
-        self.holders.as_ref()
+    /// The namespaces that have targets in the group.
+    pub const fn holders(&self) -> &BTreeSet<Arc<str>> {
+        &self.holders
     }
 
     /// All that is noted, sorted by target.
@@ -119,7 +119,7 @@ impl Ledger {
             intended: Vec::new(),
             removed: Vec::new(),
             removed_since: Vec::new(),
-            namespaces: self.holders.as_ref().map(|all| all.iter().cloned().collect()),
+            namespaces: self.holders.iter().cloned().collect(),
         };
         for (target, noted, pod) in self.iter().filter(|(target, ..)| family.has(&target.ip)) {
             let list = match noted {
@@ -143,7 +143,7 @@ impl Ledger {
 
     /// Reads what [`pack`](Self::pack) wrote.
     pub fn unpack(packed: &PackedLedger) -> Result<Self, LedgerError> {
-        let holders = packed.namespaces.as_ref().map(|all| all.iter().cloned().collect());
+        let holders = packed.namespaces.iter().cloned().collect();
         let mut ledger = Self { holders, ..Self::default() };
         let mut removed = Vec::new();
         for (list, noted, bytes) in [
@@ -167,7 +167,7 @@ impl Ledger {
                 }
             }
         }
-        // A version before has written none.
+        // Where no time is known, none is written.
         let since = &packed.removed_since;
         if !since.is_empty() && since.len() != 4 * removed.len() {
             return Err(LedgerError::Times(since.len(), removed.len()));
@@ -213,8 +213,8 @@ pub struct PackedLedger {
     /// For each of them, the seconds since 1970 when AWS had taken its removal, 4 bytes, big end first; 0: not known. Or
     /// nothing at all.
     pub removed_since: Vec<u8>,
-    /// The namespaces that have targets in the group; `None`: not known.
-    pub namespaces: Option<Vec<Arc<str>>>,
+    /// The namespaces that have targets in the group.
+    pub namespaces: Vec<Arc<str>>,
 }
 
 /// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end
@@ -364,8 +364,8 @@ mod tests {
         let since = |last: u8| read.out_since(&Target::new([10, 0, 0, last].into(), 80));
         let whole = WallTime::since_1970(Duration::from_secs(1_800_000_000));
         assert_eq!((since(8), since(9)), (Some(whole), None));
-        let before = PackedLedger { removed_since: Vec::new(), ..packed };
-        assert_eq!(Ledger::unpack(&before).map(|ledger| ledger.out_since), Ok(BTreeMap::new()));
+        let none = PackedLedger { removed_since: Vec::new(), ..packed };
+        assert_eq!(Ledger::unpack(&none).map(|ledger| ledger.out_since), Ok(BTreeMap::new()));
     }
 
     #[test]

@@ -144,7 +144,7 @@ reasons! {
     UnknownAnnotation,
     /// Not a target, or not registered: the namespace may not bind the target group.
     NotGranted,
-    /// Several namespaces bind a target group that no grant names, as they did before there were grants.
+    /// Several namespaces have targets in a target group that no grant names, such as one whose grant was deleted.
     SharedWithoutGrant,
     /// Targets of others stay, though `ownership` is `exclusive`: that needs a grant.
     ExclusiveNotGranted,

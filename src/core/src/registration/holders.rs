@@ -2,8 +2,6 @@
 //!
 //! * The ledger remembers them, so that whoever was first stays so when another replica leads.
 //! * A namespace that has bound nothing to the group for a while holds it no more.
-//! * A ledger that a version before has written does not say who they are: then the namespaces of the living pods that it
-//!   names do, all of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,23 +11,15 @@ use std::{
 
 use super::Registrations;
 use crate::{
-    ledger::{Ledger, PodMark},
+    ledger::Ledger,
     model::{Moment, Target, grant},
 };
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// The ledger has not been read.
-    Unread,
-    /// It was, and a version before had written it.
-    Earlier,
-    Known,
-}
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Holders {
-    source: Source,
+    /// Whether the ledger has been read.
+    is_known: bool,
     all: BTreeSet<Arc<str>>,
     /// Those that bind nothing to the group, and since when.
     unbound: BTreeMap<Arc<str>, Moment>,
@@ -40,13 +30,7 @@ pub struct Holders {
 
 impl Holders {
     pub const fn new(patience: Duration) -> Self {
-        Self {
-            source: Source::Unread,
-            all: BTreeSet::new(),
-            unbound: BTreeMap::new(),
-            patience,
-            ceased: false,
-        }
+        Self { is_known: false, all: BTreeSet::new(), unbound: BTreeMap::new(), patience, ceased: false }
     }
 
     pub fn forget(&mut self) {
@@ -55,16 +39,14 @@ impl Holders {
 
     /// The ledger says so.
     pub fn read(&mut self, ledger: &Ledger) {
-        let known = ledger.holders().cloned();
-        let is_earlier = known.is_none() && !ledger.is_empty();
-        self.source = if is_earlier { Source::Earlier } else { Source::Known };
-        self.all = known.unwrap_or_default();
+        self.is_known = true;
+        self.all.clone_from(ledger.holders());
         self.unbound.retain(|holder, _| self.all.contains(holder));
     }
 
-    /// What the ledger should say; `is_empty`: whether it says nothing else.
-    pub fn note(&self, is_empty: bool) -> Option<BTreeSet<Arc<str>>> {
-        (self.source == Source::Known && !(is_empty && self.all.is_empty())).then(|| self.all.clone())
+    /// What the ledger should say.
+    pub const fn all(&self) -> &BTreeSet<Arc<str>> {
+        &self.all
     }
 
     pub fn is_empty(&self) -> bool {
@@ -109,21 +91,7 @@ impl Holders {
 impl Registrations {
     /// The namespaces that hold the group, as far as that is known.
     pub fn holders(&self) -> grant::Holders<'_> {
-        match self.holders.source {
-            Source::Known => grant::Holders::These(&self.holders.all),
-            Source::Unread | Source::Earlier => grant::Holders::Unknown,
-        }
-    }
-
-    /// Whether the ledger was written by a version that did not remember who holds the group.
-    pub fn holders_are_missing(&self) -> bool {
-        self.holders.source == Source::Earlier
-    }
-
-    /// These hold the group: the namespaces of the pods that such a ledger names.
-    pub fn remember_holders(&mut self, holders: BTreeSet<Arc<str>>) {
-        (self.holders.source, self.holders.all) = (Source::Known, holders);
-        self.stored.touch();
+        if self.holders.is_known { grant::Holders::These(&self.holders.all) } else { grant::Holders::Unknown }
     }
 
     /// Another namespace comes to have targets in it.
@@ -142,17 +110,11 @@ impl Registrations {
     pub fn told(&self) -> BTreeSet<Target> {
         self.entries.which(|entry| entry.told.mark().is_some()).copied().collect()
     }
-
-    /// Whether AWS was told of this target for the pod of this mark.
-    pub fn is_told_of(&self, target: &Target, mark: PodMark) -> bool {
-        self.entries.get(target).is_some_and(|entry| entry.told.mark() == Some(mark))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ledger::Noted, model::Uid, testing::target};
 
     fn at(seconds: u64) -> Moment {
         Moment::after_start(Duration::from_secs(seconds))
@@ -162,34 +124,25 @@ mod tests {
         all.iter().map(|name| Arc::from(*name)).collect()
     }
 
-    fn read(holders: Option<&[&str]>, targets: u8) -> Holders {
+    fn read(all: &[&str]) -> Holders {
         let mut ledger = Ledger::default();
-        for last in 0..targets {
-            ledger.note(target(last, 80), Noted::Registered, PodMark::of(&Uid::new("a")));
-        }
-        if let Some(all) = holders {
-            ledger.note_holders(names(all));
-        }
+        ledger.note_holders(names(all));
         let mut holders = Holders::new(Duration::from_secs(3600));
         holders.read(&ledger);
         holders
     }
 
     #[test]
-    fn a_ledger_with_targets_and_without_holders_is_a_version_s_that_did_not_remember_them() {
-        assert_eq!(read(None, 1).source, Source::Earlier);
-        assert_eq!(read(None, 0).source, Source::Known, "nobody holds it");
-        let known = read(Some(&["shop"]), 1);
-        assert_eq!((known.source, &known.all), (Source::Known, &names(&["shop"])));
-        assert_eq!(known.note(false), Some(names(&["shop"])));
-        assert_eq!(read(None, 1).note(false), None, "until they are known");
-        assert_eq!(read(None, 0).note(true), None, "an empty ledger stays empty");
-        assert_eq!(read(Some(&[]), 1).note(false), Some(names(&[])));
+    fn who_holds_the_group_is_not_known_before_the_ledger_was_read() {
+        let mut holders = read(&["shop"]);
+        assert!(holders.is_known && *holders.all() == names(&["shop"]));
+        holders.forget();
+        assert!(!holders.is_known && holders.is_empty());
     }
 
     #[test]
     fn a_namespace_that_binds_nothing_for_an_hour_holds_the_group_no_more() {
-        let mut holders = read(Some(&["a", "b"]), 1);
+        let mut holders = read(&["a", "b"]);
         assert_eq!(holders.next_due(), None);
         holders.bound_by(&names(&["b"]), false, at(10));
         holders.bound_by(&names(&["b"]), false, at(20));
@@ -204,7 +157,7 @@ mod tests {
 
     #[test]
     fn where_a_grant_says_who_may_bind_nobody_else_is_remembered() {
-        let mut holders = read(Some(&["a", "b"]), 1);
+        let mut holders = read(&["a", "b"]);
         holders.bound_by(&names(&["b"]), true, at(10));
         assert_eq!((holders.next_due(), holders.all), (None, names(&["b"])));
     }

@@ -62,7 +62,7 @@ impl Entry {
 impl Registrations {
     /// The ledger says this. What is known here about a target already is newer and stays.
     pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
-        // What a version before has removed counts from now: it has not written when that was.
+        // Where the ledger does not say since when, it counts from now.
         let out_since = |target: &Target, noted: Noted| {
             let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
             known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)

@@ -155,9 +155,7 @@ impl Registrations {
                 }
             }
         }
-        if let Some(holders) = self.holders.note(ledger.is_empty()) {
-            ledger.note_holders(holders);
-        }
+        ledger.note_holders(self.holders.all().clone());
         ledger
     }
 }

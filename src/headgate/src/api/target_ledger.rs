@@ -47,11 +47,10 @@ pub struct TargetLedgerSpec {
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed_since: ByteString,
-    /// The namespaces that have targets in the group: they hold it while no TargetGroupGrant names it. Left out: a version
-    /// of Headgate that did not remember them has written this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The namespaces that have targets in the group: they hold it while no TargetGroupGrant names it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "namespaces")]
-    pub namespaces: Option<Vec<String>>,
+    pub namespaces: Vec<String>,
 }
 
 /// The family of a target group's addresses.
@@ -95,15 +94,10 @@ mod tests {
             intended: nothing(),
             removed: nothing(),
             removed_since: nothing(),
-            namespaces: None,
+            namespaces: Vec::new(),
         };
         let written = json!({"targetGroupARN": "arn", "ipFamily": "IPv4", "registered": "CgAAAQ=="});
         assert_eq!(serde_json::to_value(&spec).unwrap(), written);
         assert_eq!(serde_json::from_value::<TargetLedgerSpec>(written).unwrap(), spec);
-        // Nobody has targets there, which is another thing than that nobody knows.
-        let none = TargetLedgerSpec { namespaces: Some(Vec::new()), ..spec };
-        let written = serde_json::to_value(&none).unwrap();
-        assert_eq!(written["namespaces"], json!([]));
-        assert_eq!(serde_json::from_value::<TargetLedgerSpec>(written).unwrap(), none);
     }
 }

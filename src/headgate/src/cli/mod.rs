@@ -95,7 +95,6 @@ enum Command {
     Migrate(Migrate),
 }
 
-#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 #[derive(Debug, Args)]
 struct Uninstall {
     /// Take Headgate's own targets out of their target groups, and forget them. Without it they stay, and so do the
@@ -103,11 +102,8 @@ struct Uninstall {
     #[arg(long)]
     remove_targets: bool,
     /// Only open the readiness gates that wait, in these namespaces: those that a Headgate which goes on no longer serves.
-    #[arg(long, conflicts_with_all = ["remove_targets", "keep_targets", "stop", "force"])]
+    #[arg(long, conflicts_with_all = ["remove_targets", "stop", "force"])]
     only_gates: bool,
-    /// What is done anyway, unless --remove-targets is given; accepted for scripts that have it.
-    #[arg(long, hide = true, conflicts_with = "remove_targets")]
-    keep_targets: bool,
     /// Also while a Headgate holds the Lease, and if it served other namespaces.
     #[arg(long)]
     force: bool,
@@ -140,7 +136,7 @@ struct Uninstall {
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 struct Run {
-    /// Only these namespaces, comma-separated. Needs Roles in them and no ClusterRole. Default: all namespaces.
+    /// Only these namespaces, comma-separated. Needs Roles in them, and a ClusterRole that only reads grants. Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
@@ -320,9 +316,6 @@ fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
         !(arguments.only_gates && unnamed),
         "--only-gates: expected --namespaces or --namespace-selector as well, because a Headgate may serve the others"
     );
-    if arguments.keep_targets {
-        eprintln!("headgate: --keep-targets is what is done anyway, and will not be accepted for ever");
-    }
     let options = uninstall::Options {
         which: arguments.which.cluster(),
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },

@@ -143,7 +143,7 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-pub(super) fn stored(object: DynamicObject) -> Option<StoredLedger> {
+fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();
     let mut data = object.data;
@@ -171,7 +171,7 @@ fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
         intended: spec.intended.0,
         removed: spec.removed.0,
         removed_since: spec.removed_since.0,
-        namespaces: spec.namespaces.map(|all| all.into_iter().map(Arc::from).collect()),
+        namespaces: spec.namespaces.into_iter().map(Arc::from).collect(),
     })
 }
 
@@ -186,7 +186,7 @@ pub(super) fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
         intended: ByteString(ledger.intended.clone()),
         removed: ByteString(ledger.removed.clone()),
         removed_since: ByteString(ledger.removed_since.clone()),
-        namespaces: ledger.namespaces.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
+        namespaces: ledger.namespaces.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_read_again() {
-        for namespaces in [None, Some(vec![]), Some(vec!["a".into(), "b".into()])] {
+        for namespaces in [vec![], vec!["a".into(), "b".into()]] {
             let ledger = PackedLedger {
                 group: TargetGroupArn::parse(ARN).unwrap(),
                 family: IpFamily::V4,

@@ -3,8 +3,6 @@
 pub mod bindings;
 pub mod client;
 pub mod daemonsets;
-#[cfg(test)]
-mod earlier;
 pub mod events;
 pub mod evictions;
 pub mod failure;

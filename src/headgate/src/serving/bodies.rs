@@ -5,7 +5,7 @@
 //! its server's time-out ends; then its room is free.
 //!
 //! A request on a path that is not served is refused before its body. But for a while the webhook serves a path that is no
-//! secret (until the first one is in use, and after a rollback), and then anybody's body is read.
+//! secret (until the first one is in use, and after somebody has replaced the configurations), and then anybody's body is read.
 
 use std::sync::Arc;
 

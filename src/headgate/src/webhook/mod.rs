@@ -13,8 +13,6 @@
 
 pub mod ask;
 pub mod certificate;
-#[cfg(test)]
-mod earlier;
 pub mod evict;
 pub mod files;
 pub mod giving;
@@ -182,7 +180,7 @@ impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
         let metrics = self.webhook.metrics.clone();
         let (namespace, from_files) = (&self.own_namespace, matches!(options.certificate, Source::Files(_)));
         let own = options.own.of_installation(&self.lease, namespace);
-        let looker = path::Looker::new(self.client.clone(), namespace, own.clone(), from_files, self.paths);
+        let looker = path::Looker::new(self.client.clone(), namespace, own.clone(), self.paths);
         tasks.spawn("webhook paths", looker.run());
         let giving = self.webhook.giving.clone();
         if giving.wants_the_version() {

@@ -58,11 +58,11 @@ fn world(
 }
 
 /// What the ledger of `blue` says.
-fn ledger(world: &World) -> (BTreeSet<Target>, Option<Vec<&str>>) {
+fn ledger(world: &World) -> (BTreeSet<Target>, Vec<&str>) {
     let Some((_, packed)) = world.ledgers.get(&object_name(&arn("blue"))) else { return Default::default() };
     let read = crate::ledger::Ledger::unpack(packed).unwrap();
     let targets = read.iter().map(|(target, ..)| *target).collect();
-    (targets, packed.namespaces.as_ref().map(|all| all.iter().map(|name| &**name).collect()))
+    (targets, packed.namespaces.iter().map(|name| &**name).collect())
 }
 
 /// Another replica leads, which knows what the ledgers say.
@@ -110,7 +110,7 @@ fn nothing_is_sent_before_the_grants_are_known() {
     assert!(!world.engine.is_synced());
     assert_eq!(ledger(&world).0.len(), 0);
     granted(&mut world, vec![]);
-    assert_eq!(ledger(&world), (BTreeSet::from([target(1, 80)]), Some(vec!["a"])));
+    assert_eq!(ledger(&world), (BTreeSet::from([target(1, 80)]), vec!["a"]));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_group_that_no_grant_names_is_the_first_namespace_s_that_had_a_target_there(
     world.apply(pod("r", "3").of("a").at(3));
     assert_eq!(world.changes(), ["+blue 10.0.0.3:80"]);
     world.answer_all();
-    assert_eq!(ledger(&world), (BTreeSet::from([target(1, 80), target(3, 80)]), Some(vec!["a"])));
+    assert_eq!(ledger(&world), (BTreeSet::from([target(1, 80), target(3, 80)]), vec!["a"]));
     let said = says(&world, Reason::NotGranted);
     assert!(
         said.len() == 1 && said[0].contains("namespace a was the first to have a target in it"),
@@ -144,7 +144,7 @@ fn of_two_namespaces_that_are_listed_with_their_pods_one_alone_gets_the_group() 
     let mut world = world(false, vec![], vec![bind("a"), bind("b")], pods);
     world.wait(Duration::from_secs(60));
     let (targets, holders) = ledger(&world);
-    assert_eq!((targets.len(), holders.map(|all| all.len())), (1, Some(1)));
+    assert_eq!((targets.len(), holders.len()), (1, 1));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn another_leader_knows_who_holds_the_group() {
     let mut next = taken_over(&first, false, vec![], vec![bind("a"), bind("b")], pods());
     assert_eq!(next.changes(), [""; 0]);
     next.answer_all();
-    assert_eq!(ledger(&next), (BTreeSet::from([target(2, 80)]), Some(vec!["b"])));
+    assert_eq!(ledger(&next), (BTreeSet::from([target(2, 80)]), vec!["b"]));
     assert_eq!(says(&next, Reason::NotGranted).len(), 1);
 }
 
@@ -175,7 +175,7 @@ fn an_hour_without_a_binding_ends_it_and_not_a_second_less() {
     world.answer_all();
     world.wait(Duration::from_secs(1));
     world.answer_all();
-    assert_eq!(ledger(&world).1, Some(vec!["b"]));
+    assert_eq!(ledger(&world).1, vec!["b"]);
     assert!(ledger(&world).0.contains(&target(2, 80)));
 }
 
@@ -187,7 +187,7 @@ fn a_ledger_is_kept_as_long_as_it_says_who_holds_the_group() {
         world.answer_all();
         world.wait(Duration::from_secs(60));
     }
-    assert_eq!(ledger(&world), (BTreeSet::new(), Some(vec!["a"])));
+    assert_eq!(ledger(&world), (BTreeSet::new(), vec!["a"]));
     for _ in 0..10 {
         world.wait(Duration::from_secs(60));
         world.answer_all();
@@ -202,9 +202,9 @@ fn grants_say_who_may_bind_whoever_was_first() {
     for required in [false, true] {
         let mut both = world(required, both(), vec![bind("a"), bind("b")], pods());
         both.answer_all();
-        assert_eq!(ledger(&both), (BTreeSet::from([target(1, 80), target(2, 80)]), Some(vec!["a", "b"])));
+        assert_eq!(ledger(&both), (BTreeSet::from([target(1, 80), target(2, 80)]), vec!["a", "b"]));
         let other = world(required, vec![grant("bl*", &["b"])], vec![bind("a"), bind("b")], pods());
-        assert_eq!(ledger(&other), (BTreeSet::from([target(2, 80)]), Some(vec!["b"])));
+        assert_eq!(ledger(&other), (BTreeSet::from([target(2, 80)]), vec!["b"]));
         let said = says(&other, Reason::NotGranted);
         assert!(said.len() == 1 && said[0].contains("TargetGroupGrant grant-bl*"), "{said:?}");
     }
@@ -270,12 +270,9 @@ fn another_leader_takes_nothing_out_at_once_either() {
 }
 
 #[test]
-fn an_upgrade_takes_nothing_out_and_says_what_to_grant() {
+fn namespaces_that_had_a_group_together_keep_it_without_their_grant_and_are_told_what_to_grant() {
     let pods = || vec![pod("p", "1").of("a").at(1), pod("q", "2").of("b").at(2)];
-    let mut before = world(false, vec![grant("blue", &["a", "b"])], vec![bind("a"), bind("b")], pods());
-    for (_, packed) in before.ledgers.values_mut() {
-        packed.namespaces = None;
-    }
+    let before = world(false, vec![grant("blue", &["a", "b"])], vec![bind("a"), bind("b")], pods());
     let services = || vec![bind("a"), bind("b"), bind("c")];
     let more = vec![pod("r", "3").of("b").at(3), pod("s", "4").of("c").at(4)];
     let mut after = taken_over(&before, false, vec![], services(), pods().into_iter().chain(more).collect());
@@ -283,7 +280,7 @@ fn an_upgrade_takes_nothing_out_and_says_what_to_grant() {
     after.answer_all();
     after.wait(2 * HOUR);
     assert_eq!(after.changes(), [""; 0]);
-    assert_eq!(ledger(&after).1, Some(vec!["a", "b"]));
+    assert_eq!(ledger(&after).1, ["a", "b"]);
     assert_eq!(says(&after, Reason::SharedWithoutGrant).len(), 2, "both are told");
     assert_eq!(says(&after, Reason::NotGranted).len(), 1, "and c is refused");
 }

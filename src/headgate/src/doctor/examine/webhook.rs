@@ -94,8 +94,7 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
             "WebhookPathOpen",
             about,
             "it calls a path that is no secret, so whoever reaches the webhook can ask in the API server's name; the \
-             leader writes the secret one when every replica serves it (a minute after the installation, five after a \
-             rollback), if it has the roles of config/rbac/webhook.yaml; its log says what it waits for",
+             leader writes the secret one when every replica serves it (a minute after the installation), if it has the roles of config/rbac/webhook.yaml; its log says what it waits for",
         )),
         Path::Other => found.push(Finding::warning(
             "WebhookPathOther",

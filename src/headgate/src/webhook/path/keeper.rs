@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use headgate_core::secret_path::{self, Named, Step, Times};
+use headgate_core::secret_path::{self, Step, Times};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams, core::ObjectMeta};
 use tokio::time::sleep;
@@ -38,8 +38,6 @@ pub struct Keeper<L> {
     from_files: bool,
     /// Whether this replica leads.
     leads: L,
-    /// When this replica, while it leads, has first seen that a path is called that is no secret.
-    bare_since: Option<i64>,
 }
 
 /// How a round has ended.
@@ -66,16 +64,16 @@ impl<L: Fn() -> bool> Keeper<L> {
         let secrets = Api::namespaced(client.clone(), namespace);
         let configurations = Configurations::new(client.clone(), own.configuration.clone());
         let (namespace, times) = (namespace.to_owned(), Times::new(own.lifetime));
-        Self { client, namespace, secrets, configurations, own, times, from_files, leads, bare_since: None }
+        Self { client, namespace, secrets, configurations, own, times, from_files, leads }
     }
 
     /// Keeps it for ever.
-    pub async fn run(mut self) -> Result<(), String> {
+    pub async fn run(self) -> Result<(), String> {
         let period = period(self.own.lifetime);
         let mut before = None;
         loop {
             while !(self.leads)() {
-                (self.bare_since, before) = (None, None);
+                before = None;
                 sleep(GLANCE).await;
             }
             let (pause, hitch) = match self.round().await {
@@ -105,7 +103,7 @@ impl<L: Fn() -> bool> Keeper<L> {
         }
     }
 
-    async fn round(&mut self) -> Result<Round, Hitch> {
+    async fn round(&self) -> Result<Round, Hitch> {
         let Some((mut secret, stored)) = self.stored().await.map_err(Hitch::Failed)? else {
             return Ok(Round::Changed);
         };
@@ -125,16 +123,9 @@ impl<L: Fn() -> bool> Keeper<L> {
             return if self.from_files { Err(missing()) } else { Ok(Round::Settled) };
         }
         let now = now();
-        let seen = self.bare_since.unwrap_or(now);
-        let is = named(entries.iter(), &stored.present, seen);
-        self.bare_since = matches!(is, Named::Bare { .. }).then_some(seen);
+        let is = named(entries.iter(), &stored.present);
         let certificate = stored::certificate_made(&secret);
         match secret_path::step(stored.times(), is, certificate, self.times, now) {
-            Step::Nothing if matches!(is, Named::Bare { .. }) => Err(Hitch::Waits(format!(
-                "the configurations have gone back to a path that is no secret, which is left so for {} seconds; expected \
-                 only versions that serve the secret one, or older ones for good",
-                self.times.rollback()
-            ))),
             Step::Nothing => Ok(Round::Settled),
             Step::Write => self.write([&new_pods, &evictions], &secret, &stored, now).await,
             Step::Confirm => {

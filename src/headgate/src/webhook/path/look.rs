@@ -10,11 +10,7 @@ use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::{
-    Kind, Known, Publisher,
-    named::{Configurations, Found},
-    stored,
-};
+use super::{Entry, Known, Publisher, named::Configurations, stored};
 use crate::redact::redacted;
 use crate::webhook::{
     Own,
@@ -29,28 +25,19 @@ pub struct Looker {
     secrets: Api<Secret>,
     configurations: Configurations,
     own: Own,
-    /// Whether the certificate comes from files, as did the `caBundle` in versions that had no path to write.
-    from_files: bool,
     publish: Publisher,
     /// What was read last of the Secret, and of each configuration.
     known: Known,
     named: [Vec<String>; 2],
 }
 
-/// What there is of a configuration.
-enum Seen {
-    Named(Vec<String>),
-    Missing,
-    Denied,
-}
-
 impl Looker {
     /// For a Headgate with this namespace of its own.
-    pub fn new(client: Client, namespace: &str, own: Own, from_files: bool, publish: Publisher) -> Self {
+    pub fn new(client: Client, namespace: &str, own: Own, publish: Publisher) -> Self {
         let secrets = Api::namespaced(client.clone(), namespace);
         let configurations = Configurations::new(client, own.configuration.clone());
         let (known, named) = (Known::default(), Default::default());
-        Self { secrets, configurations, own, from_files, publish, known, named }
+        Self { secrets, configurations, own, publish, known, named }
     }
 
     /// Looks for ever.
@@ -88,25 +75,13 @@ impl Looker {
             }
             Err(error) => troubles.push(format!("Secret {}: {error}", self.own.secret)),
         }
-        let seen = [seen(new_pods, &mut troubles), seen(evictions, &mut troubles)];
-        let none_is_there = seen.iter().all(|one| matches!(one, Some(Seen::Missing)));
-        for ((named, seen), kind) in self.named.iter_mut().zip(seen).zip(Kind::ALL) {
-            match seen {
-                Some(Seen::Named(paths)) => *named = paths,
-                // With files, versions without a secret path needed neither these rights nor this name.
-                Some(Seen::Denied) if self.from_files => *named = vec![kind.bare().to_owned()],
-                Some(Seen::Missing) if self.from_files && none_is_there => {
-                    *named = vec![kind.bare().to_owned()];
+        for (named, found) in self.named.iter_mut().zip([new_pods, evictions]) {
+            match found {
+                Ok(found) => {
+                    *named = found.iter().flat_map(|found| &found.entries).map(Entry::path).collect()
                 }
-                Some(Seen::Missing) => named.clear(),
-                Some(Seen::Denied) | None => {}
+                Err(error) => troubles.push(error.to_string()),
             }
-        }
-        if self.from_files && none_is_there {
-            troubles.push(format!(
-                "there is no MutatingWebhookConfiguration and no ValidatingWebhookConfiguration {}",
-                self.own.configuration
-            ));
         }
         self.known.named =
             faded(&self.known.named, self.named.concat(), now(), Times::new(self.own.lifetime).spread());
@@ -115,16 +90,7 @@ impl Looker {
         if troubles.is_empty() {
             return Ok(());
         }
-        let open = if self.from_files && self.named.concat().iter().any(|path| path == Kind::Evict.bare()) {
-            "; until then whoever reaches the webhook may ask in the API server's name"
-        } else {
-            ""
-        };
-        Err(redacted(&format!(
-            "{}; expected the roles of config/rbac/webhook.yaml, and the name of both configurations in \
-             --webhook-configuration{open}",
-            troubles.join("; ")
-        )))
+        Err(redacted(&format!("{}; grant the roles of config/rbac/webhook.yaml", troubles.join("; "))))
     }
 }
 
@@ -140,17 +106,6 @@ fn faded(
     let fading = gone.map(|(path, until)| (path.clone(), Some(until.unwrap_or(now.saturating_add(spread)))));
     let fading: Vec<_> = fading.filter(|(_, until)| until.is_some_and(|until| now < until)).collect();
     named.into_iter().map(|path| (path, None)).chain(fading).collect()
-}
-
-fn seen(found: kube::Result<Option<Found>>, troubles: &mut Vec<String>) -> Option<Seen> {
-    match found {
-        Ok(Some(found)) => Some(Seen::Named(found.entries.iter().map(super::Entry::path).collect())),
-        Ok(None) => Some(Seen::Missing),
-        Err(error) => {
-            troubles.push(error.to_string());
-            matches!(&error, kube::Error::Api(status) if status.code == 403).then_some(Seen::Denied)
-        }
-    }
 }
 
 #[cfg(test)]

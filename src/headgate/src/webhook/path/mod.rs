@@ -9,12 +9,12 @@
 //!
 //! `look` runs on every replica and only reads; `keeper` acts on the leader and is the only one that writes. A path that
 //! the configurations of this installation name is served, too: whoever may write those decides about admission anyway,
-//! and so an upgrade or a rollback misses no call. The path is never shown: not in a log line, an Event, a metric or an
+//! and so no call is missed while they are replaced. The path is never shown: not in a log line, an Event, a metric or an
 //! error. While nothing can be read, what was known stays.
 
 mod keeper;
 mod look;
-pub(in crate::webhook) mod named;
+mod named;
 mod probe;
 pub(in crate::webhook) mod stored;
 
@@ -57,8 +57,8 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 2] = [Self::Inject, Self::Evict];
 
-    /// The path that is no secret, which is all that older versions serve.
-    pub const fn bare(self) -> &'static str {
+    /// The end of its path, behind the secret.
+    const fn end(self) -> &'static str {
         match self {
             Self::Inject => "/inject",
             Self::Evict => "/evict",
@@ -100,7 +100,7 @@ impl SecretPath {
 
     /// The path for this question.
     pub fn path(&self, kind: Kind) -> String {
-        format!("/{}{}", self.0, kind.bare())
+        format!("/{}{}", self.0, kind.end())
     }
 
     /// Whether a path has such a secret.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use headgate_core::secret_path;
+use headgate_core::secret_path::Named;
 use hyper::Uri;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -57,7 +57,7 @@ impl Entry {
     }
 
     /// Has it call this path.
-    pub(in crate::webhook) fn operations(&self, path: &str) -> Result<[Value; 2], String> {
+    pub(super) fn operations(&self, path: &str) -> Result<[Value; 2], String> {
         let at = format!("/webhooks/{}", self.index);
         // The list may have been changed since it was read.
         let same = json!({"op": "test", "path": format!("{at}/name"), "value": self.name});
@@ -95,23 +95,10 @@ pub fn own_entries<'a>(all: impl Iterator<Item = (&'a str, &'a WebhookClientConf
     own.collect()
 }
 
-/// What the entries name, all together. `seen`: when a path that is no secret was first seen.
-pub fn named<'a>(
-    entries: impl Iterator<Item = &'a Entry>,
-    present: &SecretPath,
-    seen: i64,
-) -> secret_path::Named {
-    let mut named = secret_path::Named::Present;
-    for entry in entries {
-        let path = entry.path();
-        if path != present.path(entry.kind) {
-            if !SecretPath::is_in(&path) {
-                return secret_path::Named::Bare { seen };
-            }
-            named = secret_path::Named::Other;
-        }
-    }
-    named
+/// What the entries name, all together.
+pub fn named<'a>(mut entries: impl Iterator<Item = &'a Entry>, present: &SecretPath) -> Named {
+    let all = entries.all(|entry| entry.path() == present.path(entry.kind));
+    if all { Named::Present } else { Named::Other }
 }
 
 /// A configuration, as far as it concerns Headgate.

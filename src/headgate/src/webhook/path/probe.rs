@@ -1,7 +1,6 @@
 //! Asks every replica whether it serves a path, before the API server is told to call it.
 //!
-//! A GET is answered with 405 on a path that is served, and with 404 on any other, also by versions that know of no
-//! secret path. The path is told to nobody else: each endpoint must have a certificate that the API server trusts, too.
+//! A GET is answered with 405 on a path that is served, and with 404 on any other. The path is told to nobody else: each endpoint must have a certificate that the API server trusts, too.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
