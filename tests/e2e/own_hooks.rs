@@ -23,7 +23,7 @@ use localstack_world::{Facts, Nodes, ingresses::Image};
 use serde_json::{Value, json};
 
 /// How long the pods of this test are held.
-const HOLD: Duration = Duration::from_secs(8);
+const HOLD: Duration = Duration::from_secs(5);
 /// The image that `headgate-hold` is in.
 const IMAGE: &str = "headgate.local/headgate:hold";
 

@@ -28,7 +28,7 @@ use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};
 
 /// Longer than the nodes of the load balancer go on sending, in the time of the world: what careful users of LBC have.
-const SLEEP: u32 = 10;
+const SLEEP: u32 = 7;
 /// Requests per second.
 const RATE: f64 = 100.0;
 

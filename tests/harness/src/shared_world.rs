@@ -1,8 +1,8 @@
 //! The worlds that the tests of a run share. Each starts with the first test that needs it:
 //!
 //! - one with simulated nodes, in which several tests run at once, each in a namespace of its own;
-//! - one with simulated nodes for tests that disturb their world (restart the API server, cut AWS off, drain nodes):
-//!   one of them at a time;
+//! - two with simulated nodes for tests that disturb their world (restart the API server, cut AWS off, drain nodes): one
+//!   test at a time in each;
 //! - one with real nodes, for the scenarios that run on both kinds.
 //!
 //! How many tests run at once is decided here and not by the number of test threads, so that a test that waits for its
@@ -21,7 +21,7 @@ use localstack_nodes::requirements;
 use localstack_world::{Nodes, Options, World};
 use tokio::{
     runtime::Runtime,
-    sync::{OnceCell, Semaphore},
+    sync::{OnceCell, Semaphore, SemaphorePermit},
 };
 
 use crate::{admission, kinds};
@@ -39,9 +39,9 @@ struct Shared {
 }
 
 /// Most of a test's time is waiting, so more tests than cores run at once.
-const AT_ONCE: u32 = 8;
-static QUIET: Shared = Shared::new("e2e", AT_ONCE as usize);
-static DISTURBED: Shared = Shared::new("e2e-disturbed", 1);
+static QUIET: Shared = Shared::new("e2e", 8);
+/// Two, so that a test of minutes keeps the others waiting for one of them only.
+static DISTURBED: [Shared; 2] = [Shared::new("e2e-disturbed", 1), Shared::new("e2e-disturbed-too", 1)];
 /// A real node is slow to start containers.
 static REAL_TURNS: Semaphore = Semaphore::const_new(4);
 
@@ -67,15 +67,19 @@ impl Shared {
             .await
     }
 
-    /// Runs a test when it is its turn.
-    fn run<F: Future<Output = ()>>(&'static self, test: impl FnOnce(&'static World) -> F) {
-        install_tls();
-        RUNTIME.block_on(async {
-            let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
-            let world = self.world().await;
-            let _clock = Clock::start();
-            test(world).await;
-        });
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// Runs a test whose turn it is.
+    async fn run<F: Future<Output = ()>>(
+        &'static self,
+        _turn: SemaphorePermit<'_>,
+        test: impl FnOnce(&'static World) -> F,
+    ) {
+        let world = self.world().await;
+        let _clock = Clock::start();
+        test(world).await;
     }
 }
 
@@ -217,17 +221,20 @@ macro_rules! on_real_nodes {
 
 /// Runs a test in the world that it shares with other tests, next to them.
 pub fn beside_others<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    QUIET.run(test);
+    install_tls();
+    RUNTIME.block_on(async { QUIET.run(QUIET.turn().await, test).await });
 }
 
 /// Runs a test that disturbs its world, while no other test is in that world.
 pub fn alone<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    DISTURBED.run(test);
-}
-
-/// Runs a test that measures time, while no other test is in a world with simulated nodes. It is in the world that others
-/// disturb.
-pub fn quiet<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    let _others = RUNTIME.block_on(QUIET.turns.acquire_many(AT_ONCE)).expect("the semaphore is never closed");
-    DISTURBED.run(test);
+    install_tls();
+    RUNTIME.block_on(async {
+        let [one, other] = &DISTURBED;
+        let (shared, turn) = tokio::select! {
+            biased;
+            turn = one.turn() => (one, turn),
+            turn = other.turn() => (other, turn),
+        };
+        shared.run(turn, test).await;
+    });
 }

@@ -106,7 +106,7 @@ fn secrets(secret: &Secret) -> Vec<String> {
 #[test]
 fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and_a_counter() {
     beside_others(|world| async move {
-        let stage = Evicting::with_nodes(world, "forged", 1, &["--webhook-cert-lifetime=90s"]).await;
+        let stage = Evicting::with_nodes(world, "forged", 1, &["--webhook-cert-lifetime=40s"]).await;
         stage.cluster.deploy("web", 4, &[("http", 8080)]).await;
         let running = stage.wait_asked("web", 4).await;
         let client = &stage.s.cluster.client;
@@ -156,7 +156,7 @@ fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and
 #[test]
 fn path_and_certificate_are_changed_and_no_pod_is_missed_and_the_old_path_is_refused_in_the_end() {
     beside_others(|world| async move {
-        let stage = Stage::new(world, "path-turns", "24s", &["--webhook-names=127.0.0.1"]).await;
+        let stage = Stage::new(world, "path-turns", "18s", &["--webhook-names=127.0.0.1"]).await;
         stage.configuration.wait_trusted().await;
         stage.wait_injects().await;
         let seen = RefCell::new(vec![stage.wait_secret().await]);
@@ -201,7 +201,7 @@ fn path_and_certificate_are_changed_and_no_pod_is_missed_and_the_old_path_is_ref
 fn configurations_that_are_replaced_by_ones_without_the_secret_path_are_called_by_it_again_and_no_pod_is_missed()
  {
     beside_others(|world| async move {
-        let stage = Stage::new(world, "path-back", "60s", &["--webhook-names=127.0.0.1"]).await;
+        let stage = Stage::new(world, "path-back", "40s", &["--webhook-names=127.0.0.1"]).await;
         stage.configuration.wait_trusted().await;
         stage.wait_secret().await;
         stage.wait_injects().await;
@@ -232,7 +232,7 @@ fn with_a_certificate_from_files_the_path_is_kept_alone_and_the_ca_bundle_is_lef
         std::fs::write(folder.join("tls.crt"), &issued.chain).unwrap();
         std::fs::write(folder.join("tls.key"), &issued.key).unwrap();
         let files = format!("--webhook-cert-dir={}", folder.display());
-        let stage = Stage::new(world, "path-files", "30s", &[&files]).await;
+        let stage = Stage::new(world, "path-files", "18s", &[&files]).await;
         let trusted = certificate::authority(&issued.chain).unwrap();
         stage.configuration.set_bundle(trusted).await;
         let first = stage.wait_secret().await;
@@ -267,7 +267,7 @@ fn with_a_certificate_from_files_the_path_is_kept_alone_and_the_ca_bundle_is_lef
 fn the_path_is_in_no_log_line_event_metric_or_answer_of_headgate() {
     beside_others(|world| async move {
         let more = ["--webhook-names=127.0.0.1", "--log=trace"];
-        let stage = Stage::new(world, "path-hush", "20s", &more).await;
+        let stage = Stage::new(world, "path-hush", "15s", &more).await;
         let s = &stage.s;
         stage.configuration.wait_trusted().await;
         let known = RefCell::new(BTreeSet::from([stage.wait_secret().await]));

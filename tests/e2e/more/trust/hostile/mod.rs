@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use self::wire::{Came, Client, Sent};
 
 /// Requests to the webhooks.
-const REQUESTS: u64 = 10_000;
+const REQUESTS: u64 = 2_000;
 /// Clients at once, each with one connection at a time.
 const CLIENTS: u64 = 8;
 /// No log line is longer, in bytes, whatever was sent.
@@ -164,7 +164,7 @@ fn is_quiet(headgate: &Headgate) {
 }
 
 #[test]
-fn ten_thousand_garbled_reviews_and_requests_do_no_harm() {
+fn thousands_of_garbled_reviews_and_requests_do_no_harm() {
     alone(|world| async move {
         let stage = Stage::with_nodes(world, "hostile", 1, &["--webhook-cert-lifetime=240s"]).await;
         let headgate = &stage.headgates[0];
@@ -226,7 +226,7 @@ fn odd_requests_for_probes_and_pages_are_answered_or_hung_up_on() {
         let headgate = s.headgate().await;
         for address in [headgate.admin(), headgate.debug()] {
             let clients = (0..4).map(|_| Client::of_http(address)).collect();
-            let sending = send_all(clients, 1500, |number| {
+            let sending = send_all(clients, 400, |number| {
                 let mut rng = fastrand::Rng::with_seed(number);
                 let (path, body) = (requests::page(&mut rng), vec![b'x'; rng.usize(0..2000)]);
                 let sent = match rng.u8(0..3) {
