@@ -7,7 +7,7 @@
 
 mod annotations;
 mod bindings;
-mod chart;
+mod chart_readme;
 mod conditions;
 mod credentials;
 mod daemonsets;

@@ -4,6 +4,8 @@
 //! that the load balancer goes on sending to pods that leave, so that something has to hold them, is in the trace of the
 //! careful run.
 
+use std::time::Duration;
+
 use headgate_demo::{
     play::{Phase, Script, play, start},
     report::{Demands, Report, Verdict},
@@ -18,8 +20,8 @@ fn a_rolling_restart_loses_nothing_with_gate_and_hold_though_the_load_balancer_g
         let (headgate, configuration) =
             start(facts, &["careful", "plain"], "demo", DEREGISTRATION_BOUND).await;
         let care = Care::covering(DEREGISTRATION_BOUND, facts.time_scale);
-        let script =
-            |name, number, care| Script { name, number, care, mine: "demo", phases: &[Phase::Restart] };
+        let (later, phases) = (Duration::ZERO, &[Phase::Restart]);
+        let script = |name, number, care| Script { name, number, care, later, mine: "demo", phases };
         let careful = play(facts, &headgate, script("careful", 1, care)).await;
         let plain = play(facts, &headgate, script("plain", 2, Care::None)).await;
         configuration.remove().await;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the static programs of headgate's image and release for a processor, and puts them into a folder.
 #   tools/release/build.sh amd64|arm64 dev|release FOLDER
+# PROGRAMS=FOLDER takes static programs that were built before, and builds nothing.
 # For another processor than the machine's, tools/release/cross.sh fetches what that needs. Each program is started once, there
 # in an emulator: what does not start is not built.
 set -euo pipefail
@@ -31,13 +32,22 @@ else
   export "CC_$lower=$tools/cc" "AR_$lower=$tools/ar" "CARGO_TARGET_${lower^^}_LINKER=$tools/cc"
 fi
 
-# Static: the C library is linked in, for an image that has nothing else in it. With an explicit target, so that build scripts
-# and macros stay as they are, and a folder of its own, because other flags build everything anew.
-RUSTFLAGS="-C target-feature=+crt-static" ${CARGO:-cargo} build --locked --profile "$profile" --target "$target" \
-  --target-dir target/static -p headgate -p headgate-hold --bin headgate --bin headgate-hold
+# Static: the C library is linked in, for an image that has nothing else in it. With an explicit target, because build scripts
+# and macros cannot be static, and a folder of its own, because other flags build every dependency again.
+programs=${PROGRAMS:-}
+if [ -z "$programs" ]; then
+  RUSTFLAGS="-C target-feature=+crt-static" ${CARGO:-cargo} build --locked --profile "$profile" --target "$target" \
+    --target-dir target/static -p headgate-cli -p headgate-hold --bin headgate --bin headgate-hold
+  programs=target/static/$target/$built
+fi
 mkdir -p "$folder"
 for program in headgate headgate-hold; do
-  "$strip" --strip-debug -o "$folder/$program" "target/static/$target/$built/$program"
+  # An image has no dynamic linker: a program that asks for one would not start there.
+  if readelf --program-headers "$programs/$program" | grep -q INTERP; then
+    echo "build: $programs/$program is not static. Build it with RUSTFLAGS='-C target-feature=+crt-static' and a --target." >&2
+    exit 1
+  fi
+  "$strip" --strip-debug -o "$folder/$program" "$programs/$program"
 done
 
 starts() {

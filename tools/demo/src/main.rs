@@ -5,11 +5,11 @@
 
 #![allow(clippy::expect_used)] // whatever cannot go on says so and ends
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use headgate_demo::{
-    play::{Phase, Script, play, start},
+    play::{Phase, Script, play, start, usual},
     report::{Demands, Report, Verdict},
     stage::{Care, bound_of_profile},
 };
@@ -49,9 +49,10 @@ async fn main() -> ExitCode {
     kinds::install(&facts).await;
     let bound = bound_of_profile(&Aws::new(&facts).await, &profile).await;
     let (headgate, _) = start(&facts, &["careful", "plain"], "demo", bound).await;
-    let script = |name, number, care| Script { name, number, care, mine: "demo", phases: &Phase::ALL };
-    let careful = script("careful", 1, Care::covering(bound, facts.time_scale));
-    let plain = script("plain", 2, Care::None);
+    let script =
+        |name, number, care, later| Script { name, number, care, later, mine: "demo", phases: &Phase::ALL };
+    let careful = script("careful", 1, Care::covering(bound, facts.time_scale), usual(&Phase::ALL));
+    let plain = script("plain", 2, Care::None, Duration::ZERO);
     let report = Report {
         careful: play(&facts, &headgate, careful).await,
         plain: play(&facts, &headgate, plain).await,

@@ -119,38 +119,6 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
     });
 }
 
-#[test]
-fn what_the_manifest_installs_is_enough_for_a_replica_to_lead_and_register() {
-    alone(|world| async move {
-        let s = Scenario::new(world, "enough").await;
-        let kubectl = Kubectl::of_objects(s.facts());
-        let group = s.web(1).await;
-        let served = selector(&s.cluster.namespace);
-        let manifest = Manifest::with(&s.cluster.namespace, LOCAL, &[serves(&served)]);
-        kubectl.run(&["apply", "-f", &manifest.file]).await;
-        // Simulated nodes run no programs: the one here has the flags and the ServiceAccount of the pods.
-        let own = s.cluster.within(MANIFEST);
-        let kubeconfig = accounts::kubeconfig(s.facts(), &own, MANIFEST).await;
-        let pod = own.api::<Deployment>().get(MANIFEST).await.unwrap().spec.unwrap().template.spec.unwrap();
-        let flags = pod.containers[0].args.clone().unwrap();
-        let is_here =
-            |flag: &&String| !["run", "--admin-", "--webhook-"].iter().any(|not| flag.starts_with(not));
-        let (namespace, lease) = ("--own-namespace=headgate", "--lease-name=headgate");
-        let only = format!("--namespace-selector={served}");
-        let mut arguments: Vec<&str> = flags.iter().filter(is_here).map(String::as_str).collect();
-        arguments.extend([namespace, lease, &*only, "--webhook-address=127.0.0.1:0"]);
-        let headgate = Headgate::start(s.facts(), &kubeconfig, &arguments).await;
-        headgate.wait_leads().await;
-        s.wait_registered(&group, "web", 1, 8080).await;
-        headgate.terminate().await;
-
-        let arguments = ["uninstall", "--stop=headgate", "--remove-targets", namespace, lease, &*only];
-        let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &arguments).await;
-        assert_eq!(code, Some(0), "{said}");
-        kubectl.run(&["delete", "-f", &manifest.going]).await;
-    });
-}
-
 /// What the manifest calls Headgate, its namespace and its Lease.
 const MANIFEST: &str = "headgate";
 

@@ -3,7 +3,6 @@
 mod daemonsets;
 mod install;
 mod installed;
-mod readme;
 mod values;
 
 use headgate_harness::{
