@@ -31,7 +31,6 @@ mod policies;
 mod registering;
 mod reporting;
 mod rights;
-mod rules;
 mod sets_shown;
 mod status;
 mod structure;
