@@ -31,7 +31,7 @@ use headgate_harness::{
     shared_world::alone,
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::DeleteParams;
 use localstack_world::World;
 use serde_json::{Value, json};
