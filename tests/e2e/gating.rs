@@ -62,9 +62,6 @@ on_both_kinds_of_nodes! {
     }
 }
 
-/// Leases that run out while a test waits.
-const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
-
 #[test]
 fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says() {
     beside_others(|world| async move {

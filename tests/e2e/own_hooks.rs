@@ -163,13 +163,6 @@ fn restricted(mut pod: Value, image: &str) -> Value {
     pod
 }
 
-/// What `headgate explain` says of a pod, asked of this replica.
-async fn explain(s: &Scenario, headgate: &Headgate, pod: &str) -> String {
-    let namespace = format!("--namespace={}", s.cluster.namespace);
-    let address = format!("--address={}", headgate.debug());
-    command(s.facts(), &["explain", pod, &namespace, &address]).await.1
-}
-
 /// Run by `.ci/run` and not by `make test`.
 mod more {
     use super::*;

@@ -74,16 +74,6 @@ fn every_port_of_a_service_has_its_own_target_group() {
     });
 }
 
-trait ConcatSets {
-    fn concat_sets(self) -> BTreeSet<String>;
-}
-
-impl ConcatSets for [BTreeSet<String>; 2] {
-    fn concat_sets(self) -> BTreeSet<String> {
-        self.into_iter().flatten().collect()
-    }
-}
-
 /// Run by `.ci/run` and not by `make test`.
 mod more {
     use super::*;

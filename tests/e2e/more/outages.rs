@@ -156,17 +156,3 @@ fn aws_may_be_away_for_a_while() {
         assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
     });
 }
-
-/// A Service `web`, and a Deployment of that name whose pods have the gate, and none so far.
-async fn gated(world: &'static World, test: &str) -> (Scenario, Group) {
-    let s = Scenario::new(world, test).await;
-    let group = s.group("web").await;
-    s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
-    s.cluster.deploy_gated("web", 0, &[("http", 8080)]).await;
-    (s, group)
-}
-
-async fn available(s: &Scenario) -> i32 {
-    let web = s.cluster.api::<Deployment>().get("web").await.unwrap();
-    web.status.and_then(|status| status.available_replicas).unwrap_or_default()
-}

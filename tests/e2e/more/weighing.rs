@@ -14,10 +14,7 @@ use headgate_harness::{
     typed::{Terminal, blocks, has_aws_cli, page},
     wait,
 };
-use k8s_openapi::{
-    api::apps::v1::{DaemonSet, Deployment},
-    jiff::Timestamp,
-};
+use k8s_openapi::{api::apps::v1::DaemonSet, jiff::Timestamp};
 use kube::api::DeleteParams;
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};
@@ -47,65 +44,38 @@ async fn wait_healthy(s: &Scenario, arn: &str, count: usize) {
     .await;
 }
 
-/// What serves before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// A Deployment, and another one.
-    Deployments,
-    /// A DaemonSet with hostPort, and an IngressDaemonSet with two pods on each node.
-    OnEveryNode,
+/// What serves before, a pod with hostPort on each node; gives the number of pods.
+async fn deploy_old(s: &Scenario) -> usize {
+    let mut spec = on_every_node();
+    spec["containers"][0]["ports"][0]["hostPort"] = 8080.into();
+    let labels = json!({"app": "old"});
+    s.cluster
+        .create::<DaemonSet>(json!({
+            "metadata": {"name": "old"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }))
+        .await;
+    nodes(s)
 }
 
-impl Way {
-    /// What serves before; gives the number of pods.
-    async fn deploy_old(self, s: &Scenario) -> usize {
-        match self {
-            Self::Deployments => deploy(s, "old").await,
-            Self::OnEveryNode => {
-                let mut spec = on_every_node();
-                spec["containers"][0]["ports"][0]["hostPort"] = 8080.into();
-                let labels = json!({"app": "old"});
-                s.cluster
-                    .create::<DaemonSet>(json!({
-                        "metadata": {"name": "old"},
-                        "spec": {
-                            "selector": {"matchLabels": labels},
-                            "template": {"metadata": {"labels": labels}, "spec": spec},
-                        },
-                    }))
-                    .await;
-                nodes(s)
-            }
-        }
-    }
+/// What serves after, two pods on each node; gives the number of pods.
+async fn deploy_new(s: &Scenario) -> usize {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": on_every_node()});
+    s.cluster
+        .create::<IngressDaemonSet>(json!({
+            "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet", "metadata": {"name": "web"},
+            "spec": {"podsPerNode": 2, "template": template},
+        }))
+        .await;
+    2 * nodes(s)
+}
 
-    /// What serves after, in the same way.
-    async fn deploy_new(self, s: &Scenario) -> usize {
-        match self {
-            Self::Deployments => deploy(s, "web").await,
-            Self::OnEveryNode => {
-                let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": on_every_node()});
-                s.cluster
-                    .create::<IngressDaemonSet>(json!({
-                        "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet", "metadata": {"name": "web"},
-                        "spec": {"podsPerNode": 2, "template": template},
-                    }))
-                    .await;
-                2 * nodes(s)
-            }
-        }
-    }
-
-    async fn end_old(self, s: &Scenario) {
-        match self {
-            Self::Deployments => s.cluster.scale("old", 0).await,
-            Self::OnEveryNode => {
-                let api = s.cluster.api::<DaemonSet>();
-                api.delete("old", &DeleteParams::background()).await.unwrap();
-            }
-        }
-        wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
-    }
+async fn end_old(s: &Scenario) {
+    s.cluster.api::<DaemonSet>().delete("old", &DeleteParams::background()).await.unwrap();
+    wait::until_equal("the old pods are gone", &0, || s.cluster.count("old")).await;
 }
 
 fn nodes(s: &Scenario) -> usize {
@@ -119,30 +89,8 @@ fn on_every_node() -> Value {
     spec
 }
 
-/// A pod in each zone: a network load balancer sends within the zone, also to a target group that has nothing there.
-async fn deploy(s: &Scenario, app: &str) -> usize {
-    let zones = s.facts().zones.len();
-    let mut spec = pod_spec(&[("http", 8080)]);
-    spec["topologySpreadConstraints"] = json!([{
-        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": app}},
-    }]);
-    let labels = json!({"app": app});
-    s.cluster
-        .create::<Deployment>(json!({
-            "metadata": {"name": app},
-            "spec": {
-                "replicas": zones,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": spec},
-            },
-        }))
-        .await;
-    zones
-}
-
 /// Plays the page behind a load balancer of a kind.
-async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
+async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
     let balancer = s.name("lb");
     let (balancer_arn, dns_name) = s.aws.balancer(&balancer, kind).await;
     let (old_name, new_name) = (s.name("old"), s.name("new"));
@@ -151,23 +99,18 @@ async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: Prot
     let listeners =
         s.aws.client().describe_listeners().load_balancer_arn(&balancer_arn).send().await.unwrap();
     let listener = listeners.listeners()[0].listener_arn().unwrap().to_owned();
-    let count = way.deploy_old(s).await;
+    let count = deploy_old(s).await;
     let old_pods = s.cluster.wait_running("old", count).await;
     for ip in old_pods.values() {
         s.aws.register_by_hand(&old, &format!("{ip}:8080")).await;
     }
     wait_healthy(s, &old, count).await;
     settled(s, &balancer).await;
-    let count = way.deploy_new(s).await;
+    let count = deploy_new(s).await;
     s.cluster.service("web", "web", http_port(), None).await;
     let headgate = s.headgate().await;
     let only = format!("--namespaces={}", s.cluster.namespace);
-    let of_sets = match way {
-        Way::Deployments => None,
-        Way::OnEveryNode => {
-            Some(Headgate::start_daemonsets(s.facts(), &s.facts().kubeconfig, &[&only]).await)
-        }
-    };
+    let of_sets = Headgate::start_daemonsets(s.facts(), &s.facts().kubeconfig, &[&only]).await;
 
     let target = Target::Name { name: dns_name.clone(), dns: s.facts().dns.parse().unwrap() };
     let clients = vec![Client::default(), Client::keep_alive()];
@@ -224,7 +167,7 @@ async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: Prot
         s.aws.deregister_by_hand(&old, &format!("{ip}:8080")).await;
     }
     // Long connections to them are still open behind the NLB, and end with them.
-    way.end_old(s).await;
+    end_old(s).await;
     let before = connections(&new_name).await.len();
     wait::until("the new pods go on alone", || async {
         let count = connections(&new_name).await.len();
@@ -236,13 +179,11 @@ async fn play(s: &Scenario, way: Way, kind: LoadBalancerTypeEnum, protocol: Prot
     let old = connections(&old_name).await;
     assert!(old.iter().all(|opened| *opened <= moved), "only those that were open have ended since");
     headgate.terminate().await;
-    if let Some(of_sets) = of_sets {
-        // Its budget would hold up other tests' drains.
-        let api = s.cluster.api::<IngressDaemonSet>();
-        api.delete("web", &DeleteParams::background()).await.unwrap();
-        wait::until_equal("its pods go with the set", &0, || s.cluster.count("web")).await;
-        of_sets.terminate().await;
-    }
+    // Its budget would hold up other tests' drains.
+    let api = s.cluster.api::<IngressDaemonSet>();
+    api.delete("web", &DeleteParams::background()).await.unwrap();
+    wait::until_equal("its pods go with the set", &0, || s.cluster.count("web")).await;
+    of_sets.terminate().await;
 }
 
 #[test]
@@ -253,6 +194,6 @@ fn by_weights_from_a_daemon_set_with_host_port_to_two_pods_on_every_node_no_requ
     }
     beside_others(|world| async move {
         let s = Scenario::new(world, "weights-ids").await;
-        Box::pin(play(&s, Way::OnEveryNode, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_003)).await;
+        Box::pin(play(&s, LoadBalancerTypeEnum::Network, ProtocolEnum::Tcp, 30_003)).await;
     });
 }

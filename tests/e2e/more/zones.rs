@@ -20,31 +20,6 @@ use kube::{
 use localstack_world::World;
 use serde_json::json;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// Pods with their hold in the first zone of the world, healthy.
-async fn in_one_zone(
-    world: &'static World,
-    test: &str,
-    pods: usize,
-    arguments: &[&str],
-) -> (Stage, Running, String) {
-    let stage = Stage::with_nodes(world, test, 2, arguments).await;
-    let zone = stage.s.facts().zones[0].name.clone();
-    let mut spec = pod_spec(&[("http", 8080)]);
-    spec["nodeSelector"] = json!({ZONE: zone});
-    spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 3}}});
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
-    let deployment = json!({
-        "metadata": {"name": "web"},
-        "spec": {"replicas": pods, "selector": {"matchLabels": {"app": "web"}}, "template": template},
-    });
-    stage.cluster.create::<Deployment>(deployment).await;
-    let running = stage.wait_asked("web", pods).await;
-    stage.wait_healthy(pods).await;
-    (stage, running, zone)
-}
-
 async fn set_cordoned(nodes: &Api<Node>, name: &str, is: bool) {
     let patch = Patch::Merge(json!({"spec": {"unschedulable": is}}));
     nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
@@ -80,8 +55,6 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         stage.end().await;
     });
 }
-
-const WARM: &str = "example.com/warm";
 
 #[test]
 fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy_target() {
