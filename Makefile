@@ -1,9 +1,21 @@
 # Needs Rust (rustup), Go, a C compiler and make. Everything else is built or fetched by cargo and go.
 
 CARGO ?= cargo
-WORLD := target/debug/world
-# Most of a test's time is waiting for the world, so more tests than cores run at once.
-export RUST_TEST_THREADS ?= 4
+# Programs are in target/debug, or in the folder of the target that CARGO_BUILD_TARGET names.
+DEBUG := target/$(if $(CARGO_BUILD_TARGET),$(CARGO_BUILD_TARGET)/)debug
+WORLD := $(DEBUG)/world
+
+# What `make test` builds and tests: no tools, and no core with planted bugs. Every command names all of these packages,
+# because cargo builds dependencies again for a selection that needs other features of them.
+TESTED := $(addprefix -p ,headgate headgate-cli headgate-core headgate-daemonset headgate-harness headgate-hold \
+  headgate-simulation headgate-tests localstack-elbv2 localstack-kubelet localstack-load localstack-nodes localstack-world)
+TEST := $(CARGO) test --locked $(TESTED)
+# The same for everything in the repository.
+TEST_ALL := $(CARGO) test --locked --workspace
+# End-to-end tests wait for their turn in a world, and need a thread while they wait.
+E2E_THREADS := --test-threads=48
+# The tests that `make test` leaves to `.ci/run`: they need root, other programs, or minutes.
+MORE := more:: on_real_nodes
 
 # The minor of Kubernetes that worlds and tests are of.
 ifdef KUBERNETES
@@ -11,40 +23,38 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants e2e kubernetes-module up down status release test lint advisories crds manifests docs clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build headgate and the local world (debug)
-	$(CARGO) build --locked --workspace
+	$(CARGO) build --locked $(TESTED) --bins --tests
 
-demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
-	@target/debug/demo $(if $(PROFILE),--profile $(PROFILE))
+demo: ## Watch a rollout lose nothing, and why it usually does (2 minutes, and up to 9 to build it the first time)
+	@tools/demo/build.sh $(DEBUG)
+	@$(DEBUG)/demo $(if $(PROFILE),--profile $(PROFILE))
 
-zero-loss: build ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
-	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
+tools: ## Build everything, the tools and the core with planted bugs too (debug)
+	$(CARGO) build --locked --workspace --bins --tests
 
-chaos: build ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
-	@target/debug/chaos --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(MARGIN),--margin $(MARGIN))
+zero-loss: tools ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
+	@$(DEBUG)/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
+
+chaos: tools ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
+	@$(DEBUG)/zero-loss --chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MARGIN),--margin $(MARGIN))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed,held: root)
-	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
+	$(CARGO) build --locked --release -p headgate-cli -p headgate-bench -p localstack-world -p localstack-elbv2 \
 	  -p localstack-kubelet -p localstack-nodes --bin headgate --bin bench --bin floor --bin world --bin elbv2 \
 	  --bin kubelet --bin nodes
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
-compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
-	@target/debug/compare
-
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
-upgrade: build ## Upgrade from the commit FROM and go back, while pods are created: none may be missed (8 minutes)
-	@target/debug/upgrade --from $(or $(FROM),$(error expected a commit of this repository in FROM, as in make upgrade FROM=d4e8d02))
-
-fixtures: build ## Make tests/fixtures again with the program of the commit FROM (d4e8d02)
-	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
+upgrade: tools ## Upgrade from a commit (tools/upgrade/from, or FROM) and go back, while pods are created: none may be missed (8 minutes)
+	@$(DEBUG)/upgrade $(if $(FROM),--from $(FROM))
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
@@ -67,16 +77,14 @@ else
 endif
 
 # What another minor of Kubernetes is not asked: tests of real nodes, whose images are of the default minor, of printed
-# pages, with a browser or Prometheus, and of tools.
-ON_DEFAULT_MINOR := on_real_nodes a_held_container_that_hangs chart::installed:: ingress:: monitoring:: page:: by_hand:: \
-  as_printed:: bench:: zero_loss:: chaos:: demo::
+# pages, with a browser or Prometheus, and long ones.
+ON_DEFAULT_MINOR := on_real_nodes a_held_container_that_hangs installed:: ingress:: incidents:: monitoring:: page:: by_hand:: \
+  as_printed::
 e2e: build ## Run the end-to-end tests, on another minor with KUBERNETES=1.34, without real nodes (ONLY=gating::)
 ifdef KUBERNETES
 	$(WORLD) kubernetes
-	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY) $(addprefix --skip ,$(ON_DEFAULT_MINOR))
-else
-	$(CARGO) test --locked -p headgate-tests --test e2e -- $(ONLY)
 endif
+	$(TEST) --test e2e -- $(E2E_THREADS) $(ONLY) $(if $(KUBERNETES),$(addprefix --skip ,$(ON_DEFAULT_MINOR)))
 
 kubernetes-module: ## Write go.mod and go.sum of a version of Kubernetes that a world can be of (VERSION=v1.34.9)
 	@localstack/kubernetes/module $(or $(VERSION),$(error Set VERSION, as in make kubernetes-module VERSION=v1.34.9))
@@ -94,21 +102,29 @@ status: ## Show what runs of the local world
 HOST_ARCH = $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 IMAGE = target/image$(if $(filter-out $(HOST_ARCH),$(ARCH)),-$(ARCH))
 image: ## Build the files of headgate's image, static (debug): target/image; ARCH=arm64: for another processor, target/image-arm64
-	@tools/release/build.sh $(or $(ARCH),$(HOST_ARCH)) dev $(IMAGE)
+	@PROGRAMS=$(PROGRAMS) tools/release/build.sh $(or $(ARCH),$(HOST_ARCH)) dev $(IMAGE)
 	@mkdir -p $(IMAGE)/licenses && cp LICENSE $(IMAGE)/licenses/
 	@$(CARGO) run --locked -q -p headgate-release -- notices --arch $(or $(ARCH),$(HOST_ARCH)) \
 	  --out $(IMAGE)/licenses/THIRD-PARTY-NOTICES.txt
 
 release: ## Build the files of a release for amd64 and arm64 into target/release-files (DOWNLOADS=https://…/v0.1.0: where they will be)
-	@test -n "$(DOWNLOADS)" || { echo "make release expected where its files will be found, as in" \
+	@test -n "$(DOWNLOADS)" || { echo "Set DOWNLOADS to where the files will be, as in" \
 	  "make release DOWNLOADS=https://example.com/headgate/v0.1.0"; exit 1; }
 	tools/release/build.sh amd64 $(or $(PROFILE),release) target/release-programs/amd64
 	tools/release/build.sh arm64 $(or $(PROFILE),release) target/release-programs/arm64
-	@$(CARGO) run --locked -q -p headgate-release -- files --out target/release-files --downloads $(DOWNLOADS) \
-	  --built amd64=target/release-programs/amd64 --built arm64=target/release-programs/arm64
+	@tools/release/files.sh target/release-files $(DOWNLOADS)
 
-test: build image ## Run all tests: core, programs, local world, end to end
-	$(CARGO) test --locked --workspace
+test: build ## Run the tests that every change needs: units, 1,000 simulated worlds, a small world, the main paths end to end
+	$(TEST) --lib --bins --test wire --test load
+	HEADGATE_SIM_WORLDS=1000 $(TEST) --test worlds
+	$(TEST) --test small_world -- of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
+	$(TEST) --test e2e -- $(E2E_THREADS) $(addprefix --skip ,$(MORE))
+
+test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, all small worlds, planted bugs (root)
+	$(TEST_ALL) -p headgate-planted --test planted
+	$(TEST_ALL) --test world --test tools
+	$(TEST_ALL) --test small_world -- --skip of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
+	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
 
 lint: ## Check format, lints, licences and sources of dependencies
 	$(CARGO) fmt --all --check
@@ -119,16 +135,16 @@ advisories: ## Check dependencies against the RustSec database (needs to reach i
 	$(CARGO) deny --locked check advisories
 
 crds: ## Write config/crd from the Rust types
-	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
+	$(CARGO) run --locked -q -p headgate-cli -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
 
-manifests: build ## Write deploy/kustomize from the chart
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::kustomize::the_manifests
+manifests: build ## Write deploy/install.yaml from the chart
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart::install::the_manifest
 
 docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e chart::readme
-	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate-tests --test e2e page::a_r
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib metrics::docs
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme::
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e page::a_r
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

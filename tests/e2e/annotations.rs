@@ -73,63 +73,6 @@ fn each_bad_part_is_said_and_disturbs_nothing() {
 }
 
 #[test]
-fn what_was_valid_before_stays_in_force_when_an_annotation_becomes_bad() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "stays").await;
-        let group = s.web(1).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 1, 8080).await;
-        s.cluster.annotate("web", Some("http=no_name")).await;
-        assert_said_once(&s, &headgate, "web", "InvalidAnnotation", "cannot be the name of a target group")
-            .await;
-        s.cluster.scale("web", 2).await;
-        s.wait_registered(&group, "web", 2, 8080).await;
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
-        s.cluster.annotate("web", None).await;
-        s.wait_targets(&group, &BTreeSet::new()).await;
-    });
-}
-
-#[test]
-fn a_service_without_selector_is_said() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "no-sel").await;
-        let group = s.group("web").await;
-        let headgate = s.headgate().await;
-        let annotations = json!({"headgate.dev/target-groups": group.name});
-        let service =
-            json!({"metadata": {"name": "web", "annotations": annotations}, "spec": {"ports": http_port()}});
-        s.cluster.create::<k8s_openapi::api::core::v1::Service>(service).await;
-        assert_said_once(
-            &s,
-            &headgate,
-            "web",
-            "NoSelector",
-            "expected spec.selector to have at least one label",
-        )
-        .await;
-    });
-}
-
-#[test]
-fn two_services_that_claim_one_target_are_told_and_it_stays() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "claims").await;
-        let group = s.web(2).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 2, 8080).await;
-        s.cluster.service("twin", "web", http_port(), Some(&group.name)).await;
-        let claimed = |by: &str| format!("is claimed by Service {}/{by} too", s.cluster.namespace);
-        assert_said_once(&s, &headgate, "twin", "TargetClaimedTwice", &claimed("web")).await;
-        assert_said_once(&s, &headgate, "web", "TargetClaimedTwice", &claimed("twin")).await;
-        s.cluster.annotate("web", None).await;
-        s.cluster.scale("web", 3).await;
-        s.wait_registered(&group, "web", 3, 8080).await;
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
-    });
-}
-
-#[test]
 fn target_groups_that_cannot_be_served_are_refused_with_what_was_expected() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "refuse").await;
@@ -152,19 +95,5 @@ fn target_groups_that_cannot_be_served_are_refused_with_what_was_expected() {
         assert_said_once(&s, &headgate, "v6", "WrongIpFamily", "takes ipv6 addresses, and pod web has none")
             .await;
         assert_eq!(headgate.logged(|line| line["message"] == "registering"), [] as [serde_json::Value; 0]);
-    });
-}
-
-#[test]
-fn a_target_group_made_later_is_found_by_itself() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "later").await;
-        let name = s.name("web");
-        s.cluster.deploy("web", 1, &[("http", 8080)]).await;
-        s.cluster.service("web", "web", http_port(), Some(&format!("http={name}"))).await;
-        let _headgate = s.headgate().await;
-        s.cluster.wait_warning("web", "TargetGroupNotFound", &name).await;
-        let group = s.group("web").await;
-        s.wait_registered(&group, "web", 1, 8080).await;
     });
 }

@@ -146,29 +146,6 @@ fn a_written_binding_needs_no_service_and_its_end_takes_exactly_its_own_targets(
 }
 
 #[test]
-fn a_deleted_binding_waits_for_aws_and_says_how_to_let_it_go() {
-    alone(|world| async move {
-        let s = Scenario::new(world, "ending").await;
-        let group = s.group("tg").await;
-        s.cluster.deploy("mine", 1, &[("http", 8080)]).await;
-        let _headgate = s.headgate().await;
-        write(&s, "mine", pods_of("mine", &group.name)).await.unwrap();
-        s.wait_registered(&group, "mine", 1, 8080).await;
-        wait_binding(&s, "has its finalizer", |object| !object.finalizers().is_empty()).await;
-        s.aws.set_available(false).await;
-        api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
-        let kept =
-            wait_binding(&s, "says that it is kept", |object| condition(object, "Ready") == "False Removing")
-                .await;
-        let said = kept.data["status"]["conditions"].to_string();
-        assert!(said.contains("take the finalizer headgate.dev/targets away"), "{said}");
-        s.aws.set_available(true).await;
-        wait_none(&s).await;
-        assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());
-    });
-}
-
-#[test]
 fn a_written_binding_follows_a_service_and_its_mistakes_are_events_and_conditions() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "follow").await;
@@ -236,26 +213,6 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
     });
 }
 
-#[test]
-fn a_written_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "again").await;
-        let group = s.group("tg").await;
-        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
-        s.cluster.service("web", "web", http_port(), None).await;
-        let _headgate = s.headgate().await;
-        let spec = json!({"targetGroup": {"name": group.name}, "serviceRef": {"name": "web"}});
-        write(&s, "mine", spec).await.unwrap();
-        s.wait_registered(&group, "web", 2, 8080).await;
-        s.cluster.api::<Service>().delete("web", &DeleteParams::default()).await.unwrap();
-        s.cluster.wait_warning("mine", "ServiceDeleted", "should it be made again").await;
-        s.cluster.service("web", "web", http_port(), None).await;
-        s.cluster.scale("web", 3).await;
-        s.wait_registered(&group, "web", 3, 8080).await;
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
-    });
-}
-
 const NAME: &str = "targetbindings.headgate.dev";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
 
@@ -267,40 +224,72 @@ async fn set_schema(s: &Scenario, schema: &Value) {
     api.patch(NAME, &PatchParams::default(), &patch).await.unwrap();
 }
 
-#[test]
-fn a_binding_that_was_stored_before_the_schema_refused_it_hides_no_other() {
-    // What the schema is holds for the whole world.
-    alone(|world| async move {
-        let s = Scenario::new(world, "stored").await;
-        let group = s.group("web").await;
-        s.cluster.deploy("web", 1, &[("http", 8080)]).await;
-        let running = s.cluster.wait_running("web", 1).await;
-        let definitions: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
-        let before = json!(definitions.get(NAME).await.unwrap()).pointer(SPEC).unwrap().clone();
-        set_schema(&s, &json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})).await;
-        for (name, spec) in [
-            ("null", json!({"targetGroup": null, "serviceRef": {"name": "web"}})),
-            ("odd", json!({"targetGroup": {"name": 7}, "serviceRef": "web", "paused": "yes", "port": 1.5})),
-        ] {
-            wait::until("it is stored", || write(&s, name, spec.clone())).await;
-        }
-        set_schema(&s, &before).await;
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-        let _headgate = s.headgate().await;
-        write(&s, "good", pods_of("web", &group.name)).await.unwrap();
-        s.wait_targets(&group, &targets(&running, 8080)).await;
-        s.cluster.wait_warning("odd", "InvalidBinding", "its spec cannot be read (invalid type").await;
-        s.cluster
-            .wait_warning("null", "InvalidBinding", "expected targetGroup.arn or targetGroup.name")
+    #[test]
+    fn a_deleted_binding_waits_for_aws_and_says_how_to_let_it_go() {
+        alone(|world| async move {
+            let s = Scenario::new(world, "ending").await;
+            let group = s.group("tg").await;
+            s.cluster.deploy("mine", 1, &[("http", 8080)]).await;
+            let _headgate = s.headgate().await;
+            write(&s, "mine", pods_of("mine", &group.name)).await.unwrap();
+            s.wait_registered(&group, "mine", 1, 8080).await;
+            wait_binding(&s, "has its finalizer", |object| !object.finalizers().is_empty()).await;
+            s.aws.set_available(false).await;
+            api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
+            let kept = wait_binding(&s, "says that it is kept", |object| {
+                condition(object, "Ready") == "False Removing"
+            })
             .await;
-        wait::until("the good one is shown", || async {
-            let good = api(&s).get("good").await.unwrap();
-            if is_ready(&good) { Ok(()) } else { Err(format!("{good:?}")) }
-        })
-        .await;
-        for name in ["null", "odd"] {
-            api(&s).delete(name, &DeleteParams::default()).await.unwrap();
-        }
-        wait_binding(&s, "is left", |left| left.name_any() == "good").await;
-    });
+            let said = kept.data["status"]["conditions"].to_string();
+            assert!(said.contains("take the finalizer headgate.dev/targets away"), "{said}");
+            s.aws.set_available(true).await;
+            wait_none(&s).await;
+            assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());
+        });
+    }
+
+    #[test]
+    fn a_binding_that_was_stored_before_the_schema_refused_it_hides_no_other() {
+        // What the schema is holds for the whole world.
+        alone(|world| async move {
+            let s = Scenario::new(world, "stored").await;
+            let group = s.group("web").await;
+            s.cluster.deploy("web", 1, &[("http", 8080)]).await;
+            let running = s.cluster.wait_running("web", 1).await;
+            let definitions: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
+            let before = json!(definitions.get(NAME).await.unwrap()).pointer(SPEC).unwrap().clone();
+            set_schema(&s, &json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})).await;
+            for (name, spec) in [
+                ("null", json!({"targetGroup": null, "serviceRef": {"name": "web"}})),
+                (
+                    "odd",
+                    json!({"targetGroup": {"name": 7}, "serviceRef": "web", "paused": "yes", "port": 1.5}),
+                ),
+            ] {
+                wait::until("it is stored", || write(&s, name, spec.clone())).await;
+            }
+            set_schema(&s, &before).await;
+
+            let _headgate = s.headgate().await;
+            write(&s, "good", pods_of("web", &group.name)).await.unwrap();
+            s.wait_targets(&group, &targets(&running, 8080)).await;
+            s.cluster.wait_warning("odd", "InvalidBinding", "its spec cannot be read (invalid type").await;
+            s.cluster
+                .wait_warning("null", "InvalidBinding", "expected targetGroup.arn or targetGroup.name")
+                .await;
+            wait::until("the good one is shown", || async {
+                let good = api(&s).get("good").await.unwrap();
+                if is_ready(&good) { Ok(()) } else { Err(format!("{good:?}")) }
+            })
+            .await;
+            for name in ["null", "odd"] {
+                api(&s).delete(name, &DeleteParams::default()).await.unwrap();
+            }
+            wait_binding(&s, "is left", |left| left.name_any() == "good").await;
+        });
+    }
 }

@@ -33,25 +33,6 @@ async fn set(s: &Scenario, spec: Value) {
 }
 
 #[test]
-fn a_binding_in_good_order_says_of_every_condition_that_nothing_is_wrong() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "good").await;
-        bound(&s, 1).await;
-        let _headgate = s.headgate().await;
-        let is_good = |kind: &str, says: &str, object: &_| condition(object, kind) == says;
-        wait_binding(&s, "has all conditions", |object| {
-            is_good("Ready", "True AllHealthy", object)
-                && is_good("TargetGroupFound", "True Found", object)
-                && is_good("Conflict", "False NoConflict", object)
-                && is_good("RemovalHeld", "False NoneHeld", object)
-                && is_good("Throttled", "False NotThrottled", object)
-                && is_good("Paused", "False NotPaused", object)
-        })
-        .await;
-    });
-}
-
-#[test]
 fn a_paused_binding_says_so_and_what_it_holds_back_until_the_pause_ends() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "pause").await;
@@ -88,49 +69,5 @@ fn a_binding_says_that_another_claims_its_targets_until_one_gives_way() {
         s.cluster.annotate("web", None).await;
         wait_condition(&s, "Conflict", "False NoConflict").await;
         assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
-    });
-}
-
-#[test]
-fn a_binding_says_that_aws_throttles_until_calls_are_as_fast_as_before() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "throttle").await;
-        let group = bound(&s, 1).await;
-        let refused = json!({"refuse": {"code": "Throttling", "message": "Rate exceeded"}});
-        let fault = json!({
-            "action": "RegisterTargets", "target_group": group.name, "times": 1, "effect": refused,
-        });
-        s.aws.control("POST", "/faults", Some(&fault)).await;
-        let headgate = s.headgate().await;
-        wait_condition(&s, "Throttled", "True Throttled").await;
-        s.wait_registered(&group, "mine", 1, 8080).await;
-        let calls = "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"Throttled\"}";
-        assert_eq!(headgate.metric(calls).await, Some(1.0));
-        wait_condition(&s, "Throttled", "False NotThrottled").await;
-    });
-}
-
-#[test]
-fn a_target_that_somebody_else_removes_again_and_again_is_said_and_not_fought_over() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "rival").await;
-        let group = bound(&s, 1).await;
-        let headgate = s.headgate_with(&["--read-interval=1s"]).await;
-        let own = targets(&s.cluster.wait_running("mine", 1).await, 8080);
-        let target = own.first().unwrap();
-        wait::until("the rival has been noticed", || async {
-            if s.aws.registered(&group.arn).await.contains(target) {
-                s.aws.deregister_by_hand(&group.arn, target).await;
-            }
-            let object = api(&s).get("mine").await.unwrap();
-            if condition(&object, "Conflict") == "True UnknownWriter" { Ok(()) } else { Err(object.data) }
-        })
-        .await;
-        s.cluster
-            .wait_warning("mine", "UnknownWriter", "let one controller alone have the target group")
-            .await;
-        let contested = format!("headgate_contested_targets{{target_group=\"{}\"}}", group.name);
-        assert_eq!(headgate.metric(&contested).await, Some(1.0));
-        assert_eq!(s.aws.calls("RegisterTargets", &group.name).await.len(), 3);
     });
 }

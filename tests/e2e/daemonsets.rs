@@ -99,197 +99,6 @@ async fn always_two_to_three(set: &Set, enough: &AtomicBool) {
     }
 }
 
-#[test]
-fn a_template_whose_pods_are_never_ready_stops_at_the_first_node_and_another_one_goes_on() {
-    beside_others(|world| async move {
-        let update = json!({"progressDeadlineSeconds": 5});
-        let set = Set::new(world, "idsstop", &json!({"podsPerNode": 2, "updateStrategy": update})).await;
-        let _headgate = set.controller().await;
-        set.wait_done().await;
-        let first = only_revision(&set.pods().await);
-        let mut never = set.template("2");
-        never["spec"]["readinessGates"] = json!([{"conditionType": "example.com/never"}]);
-        set.patch(json!({"template": never})).await;
-        set.wait_reason("Progressing", "ProgressDeadlineExceeded").await;
-        // Long enough for others to have had their turn.
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        let pods = set.pods().await;
-        let status = set.read().await.status.unwrap_or_default();
-        assert_eq!((status.turns.len(), status.turns[0].late), (1, true), "{status:?}");
-        let bad: Vec<&Seen> = pods.iter().filter(|pod| pod.revision != first).collect();
-        assert!(bad.len() == 1 && bad[0].node == status.turns[0].node, "{bad:?}");
-        let old = pods.iter().filter(|pod| pod.revision == first && pod.ready && !pod.terminating).count();
-        assert_eq!(old, 2 * set.nodes.len(), "the old ones serve on everywhere: {pods:?}");
-
-        let mut good = set.template("3");
-        good["spec"]["readinessGates"] = Value::Null;
-        set.patch(json!({"template": good})).await;
-        set.wait_done().await;
-        only_revision(&set.pods().await);
-        set.end().await;
-    });
-}
-
-#[test]
-fn where_a_node_has_no_room_for_one_more_its_pods_are_evicted_and_made_again() {
-    beside_others(|world| async move {
-        let update = json!({"type": "NodeReplace"});
-        let set = Set::new(world, "idsrep", &json!({"podsPerNode": 2, "updateStrategy": update})).await;
-        let headgate = set.controller().await;
-        set.wait_done().await;
-        let first = only_revision(&set.pods().await);
-        set.patch(json!({"template": set.template("2")})).await;
-        set.wait_done().await;
-        assert_ne!(only_revision(&set.pods().await), first);
-        assert_eq!(set.by_node().await, set.everywhere(2));
-        let evicted = headgate.logged(|line| line["message"] == "evicting a pod");
-        assert!(evicted.len() >= 2 * set.nodes.len(), "{evicted:?}");
-        set.end().await;
-    });
-}
-
-#[test]
-fn a_leader_that_is_killed_again_and_again_in_a_roll_makes_no_pod_too_many_and_takes_none_too_early() {
-    beside_others(|world| async move {
-        let set = Set::new(world, "idskill", &json!({"podsPerNode": 2})).await;
-        let short = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=300ms"];
-        let mut replicas = [set.controller_with(&short).await, set.controller_with(&short).await];
-        set.wait_done().await;
-        let first = only_revision(&set.pods().await);
-        let enough = AtomicBool::new(false);
-        let rolled = async {
-            set.patch(json!({"template": set.template("2")})).await;
-            for kill in 0..6_u64 {
-                // Somewhere in what the leader does then.
-                wait::until("a node is in turn, or all had theirs", || async {
-                    let status = set.read().await.status.unwrap_or_default();
-                    let is_over = status.current_revision != Some(first.clone()) && status.turns.is_empty();
-                    if is_over || !status.turns.is_empty() { Ok(()) } else { Err(status) }
-                })
-                .await;
-                tokio::time::sleep(Duration::from_millis(kill * 137 % 400)).await;
-                let leads = usize::from(!replicas[0].leads_sets().await);
-                let fresh = set.controller_with(&short).await;
-                std::mem::replace(&mut replicas[leads], fresh).kill().await;
-            }
-            set.wait_done().await;
-            enough.store(true, Ordering::Relaxed);
-        };
-        futures::future::join(rolled, always_two_to_three(&set, &enough)).await;
-        assert_ne!(only_revision(&set.pods().await), first);
-        assert_eq!(set.by_node().await, set.everywhere(2));
-        set.end().await;
-    });
-}
-
-#[test]
-fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_go() {
-    beside_others(|world| async move {
-        let set = Set::new(world, "idsown", &json!({})).await;
-        // With its own rights, and no more: whatever else it needs is in here too.
-        let kubeconfig = of_daemonsets(&set.s).await;
-        let headgate = set.controller_as(&kubeconfig, &[]).await;
-        set.wait_done().await;
-        let uids = async || -> BTreeSet<String> {
-            let pods = set.s.cluster.pods_of(&set.name).await;
-            pods.into_iter().filter_map(|pod| pod.metadata.uid).collect()
-        };
-        let before = uids().await;
-        let sets = set.s.cluster.api::<IngressDaemonSet>();
-        let orphan =
-            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-        sets.delete(&set.name, &orphan).await.unwrap();
-        wait::until("the set is gone", || async {
-            if sets.get_opt(&set.name).await.unwrap().is_none() { Ok(()) } else { Err("it is there") }
-        })
-        .await;
-        set.s.cluster.create::<IngressDaemonSet>(set.object(&json!({}))).await;
-        set.wait_done().await;
-        assert_eq!(uids().await, before, "the pods are the same");
-
-        let pod = set.pods().await.remove(0);
-        set.s
-            .cluster
-            .patch::<Pod>(&pod.name, &json!({"metadata": {"labels": {"headgate.dev/daemonset": null}}}))
-            .await;
-        let pods = set.s.cluster.api::<Pod>();
-        wait::until("it is let go", || async {
-            let owners = pods.get(&pod.name).await.unwrap().metadata.owner_references.unwrap_or_default();
-            if owners.is_empty() { Ok(()) } else { Err(owners) }
-        })
-        .await;
-        let more = set.nodes.len() + 1;
-        wait::until_equal("another one is in its place", &more, || async {
-            set.pods().await.iter().filter(|pod| pod.ready).count()
-        })
-        .await;
-        set.wait_done().await;
-        set.s.cluster.delete_pod(&pod.name, 1).await;
-        // A node that is not for the set any more: its pods are evicted. Then what was kept of templates is dropped.
-        let mut elsewhere = set.template("2");
-        elsewhere["spec"]["nodeSelector"]["kubernetes.io/hostname"] =
-            set.nodes.first().unwrap().as_str().into();
-        set.patch(json!({"template": elsewhere, "revisionHistoryLimit": 0})).await;
-        set.wait_done().await;
-        let one = BTreeMap::from([(set.nodes.first().unwrap().clone(), 1)]);
-        wait::until_equal("the others are empty", &one, || set.by_node()).await;
-        let revisions = set.s.cluster.api::<ControllerRevision>();
-        wait::until_equal("only its template is kept", &1, || async {
-            revisions.list(&ListParams::default()).await.unwrap().items.len()
-        })
-        .await;
-        let refused = headgate.logged(|line| line.to_string().contains("forbidden"));
-        assert!(refused.is_empty(), "{refused:?}");
-        set.end().await;
-    });
-}
-
-#[test]
-fn a_budget_of_the_users_is_the_only_one() {
-    beside_others(|world| async move {
-        let set = Set::new(world, "idspdb", &json!({})).await;
-        let _headgate = set.controller().await;
-        set.wait_done().await;
-        let budgets = set.s.cluster.api::<PodDisruptionBudget>();
-        let names = async || -> Vec<String> {
-            let all = budgets.list(&ListParams::default()).await.unwrap().items;
-            all.into_iter().filter_map(|budget| budget.metadata.name).collect()
-        };
-        wait::until_equal("its own", &vec!["headgate-edge".to_owned()], &names).await;
-        let users = json!({
-            "metadata": {"name": "mine"},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": set.name}}},
-        });
-        set.s.cluster.create::<PodDisruptionBudget>(users).await;
-        wait::until_equal("the user's", &vec!["mine".to_owned()], &names).await;
-        budgets.delete("mine", &DeleteParams::default()).await.unwrap();
-        wait::until_equal("its own again", &vec!["headgate-edge".to_owned()], &names).await;
-        set.end().await;
-    });
-}
-
-#[test]
-fn a_drained_node_is_empty_gets_no_new_pods_and_has_them_again_when_it_takes_pods() {
-    alone(|world| async move {
-        let set = Set::new(world, "idsdrain", &json!({"podsPerNode": 2})).await;
-        let _headgate = set.controller().await;
-        set.wait_done().await;
-        let node = set.nodes.first().unwrap().clone();
-        let kubectl = Kubectl::new(set.s.facts(), &set.s.cluster.namespace);
-        let selector = format!("--pod-selector=app={}", set.name);
-        kubectl.run(&["drain", &node, &selector, "--timeout=60s"]).await;
-        // Long enough for a pod to be made again.
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let mut without = set.everywhere(2);
-        without.remove(&node);
-        assert_eq!(set.by_node().await, without);
-        kubectl.run(&["uncordon", &node]).await;
-        wait::until_equal("it has its pods again", &set.everywhere(2), || set.by_node()).await;
-        set.wait_done().await;
-        set.end().await;
-    });
-}
-
 const ASKED: &str = "example.com/detach";
 const SAID: &str = "example.com/detached-at";
 
@@ -326,58 +135,6 @@ async fn detach(set: &Set, first: &str, enough: &AtomicBool) -> BTreeSet<String>
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     detached
-}
-
-#[test]
-fn whoever_detaches_nodes_is_asked_to_in_each_turn_and_waited_for() {
-    alone(|world| async move {
-        let update = json!({
-            "annotateNodeToDetach": {"key": ASKED},
-            "waitForDetachmentByAnnotatedTimestamp": {"key": SAID, "gracePeriodSeconds": 1},
-        });
-        let set = Set::new(world, "idsdetach", &json!({"updateStrategy": update})).await;
-        let headgate = set.controller_with(&[&format!("--node-annotations={ASKED}")]).await;
-        set.wait_done().await;
-        let first = only_revision(&set.pods().await);
-        let enough = AtomicBool::new(false);
-        let rolled = async {
-            set.patch(json!({"template": set.template("2")})).await;
-            set.wait_done().await;
-            let nodes: Api<Node> = Api::all(set.s.cluster.client.clone());
-            wait::until("no node is annotated", || async {
-                let all = nodes.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-                let left: Vec<_> = all
-                    .iter()
-                    .filter(|node| noted(node, ASKED).is_some() || noted(node, SAID).is_some())
-                    .collect();
-                if left.is_empty() { Ok(()) } else { Err(left.len().to_string()) }
-            })
-            .await;
-            enough.store(true, Ordering::Relaxed);
-        };
-        let ((), detached) = futures::future::join(rolled, detach(&set, &first, &enough)).await;
-        assert_eq!(detached, set.nodes);
-        assert_ne!(only_revision(&set.pods().await), first);
-
-        // A key that the controller was not told: nothing is written, and nothing done.
-        let other = json!({"annotateNodeToDetach": {"key": "headgate.dev/detached-at"}});
-        set.patch(json!({"template": set.template("3"), "updateStrategy": other})).await;
-        let second = only_revision(&set.pods().await);
-        wait::until("the log says why not", || async {
-            let said = headgate
-                .logged(|line| line["why"].as_str().is_some_and(|why| why.contains("--node-annotations")));
-            if said.is_empty() { Err("nothing") } else { Ok(()) }
-        })
-        .await;
-        wait::until("the status says what is waited for", || async {
-            let status = set.read().await.status.unwrap_or_default();
-            let waits = status.turns.first().and_then(|turn| turn.waits_for.as_deref());
-            if waits == Some("NodeNotDetached") { Ok(()) } else { Err(status) }
-        })
-        .await;
-        assert_eq!(only_revision(&set.pods().await), second);
-        set.end().await;
-    });
 }
 
 #[test]
@@ -463,5 +220,146 @@ fn json_patch(into: &mut Value, patch: &Value) {
             }
         }
         (into, patch) => *into = patch.clone(),
+    }
+}
+
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn where_a_node_has_no_room_for_one_more_its_pods_are_evicted_and_made_again() {
+        beside_others(|world| async move {
+            let update = json!({"type": "NodeReplace"});
+            let set = Set::new(world, "idsrep", &json!({"podsPerNode": 2, "updateStrategy": update})).await;
+            let headgate = set.controller().await;
+            set.wait_done().await;
+            let first = only_revision(&set.pods().await);
+            set.patch(json!({"template": set.template("2")})).await;
+            set.wait_done().await;
+            assert_ne!(only_revision(&set.pods().await), first);
+            assert_eq!(set.by_node().await, set.everywhere(2));
+            let evicted = headgate.logged(|line| line["message"] == "evicting a pod");
+            assert!(evicted.len() >= 2 * set.nodes.len(), "{evicted:?}");
+            set.end().await;
+        });
+    }
+
+    #[test]
+    fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_go() {
+        beside_others(|world| async move {
+            let set = Set::new(world, "idsown", &json!({})).await;
+            // With its own rights, and no more: whatever else it needs is in here too.
+            let kubeconfig = of_daemonsets(&set.s).await;
+            let headgate = set.controller_as(&kubeconfig, &[]).await;
+            set.wait_done().await;
+            let uids = async || -> BTreeSet<String> {
+                let pods = set.s.cluster.pods_of(&set.name).await;
+                pods.into_iter().filter_map(|pod| pod.metadata.uid).collect()
+            };
+            let before = uids().await;
+            let sets = set.s.cluster.api::<IngressDaemonSet>();
+            let orphan = DeleteParams {
+                propagation_policy: Some(PropagationPolicy::Orphan),
+                ..DeleteParams::default()
+            };
+            sets.delete(&set.name, &orphan).await.unwrap();
+            wait::until("the set is gone", || async {
+                if sets.get_opt(&set.name).await.unwrap().is_none() { Ok(()) } else { Err("it is there") }
+            })
+            .await;
+            set.s.cluster.create::<IngressDaemonSet>(set.object(&json!({}))).await;
+            set.wait_done().await;
+            assert_eq!(uids().await, before, "the pods are the same");
+
+            let pod = set.pods().await.remove(0);
+            set.s
+                .cluster
+                .patch::<Pod>(&pod.name, &json!({"metadata": {"labels": {"headgate.dev/daemonset": null}}}))
+                .await;
+            let pods = set.s.cluster.api::<Pod>();
+            wait::until("it is let go", || async {
+                let owners = pods.get(&pod.name).await.unwrap().metadata.owner_references.unwrap_or_default();
+                if owners.is_empty() { Ok(()) } else { Err(owners) }
+            })
+            .await;
+            let more = set.nodes.len() + 1;
+            wait::until_equal("another one is in its place", &more, || async {
+                set.pods().await.iter().filter(|pod| pod.ready).count()
+            })
+            .await;
+            set.wait_done().await;
+            set.s.cluster.delete_pod(&pod.name, 1).await;
+            // A node that is not for the set any more: its pods are evicted. Then what was kept of templates is dropped.
+            let mut elsewhere = set.template("2");
+            elsewhere["spec"]["nodeSelector"]["kubernetes.io/hostname"] =
+                set.nodes.first().unwrap().as_str().into();
+            set.patch(json!({"template": elsewhere, "revisionHistoryLimit": 0})).await;
+            set.wait_done().await;
+            let one = BTreeMap::from([(set.nodes.first().unwrap().clone(), 1)]);
+            wait::until_equal("the others are empty", &one, || set.by_node()).await;
+            let revisions = set.s.cluster.api::<ControllerRevision>();
+            wait::until_equal("only its template is kept", &1, || async {
+                revisions.list(&ListParams::default()).await.unwrap().items.len()
+            })
+            .await;
+            let refused = headgate.logged(|line| line.to_string().contains("forbidden"));
+            assert!(refused.is_empty(), "{refused:?}");
+            set.end().await;
+        });
+    }
+
+    #[test]
+    fn whoever_detaches_nodes_is_asked_to_in_each_turn_and_waited_for() {
+        alone(|world| async move {
+            let update = json!({
+                "annotateNodeToDetach": {"key": ASKED},
+                "waitForDetachmentByAnnotatedTimestamp": {"key": SAID, "gracePeriodSeconds": 1},
+            });
+            let set = Set::new(world, "idsdetach", &json!({"updateStrategy": update})).await;
+            let headgate = set.controller_with(&[&format!("--node-annotations={ASKED}")]).await;
+            set.wait_done().await;
+            let first = only_revision(&set.pods().await);
+            let enough = AtomicBool::new(false);
+            let rolled = async {
+                set.patch(json!({"template": set.template("2")})).await;
+                set.wait_done().await;
+                let nodes: Api<Node> = Api::all(set.s.cluster.client.clone());
+                wait::until("no node is annotated", || async {
+                    let all =
+                        nodes.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+                    let left: Vec<_> = all
+                        .iter()
+                        .filter(|node| noted(node, ASKED).is_some() || noted(node, SAID).is_some())
+                        .collect();
+                    if left.is_empty() { Ok(()) } else { Err(left.len().to_string()) }
+                })
+                .await;
+                enough.store(true, Ordering::Relaxed);
+            };
+            let ((), detached) = futures::future::join(rolled, detach(&set, &first, &enough)).await;
+            assert_eq!(detached, set.nodes);
+            assert_ne!(only_revision(&set.pods().await), first);
+
+            // A key that the controller was not told: nothing is written, and nothing done.
+            let other = json!({"annotateNodeToDetach": {"key": "headgate.dev/detached-at"}});
+            set.patch(json!({"template": set.template("3"), "updateStrategy": other})).await;
+            let second = only_revision(&set.pods().await);
+            wait::until("the log says why not", || async {
+                let said = headgate.logged(|line| {
+                    line["why"].as_str().is_some_and(|why| why.contains("--node-annotations"))
+                });
+                if said.is_empty() { Err("nothing") } else { Ok(()) }
+            })
+            .await;
+            wait::until("the status says what is waited for", || async {
+                let status = set.read().await.status.unwrap_or_default();
+                let waits = status.turns.first().and_then(|turn| turn.waits_for.as_deref());
+                if waits == Some("NodeNotDetached") { Ok(()) } else { Err(status) }
+            })
+            .await;
+            assert_eq!(only_revision(&set.pods().await), second);
+            set.end().await;
+        });
     }
 }

@@ -198,14 +198,17 @@ fn what_a_call_waits_for_has_the_word_of_event_log_and_metric() {
     });
 }
 
+/// A Lease after which nobody waits for long.
+const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
+
 #[test]
 fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "explain-past").await;
         let group = bound(&s, "web").await;
-        let leader = s.headgate().await;
+        let leader = s.headgate_with(&QUICK).await;
         leader.wait_leads().await;
-        let next = s.headgate().await;
+        let next = s.headgate_with(&QUICK).await;
         wait::until("the next one has listed", || next.probe("/readyz")).await;
         wait_said(&s, &leader, "svc/web", |said| said.contains(&group.name)).await;
         gated_pod(&s, "web", "web").await;

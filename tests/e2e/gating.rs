@@ -63,80 +63,6 @@ on_both_kinds_of_nodes! {
 }
 
 #[test]
-fn a_gate_closes_with_the_ip_it_was_open_for() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-ip").await;
-        let group = gated(&s, 1).await;
-        let _headgate = s.headgate().await;
-        let before = s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        let pod = before.keys().next().unwrap();
-        let path = format!("/pods/{}/{pod}/sandbox", s.cluster.namespace);
-        http::json("POST", &authority(&s.facts().kubelet_control), &path, None).await;
-        wait::until("the gate is open for the new IP", || async {
-            let (now, gates) = (s.cluster.running("web").await, s.cluster.gates("web").await);
-            let message = gates[pod].as_ref().and_then(|gate| gate.message.clone()).unwrap_or_default();
-            let ip = now.get(pod).cloned().unwrap_or_default();
-            if message != before[pod] && message.starts_with(&format!("pod IP {ip}, ")) {
-                Ok(())
-            } else {
-                Err(message)
-            }
-        })
-        .await;
-        let ip = &s.cluster.running("web").await[pod];
-        assert_eq!(
-            s.aws.targets(&group.arn).await.get(&format!("{ip}:8080")).map(String::as_str),
-            Some("healthy")
-        );
-    });
-}
-
-/// Leases that run out while a test waits.
-const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
-
-#[test]
-fn a_gate_that_a_killed_leader_left_closed_is_opened_by_the_next() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-kill").await;
-        let kubeconfig = &s.facts().kubeconfig;
-        let leader = s.headgate_that_sees_all(kubeconfig, &QUICK).await;
-        leader.wait_leads().await;
-        let standby = s.headgate_that_sees_all(kubeconfig, &QUICK).await;
-        let group = gated(&s, 2).await;
-        wait::until("a pod is registered", || async {
-            let calls = s.aws.calls("RegisterTargets", &group.name).await;
-            if calls.is_empty() { Err(leader.text()) } else { Ok(()) }
-        })
-        .await;
-        leader.kill().await;
-        s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
-        assert!(standby.leads().await);
-        assert_eq!(healthy(&s, &group).await, 2);
-    });
-}
-
-#[test]
-fn a_pod_whose_gate_is_open_is_left_alone_by_the_next_leader() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-next").await;
-        let _group = gated(&s, 2).await;
-        let first = s.headgate().await;
-        s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
-        let before = s.cluster.gates("web").await;
-        first.kill().await;
-        let next = s.headgate().await;
-        // A third pod shows that the next one is at work.
-        s.cluster.scale("web", 3).await;
-        s.cluster.wait_gates("web", 3, "True", "TargetsHealthy").await;
-        let after = s.cluster.gates("web").await;
-        for (pod, gate) in before {
-            assert_eq!(after[&pod], gate, "not written again");
-        }
-        assert_eq!(next.metric("headgate_healthy_to_gate_seconds_count").await, Some(1.0));
-    });
-}
-
-#[test]
 fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "gate-unused").await;
@@ -159,101 +85,60 @@ fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says
     });
 }
 
-#[test]
-fn a_gate_in_a_zone_that_the_load_balancer_does_not_serve_stays_closed_and_that_is_told() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-zone").await;
-        let (balancer, _) = s.aws.nlb_in(&s.name("lb"), 2).await;
-        let name = s.name("web");
-        s.aws.listen(&balancer, 19_998, &s.aws.create_ip_group(&name, 8080).await).await;
-        let in_zone = |app: &'static str, zone: usize| {
-            let mut spec = pod_spec(&[("http", 8080)]);
-            spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
-            spec["nodeSelector"] = json!({ZONE: s.facts().zones[zone].name});
-            let (s, pod) = (&s, format!("{app}-{zone}"));
-            async move { s.cluster.pod_with(&pod, app, spec).await }
-        };
-        for app in ["outside", "inside"] {
-            s.cluster.service(app, app, http_port(), Some(&name)).await;
-        }
-        let _headgate = s.headgate().await;
-        // At first nobody else is in the group: only AWS's own words tell.
-        in_zone("outside", 2).await;
-        s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
-        in_zone("inside", 0).await;
-        in_zone("inside", 1).await;
-        s.cluster.wait_gates("inside", 2, "True", "TargetsHealthy").await;
-        let why = s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
-        let why = why.values().next().unwrap();
-        assert!(why.contains("an Availability Zone that is not enabled for the load balancer"), "{why}");
-        s.cluster.wait_warning("outside", "ZoneNotServed", "enable the zone for the load balancer").await;
-    });
-}
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-#[test]
-fn a_gated_pod_that_nothing_binds_becomes_ready_after_a_while_and_that_is_told() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-unbound").await;
-        let mut spec = pod_spec(&[("http", 8080)]);
-        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
-        s.cluster.pod_with("lonely", "lonely", spec).await;
-        let _headgate = s.headgate().await;
-        s.cluster.wait_gates("lonely", 1, "False", "BindingMissing").await;
-        s.cluster.wait_gates("lonely", 1, "True", "NothingBound").await;
-        s.cluster
-            .wait_warning("lonely", "NothingBound", "expected a Service with headgate.dev/target-groups")
-            .await;
-    });
-}
+    #[test]
+    fn a_gate_in_a_zone_that_the_load_balancer_does_not_serve_stays_closed_and_that_is_told() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "gate-zone").await;
+            let (balancer, _) = s.aws.nlb_in(&s.name("lb"), 2).await;
+            let name = s.name("web");
+            s.aws.listen(&balancer, 19_998, &s.aws.create_ip_group(&name, 8080).await).await;
+            let in_zone = |app: &'static str, zone: usize| {
+                let mut spec = pod_spec(&[("http", 8080)]);
+                spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+                spec["nodeSelector"] = json!({ZONE: s.facts().zones[zone].name});
+                let (s, pod) = (&s, format!("{app}-{zone}"));
+                async move { s.cluster.pod_with(&pod, app, spec).await }
+            };
+            for app in ["outside", "inside"] {
+                s.cluster.service(app, app, http_port(), Some(&name)).await;
+            }
+            let _headgate = s.headgate().await;
+            // At first nobody else is in the group: only AWS's own words tell.
+            in_zone("outside", 2).await;
+            s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
+            in_zone("inside", 0).await;
+            in_zone("inside", 1).await;
+            s.cluster.wait_gates("inside", 2, "True", "TargetsHealthy").await;
+            let why = s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
+            let why = why.values().next().unwrap();
+            assert!(why.contains("an Availability Zone that is not enabled for the load balancer"), "{why}");
+            s.cluster.wait_warning("outside", "ZoneNotServed", "enable the zone for the load balancer").await;
+        });
+    }
 
-#[test]
-fn an_annotation_that_never_could_be_read_keeps_the_gate_closed() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-bad").await;
-        s.cluster.service("web", "web", http_port(), Some("http=")).await;
-        s.cluster.deploy_gated("web", 1, &[("http", 8080)]).await;
-        let _headgate = s.headgate().await;
-        s.cluster.wait_gates("web", 1, "False", "BindingUnreadable").await;
-        s.cluster.wait_warning("web", "InvalidAnnotation", "http=").await;
-        let group = s.group("web").await;
-        s.cluster.annotate("web", Some(&group.name)).await;
-        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-    });
-}
-
-#[test]
-fn pods_without_the_gate_and_with_a_closed_one_are_counted() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-count").await;
-        let group = gated(&s, 1).await;
-        s.cluster.pod("plain", "web", &[("http", 8080)]).await;
-        let headgate = s.headgate().await;
-        let count = |kind: &str| {
-            format!(
-                "headgate_binding_targets{{namespace=\"{}\",service=\"web\",port=\"http\",target_group=\"{}\",kind=\"{kind}\"}}",
-                s.cluster.namespace, group.name
-            )
-        };
-        let (without, closed) = (count("without_gate"), count("gate_closed"));
-        wait::until_equal("one has no gate", &Some(1.0), || headgate.metric(&without)).await;
-        wait::until_equal("no gate is closed", &Some(0.0), || headgate.metric(&closed)).await;
-        let gates = s.cluster.gates("web").await;
-        assert_eq!(gates.values().flatten().filter(|gate| gate.status == "True").count(), 1);
-        assert!(gates["plain"].is_none());
-    });
-}
-
-#[test]
-fn a_gate_that_is_wiped_out_is_written_again() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "gate-wiped").await;
-        let _group = gated(&s, 1).await;
-        let _headgate = s.headgate().await;
-        let open = s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        let pod = open.keys().next().unwrap();
-        let wiped = json!({"status": {"conditions": [{"type": OWN_GATE, "$patch": "delete"}]}});
-        let patch = kube::api::Patch::Strategic(&wiped);
-        s.cluster.api::<Pod>().patch_status(pod, &kube::api::PatchParams::default(), &patch).await.unwrap();
-        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-    });
+    #[test]
+    fn pods_without_the_gate_and_with_a_closed_one_are_counted() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "gate-count").await;
+            let group = gated(&s, 1).await;
+            s.cluster.pod("plain", "web", &[("http", 8080)]).await;
+            let headgate = s.headgate().await;
+            let count = |kind: &str| {
+                format!(
+                    "headgate_binding_targets{{namespace=\"{}\",service=\"web\",port=\"http\",target_group=\"{}\",kind=\"{kind}\"}}",
+                    s.cluster.namespace, group.name
+                )
+            };
+            let (without, closed) = (count("without_gate"), count("gate_closed"));
+            wait::until_equal("one has no gate", &Some(1.0), || headgate.metric(&without)).await;
+            wait::until_equal("no gate is closed", &Some(0.0), || headgate.metric(&closed)).await;
+            let gates = s.cluster.gates("web").await;
+            assert_eq!(gates.values().flatten().filter(|gate| gate.status == "True").count(), 1);
+            assert!(gates["plain"].is_none());
+        });
+    }
 }

@@ -123,95 +123,6 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
 }
 
 #[test]
-fn a_held_container_that_hangs_starts_again_long_before_its_hold_is_over() {
-    on(Nodes::Real, "a held container whose liveness probe fails", |world| async move {
-        let stage = Stage::new(world, "hangs").await;
-        let headgate = stage.headgate(&[]).await;
-        let configuration = Configuration::install(&stage.s, &[&headgate]).await;
-        configuration.wait_trusted().await;
-        let mut hangs = bare_pod("hangs", &json!({"app": "hangs"}));
-        // Nothing listens there.
-        let probe = json!({"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1});
-        hangs["spec"]["containers"][0]["livenessProbe"] = probe;
-        wait::until("the API server asks", || async {
-            let pod = create(&stage.labelled, &hangs, true).await;
-            if injected(&pod).is_some() { Ok(()) } else { Err(headgate.text()) }
-        })
-        .await;
-
-        let pod = create(&stage.labelled, &hangs, false).await;
-        let container = &pod["spec"]["containers"][0];
-        assert_eq!(container["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
-        assert_eq!(container["livenessProbe"]["terminationGracePeriodSeconds"], 5);
-        let said = injected(&pod).unwrap();
-        assert!(said.ends_with("GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web"), "{said}");
-        // It waits for less long than the hold takes.
-        wait::until("the container has started again", || async {
-            let pod = stage.labelled.api::<Pod>().get("hangs").await.unwrap();
-            let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-            if statuses.iter().any(|is| is.restart_count > 0) { Ok(()) } else { Err(statuses) }
-        })
-        .await;
-        configuration.remove().await;
-    });
-}
-
-#[test]
-fn beside_an_ingress_a_job_and_a_database_are_not_held_under_the_label_of_their_namespace() {
-    beside_others(|world| async move {
-        let stage = Stage::new(world, "not-held").await;
-        let Stage { s, labelled, .. } = &stage;
-        let group = s.group("web").await;
-        labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
-        let headgate = stage.headgate(&[]).await;
-        let configuration = Configuration::install(s, &[&headgate]).await;
-        configuration.wait_trusted().await;
-        let of = |name: &str, app: &str| bare_pod(name, &json!({"app": app}));
-        wait::until("the API server asks", || async {
-            let pod = create(labelled, &of("probe", "web"), true).await;
-            let said = injected(&pod).unwrap_or_default();
-            if said.contains("(NLB)") { Ok(()) } else { Err(headgate.text()) }
-        })
-        .await;
-
-        let job = json!({
-            "metadata": {"name": "nightly"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": of("x", "y")["spec"]["containers"]}}},
-        });
-        let job: Job = serde_json::from_value(job).unwrap();
-        labelled.api::<Job>().create(&PostParams::default(), &job).await.unwrap();
-        let of_job = wait::until("the Job has made its pod", || async {
-            let pods = labelled.api::<Pod>().list(&ListParams::default().labels("job-name=nightly")).await;
-            pods.unwrap().items.pop().ok_or(())
-        })
-        .await;
-        let of_job = serde_json::to_value(of_job).unwrap();
-        assert_eq!(injected(&of_job), Some("HoldNotNeeded: a Job made it"));
-        assert_eq!(of_job["spec"]["readinessGates"], Value::Null);
-        assert_eq!(of_job["spec"]["terminationGracePeriodSeconds"], 30);
-
-        // The first one may be of an ingress whose Service is about to come.
-        let first = create(labelled, &of("db-0", "db"), false).await;
-        assert!(injected(&first).unwrap().starts_with("GateAdded; HoldAdded: 150s in web"), "{first}");
-        wait::until("others of the same workload are left out", || async {
-            let pod = create(labelled, &of("db-1", "db"), true).await;
-            let spared = injected(&pod) == Some("HoldNotNeeded: no binding selects it");
-            if spared && pod["spec"]["terminationGracePeriodSeconds"] == 30 { Ok(()) } else { Err(pod) }
-        })
-        .await;
-        let web = create(labelled, &of("web", "web"), true).await;
-        assert!(injected(&web).unwrap().contains("HoldAdded: 150s in web (NLB)"), "{web}");
-        let new = create(labelled, &of("new", "new"), true).await;
-        assert!(injected(&new).unwrap().contains("HoldAdded"), "{new}");
-        let mut asks = of("asks", "db");
-        asks["metadata"]["labels"]["headgate.dev/inject"] = "true".into();
-        let asks = create(labelled, &asks, true).await;
-        assert!(injected(&asks).unwrap().contains("HoldAdded"), "{asks}");
-        configuration.remove().await;
-    });
-}
-
-#[test]
 fn with_every_replica_down_pods_are_created_all_the_same() {
     beside_others(|world| async move {
         let stage = Stage::new(world, "inject-down").await;
@@ -229,42 +140,6 @@ fn with_every_replica_down_pods_are_created_all_the_same() {
         assert!(injected(&pod_now).is_some(), "the standby answers too");
         second.kill().await;
         assert!(is_untouched(&create(&stage.labelled, &pod, false).await));
-        configuration.remove().await;
-    });
-}
-
-#[test]
-fn a_certificate_is_followed_by_another_one_and_no_pod_is_missed() {
-    beside_others(|world| async move {
-        let stage = Stage::new(world, "inject-tls").await;
-        let headgates = [
-            stage.headgate(&["--webhook-cert-lifetime=18s"]).await,
-            stage.headgate(&["--webhook-cert-lifetime=18s"]).await,
-        ];
-        let configuration = Configuration::install(&stage.s, &[&headgates[0], &headgates[1]]).await;
-        configuration.wait_trusted().await;
-        let pod = bare_pod("web", &json!({}));
-        let is_injected = || async { injected(&create(&stage.labelled, &pod, true).await).is_some() };
-        wait::until("the API server asks", || async {
-            if is_injected().await { Ok(()) } else { Err("not yet") }
-        })
-        .await;
-        let turns = |headgate: &Headgate| headgate.logged(|line| line["until"].is_number()).len();
-        wait::until("both replicas have served three certificates", || async {
-            // While one replica is missed, the other would still answer: each must be trusted by itself.
-            for headgate in &headgates {
-                let refused = headgate.logged(|line| {
-                    line["message"]
-                        .as_str()
-                        .is_some_and(|said| said.contains("connection to the webhook failed"))
-                });
-                assert_eq!(refused, [Value::Null; 0], "the API server trusts what is served");
-            }
-            assert!(is_injected().await);
-            let served = [turns(&headgates[0]), turns(&headgates[1])];
-            if served.iter().all(|count| *count >= 3) { Ok(()) } else { Err(served) }
-        })
-        .await;
         configuration.remove().await;
     });
 }
@@ -293,4 +168,102 @@ fn the_configuration_that_users_apply_stops_no_pod_and_asks_for_as_few_as_can_be
         }
         dry_run_create(s.cluster.client.clone(), &configuration).await.unwrap();
     });
+}
+
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn a_held_container_that_hangs_starts_again_long_before_its_hold_is_over() {
+        on(Nodes::Real, "a held container whose liveness probe fails", |world| async move {
+            let stage = Stage::new(world, "hangs").await;
+            let headgate = stage.headgate(&[]).await;
+            let configuration = Configuration::install(&stage.s, &[&headgate]).await;
+            configuration.wait_trusted().await;
+            let mut hangs = bare_pod("hangs", &json!({"app": "hangs"}));
+            // Nothing listens there.
+            let probe = json!({"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1});
+            hangs["spec"]["containers"][0]["livenessProbe"] = probe;
+            wait::until("the API server asks", || async {
+                let pod = create(&stage.labelled, &hangs, true).await;
+                if injected(&pod).is_some() { Ok(()) } else { Err(headgate.text()) }
+            })
+            .await;
+
+            let pod = create(&stage.labelled, &hangs, false).await;
+            let container = &pod["spec"]["containers"][0];
+            assert_eq!(container["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+            assert_eq!(container["livenessProbe"]["terminationGracePeriodSeconds"], 5);
+            let said = injected(&pod).unwrap();
+            assert!(
+                said.ends_with("GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web"),
+                "{said}"
+            );
+            // It waits for less long than the hold takes.
+            wait::until("the container has started again", || async {
+                let pod = stage.labelled.api::<Pod>().get("hangs").await.unwrap();
+                let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+                if statuses.iter().any(|is| is.restart_count > 0) { Ok(()) } else { Err(statuses) }
+            })
+            .await;
+            configuration.remove().await;
+        });
+    }
+
+    #[test]
+    fn beside_an_ingress_a_job_and_a_database_are_not_held_under_the_label_of_their_namespace() {
+        beside_others(|world| async move {
+            let stage = Stage::new(world, "not-held").await;
+            let Stage { s, labelled, .. } = &stage;
+            let group = s.group("web").await;
+            labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+            let headgate = stage.headgate(&[]).await;
+            let configuration = Configuration::install(s, &[&headgate]).await;
+            configuration.wait_trusted().await;
+            let of = |name: &str, app: &str| bare_pod(name, &json!({"app": app}));
+            wait::until("the API server asks", || async {
+                let pod = create(labelled, &of("probe", "web"), true).await;
+                let said = injected(&pod).unwrap_or_default();
+                if said.contains("(NLB)") { Ok(()) } else { Err(headgate.text()) }
+            })
+            .await;
+
+            let job = json!({
+                "metadata": {"name": "nightly"},
+                "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": of("x", "y")["spec"]["containers"]}}},
+            });
+            let job: Job = serde_json::from_value(job).unwrap();
+            labelled.api::<Job>().create(&PostParams::default(), &job).await.unwrap();
+            let of_job = wait::until("the Job has made its pod", || async {
+                let pods =
+                    labelled.api::<Pod>().list(&ListParams::default().labels("job-name=nightly")).await;
+                pods.unwrap().items.pop().ok_or(())
+            })
+            .await;
+            let of_job = serde_json::to_value(of_job).unwrap();
+            assert_eq!(injected(&of_job), Some("HoldNotNeeded: a Job made it"));
+            assert_eq!(of_job["spec"]["readinessGates"], Value::Null);
+            assert_eq!(of_job["spec"]["terminationGracePeriodSeconds"], 30);
+
+            // The first one may be of an ingress whose Service is about to come.
+            let first = create(labelled, &of("db-0", "db"), false).await;
+            assert!(injected(&first).unwrap().starts_with("GateAdded; HoldAdded: 150s in web"), "{first}");
+            wait::until("others of the same workload are left out", || async {
+                let pod = create(labelled, &of("db-1", "db"), true).await;
+                let spared = injected(&pod) == Some("HoldNotNeeded: no binding selects it");
+                if spared && pod["spec"]["terminationGracePeriodSeconds"] == 30 { Ok(()) } else { Err(pod) }
+            })
+            .await;
+            let web = create(labelled, &of("web", "web"), true).await;
+            assert!(injected(&web).unwrap().contains("HoldAdded: 150s in web (NLB)"), "{web}");
+            let new = create(labelled, &of("new", "new"), true).await;
+            assert!(injected(&new).unwrap().contains("HoldAdded"), "{new}");
+            let mut asks = of("asks", "db");
+            asks["metadata"]["labels"]["headgate.dev/inject"] = "true".into();
+            let asks = create(labelled, &asks, true).await;
+            assert!(injected(&asks).unwrap().contains("HoldAdded"), "{asks}");
+            configuration.remove().await;
+        });
+    }
 }

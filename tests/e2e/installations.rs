@@ -46,51 +46,6 @@ async fn ledgers(s: &Scenario) -> Vec<String> {
 }
 
 #[test]
-fn two_with_leases_of_their_own_leave_each_others_targets_alone_even_in_one_target_group() {
-    beside_others(|world| async move {
-        let (one, two) = (Scenario::new(world, "one").await, Scenario::new(world, "two").await);
-        let group = one.web(2).await;
-        two.cluster.deploy("web", 1, &[("http", 8080)]).await;
-        two.cluster.service("web", "web", http_port(), Some(&group.name)).await;
-        let first = start(&one, &one, None).await;
-        let of_one = one.wait_registered(&group, "web", 2, 8080).await;
-        let second = start(&one, &two, Some(SECOND)).await;
-        let of_two = targets(&two.cluster.wait_running("web", 1).await, 8080);
-        let mut all = targets(&of_one, 8080);
-        all.extend(of_two.clone());
-        one.wait_targets(&group, &all).await;
-        assert!(first.leads().await && second.leads().await);
-        wait::until("each has a ledger of its own", || async {
-            let names = ledgers(&one).await;
-            let second = names.iter().filter(|name| name.ends_with(".second")).count();
-            if (names.len(), second) == (2, 1) { Ok(()) } else { Err(names) }
-        })
-        .await;
-
-        // What its pods did meanwhile, the first removes when it is back; nobody else does.
-        first.terminate().await;
-        one.cluster.scale("web", 1).await;
-        one.wait_quiet("web", 1).await;
-        second.terminate().await;
-        let second = start(&one, &two, Some(SECOND)).await;
-        two.cluster.scale("web", 2).await;
-        let of_two = targets(&two.cluster.wait_running("web", 2).await, 8080);
-        let all: BTreeSet<String> = targets(&of_one, 8080).union(&of_two).cloned().collect();
-        one.wait_targets(&group, &all).await;
-        assert_eq!(one.aws.calls("DeregisterTargets", &group.name).await, []);
-
-        second.terminate().await;
-        let (code, said) = uninstall(&one, &two, None).await;
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(&format!("served the namespaces {}", one.cluster.namespace)), "{said}");
-        let (code, said) = uninstall(&one, &two, Some(SECOND)).await;
-        assert_eq!(code, Some(0), "{said}");
-        one.wait_targets(&group, &targets(&of_one, 8080)).await;
-        assert_eq!(ledgers(&one).await.len(), 1);
-    });
-}
-
-#[test]
 fn two_with_one_lease_are_told_apart_and_the_one_that_does_nothing_says_why() {
     beside_others(|world| async move {
         let (one, two) = (Scenario::new(world, "one").await, Scenario::new(world, "two").await);
@@ -114,63 +69,52 @@ fn two_with_one_lease_are_told_apart_and_the_one_that_does_nothing_says_why() {
     });
 }
 
-#[test]
-fn two_with_selectors_leave_each_others_readiness_gates_alone() {
-    beside_others(|world| async move {
-        let (one, two) = (Scenario::new(world, "gates-one").await, Scenario::new(world, "gates-two").await);
-        let _first = one.headgate_that_sees_all(&one.facts().kubeconfig, &[]).await;
-        let second = two.headgate_that_sees_all(&two.facts().kubeconfig, &[]).await;
-        let group = one.group("never").await;
-        // Nothing listens there, so the load balancer never calls it healthy.
-        let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
-        one.cluster.service("web", "web", ports, Some(&group.name)).await;
-        one.cluster.deploy_gated("web", 1, &[("http", 8080)]).await;
-        one.cluster.wait_gates("web", 1, "False", "TargetUnhealthy").await;
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-        // What the second does with a gate in its own namespace shows when it has had the time for the other one, too.
-        let mut spec = pod_spec(&[("http", 8080)]);
-        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
-        two.cluster.pod_with("lonely", "lonely", spec).await;
-        two.cluster.wait_gates("lonely", 1, "True", "NothingBound").await;
-        let gate = one.cluster.gates("web").await.into_values().next().flatten().unwrap();
-        assert_eq!((&*gate.status, gate.reason.as_deref()), ("False", Some("TargetUnhealthy")), "{gate:?}");
-        let written = second.logged(|line| {
-            let about_gate =
-                line["message"].as_str().is_some_and(|message| message.starts_with("readiness gate: "));
-            about_gate && line["pod"] != format!("{}/lonely", two.cluster.namespace)
-        });
-        assert_eq!(written, [Value::Null; 0]);
-    });
-}
-
-#[test]
-fn two_with_selectors_leave_each_others_targetbindings_alone() {
-    beside_others(|world| async move {
-        let (one, two) = (Scenario::new(world, "bound-one").await, Scenario::new(world, "bound-two").await);
-        let nobodys = one.cluster.within(&one.name("nobodys"));
-        nobodys.create_namespace(&nobodys.namespace, &[]).await;
-        let group = one.web(1).await;
-        for cluster in [&one.cluster, &two.cluster, &nobodys] {
-            cluster.write_binding("mine", &group).await;
-        }
-        let _first = one.headgate_that_sees_all(&one.facts().kubeconfig, &[]).await;
-        let are_kept = async |cluster: &Cluster, count: usize| {
-            wait::until("its bindings are there, and the written one is kept by a finalizer", || async {
-                let all = cluster.bindings().await;
-                let kept =
-                    all.iter().any(|object| object.name_any() == "mine" && !object.finalizers().is_empty());
-                let uids: Vec<_> = all.iter().map(ResourceExt::uid).collect();
-                if all.len() == count && kept { Ok(uids) } else { Err(all) }
+    #[test]
+    fn two_with_leases_of_their_own_leave_each_others_targets_alone_even_in_one_target_group() {
+        beside_others(|world| async move {
+            let (one, two) = (Scenario::new(world, "one").await, Scenario::new(world, "two").await);
+            let group = one.web(2).await;
+            two.cluster.deploy("web", 1, &[("http", 8080)]).await;
+            two.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+            let first = start(&one, &one, None).await;
+            let of_one = one.wait_registered(&group, "web", 2, 8080).await;
+            let second = start(&one, &two, Some(SECOND)).await;
+            let of_two = targets(&two.cluster.wait_running("web", 1).await, 8080);
+            let mut all = targets(&of_one, 8080);
+            all.extend(of_two.clone());
+            one.wait_targets(&group, &all).await;
+            assert!(first.leads().await && second.leads().await);
+            wait::until("each has a ledger of its own", || async {
+                let names = ledgers(&one).await;
+                let second = names.iter().filter(|name| name.ends_with(".second")).count();
+                if (names.len(), second) == (2, 1) { Ok(()) } else { Err(names) }
             })
-            .await
-        };
-        let before = are_kept(&one.cluster, 2).await;
-        let _second = two.headgate_that_sees_all(&two.facts().kubeconfig, &[]).await;
-        // What the second does with one in its own namespace shows when it has had the time for the others, too.
-        are_kept(&two.cluster, 1).await;
-        assert_eq!(are_kept(&one.cluster, 2).await, before, "each is the one that it was");
-        let nobodys = &nobodys.bindings().await[0];
-        assert!(nobodys.finalizers().is_empty(), "{nobodys:?}");
-        assert_eq!(nobodys.status, None, "nobody says anything of it");
-    });
+            .await;
+
+            // What its pods did meanwhile, the first removes when it is back; nobody else does.
+            first.terminate().await;
+            one.cluster.scale("web", 1).await;
+            one.wait_quiet("web", 1).await;
+            second.terminate().await;
+            let second = start(&one, &two, Some(SECOND)).await;
+            two.cluster.scale("web", 2).await;
+            let of_two = targets(&two.cluster.wait_running("web", 2).await, 8080);
+            let all: BTreeSet<String> = targets(&of_one, 8080).union(&of_two).cloned().collect();
+            one.wait_targets(&group, &all).await;
+            assert_eq!(one.aws.calls("DeregisterTargets", &group.name).await, []);
+
+            second.terminate().await;
+            let (code, said) = uninstall(&one, &two, None).await;
+            assert_eq!(code, Some(1), "{said}");
+            assert!(said.contains(&format!("served the namespaces {}", one.cluster.namespace)), "{said}");
+            let (code, said) = uninstall(&one, &two, Some(SECOND)).await;
+            assert_eq!(code, Some(0), "{said}");
+            one.wait_targets(&group, &targets(&of_one, 8080)).await;
+            assert_eq!(ledgers(&one).await.len(), 1);
+        });
+    }
 }

@@ -74,31 +74,36 @@ fn sigterm_ends_cleanly_and_leaves_the_targets() {
     });
 }
 
-#[test]
-fn promtool_finds_nothing_wrong_with_the_metrics_and_a_scraper_gets_the_format_it_asks_for() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "promtool").await;
-        let group = s.web(1).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 1, 8080).await;
-        let folder = debian::unpacked("prometheus", &[], &|said| eprintln!("{said}")).await.unwrap();
-        let (kind, page) = http::accepting(headgate.admin(), "/metrics", "*/*").await;
-        assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
-        let mut promtool = Command::new(folder.join("usr/bin/promtool"))
-            .args(["check", "metrics"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        promtool.stdin.take().unwrap().write_all(page.as_bytes()).await.unwrap();
-        let checked = promtool.wait_with_output().await.unwrap();
-        let said = [checked.stdout, checked.stderr].map(|text| String::from_utf8(text).unwrap()).join("");
-        assert!(checked.status.success() && said.is_empty(), "{said}");
-        let prometheus =
-            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
-        let (kind, page) = http::accepting(headgate.admin(), "/metrics", prometheus).await;
-        assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-        assert!(page.ends_with("# EOF\n"), "{page}");
-    });
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn promtool_finds_nothing_wrong_with_the_metrics_and_a_scraper_gets_the_format_it_asks_for() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "promtool").await;
+            let group = s.web(1).await;
+            let headgate = s.headgate().await;
+            s.wait_registered(&group, "web", 1, 8080).await;
+            let folder = debian::unpacked("prometheus", &[], &|said| eprintln!("{said}")).await.unwrap();
+            let (kind, page) = http::accepting(headgate.admin(), "/metrics", "*/*").await;
+            assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+            let mut promtool = Command::new(folder.join("usr/bin/promtool"))
+                .args(["check", "metrics"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            promtool.stdin.take().unwrap().write_all(page.as_bytes()).await.unwrap();
+            let checked = promtool.wait_with_output().await.unwrap();
+            let said = [checked.stdout, checked.stderr].map(|text| String::from_utf8(text).unwrap()).join("");
+            assert!(checked.status.success() && said.is_empty(), "{said}");
+            let prometheus =
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+            let (kind, page) = http::accepting(headgate.admin(), "/metrics", prometheus).await;
+            assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+            assert!(page.ends_with("# EOF\n"), "{page}");
+        });
+    }
 }

@@ -74,72 +74,6 @@ fn sum(table: &Table, column: usize) -> u64 {
     table.values().map(|row| row[column]).sum()
 }
 
-#[test]
-fn a_roll_is_seen_as_it_happens_and_each_target_has_its_life() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "page").await;
-        let group = s.web(3).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 3, 8080).await;
-        let browser = opened(&headgate).await;
-        browser.wait_text("#top", |text| text.starts_with("OK 1 target group, 3 of 3 wanted")).await;
-        let quiet = wait_same(&s, &headgate, &browser).await;
-        assert_eq!((sum(&quiet, 0), sum(&quiet, 2)), (3, 3), "{quiet:?}");
-
-        let old = s.cluster.running("web").await;
-        let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);
-        kubectl.run(&["rollout", "restart", "deployment/web"]).await;
-        for (column, state) in [(3, "initial"), (5, "draining")] {
-            wait::until(&format!("the page shows targets that are {state}"), || async {
-                let table = table(&browser).await;
-                if sum(&table, column) > 0 { Ok(()) } else { Err(table) }
-            })
-            .await;
-        }
-        wait::until("the roll is over", || async {
-            let table = table(&browser).await;
-            let is_new = s.cluster.running("web").await.keys().all(|pod| !old.contains_key(pod));
-            if is_new && sum(&table, 2) == 3 && sum(&table, 3) + sum(&table, 5) == 0 {
-                Ok(())
-            } else {
-                Err(table)
-            }
-        })
-        .await;
-        let quiet = wait_same(&s, &headgate, &browser).await;
-        assert_eq!((sum(&quiet, 1), sum(&quiet, 2)), (3, 3), "{quiet:?}");
-
-        // By the links that people click: the group, a pod, and one that is gone.
-        browser.evaluate("document.querySelector('#view tbody a').click()").await;
-        let new: Vec<String> = s.cluster.running("web").await.into_keys().collect();
-        browser.wait_text("#view table", |text| new.iter().all(|pod| text.contains(pod))).await;
-        let lives = browser.evaluate("document.querySelectorAll('#view svg.life rect.healthy').length").await;
-        assert_eq!(lives, json!(3), "each target's life ends in green");
-        browser.evaluate(&format!("document.querySelector('#view a[href$={:?}]').click()", new[0])).await;
-        let said = browser.wait_text("#view", |text| text.contains("AWS has taken its registration")).await;
-        assert!(said.contains("PodHasIp") && said.contains("→ healthy"), "{said}");
-        let gone = old.keys().next().unwrap();
-        browser.evaluate(&format!("location.hash = '#/pod/{}/{gone}'", s.cluster.namespace)).await;
-        let said = browser.wait_text("#view", |text| text.contains("its object is gone")).await;
-        assert!(
-            said.contains("should go (PodTerminating)") && said.contains("AWS has taken its removal"),
-            "{said}"
-        );
-
-        browser.evaluate("location.hash = '#/journal'").await;
-        browser.wait_text("#rows", |text| text.contains(gone) && text.contains(&new[0])).await;
-        let typed = format!(
-            "(() => {{ const box = document.querySelector('#filter'); box.value = {gone:?}; \
-             box.dispatchEvent(new Event('input')); }})()"
-        );
-        browser.evaluate(&typed).await;
-        let rows = browser.wait_text("#rows", |text| text.contains(gone) && !text.contains(&new[0])).await;
-        assert!(rows.contains("its object is gone"), "{rows}");
-        assert_eq!(browser.console(), [""; 0]);
-        write_pictures(&browser).await;
-    });
-}
-
 /// With `HEADGATE_WRITE_DOCS`: makes the pictures of the docs.
 async fn write_pictures(browser: &Browser) {
     if std::env::var_os("HEADGATE_WRITE_DOCS").is_none() {
@@ -158,35 +92,6 @@ async fn write_pictures(browser: &Browser) {
     let group = browser.evaluate(group).await.as_str().unwrap().to_owned();
     take(&group, "page-targets.png", false).await;
     take("#/journal", "page-journal-dark.png", true).await;
-}
-
-#[test]
-fn a_removal_that_is_held_is_explained_and_the_top_names_the_cause() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "page-held").await;
-        let group = s.web(2).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 2, 8080).await;
-        let browser = opened(&headgate).await;
-        browser.wait_text("#top", |text| text.starts_with("OK")).await;
-        wait::until("both are healthy", || async {
-            let states = s.aws.targets(&group.arn).await;
-            if states.values().all(|state| state == "healthy") { Ok(()) } else { Err(states) }
-        })
-        .await;
-        // Another port, at which nobody listens: what is there stays.
-        let ports = json!([{ "name": "http", "port": 80, "targetPort": 8099 }]);
-        let moves = json!({ "spec": { "ports": ports } });
-        s.cluster.patch::<k8s_openapi::api::core::v1::Service>("web", &moves).await;
-        browser.wait_text("#view", |text| text.contains("2 removals held")).await;
-        browser.wait_text("#top", |text| text.starts_with("TargetUnhealthy")).await;
-        let pod = s.cluster.running("web").await.into_keys().next().unwrap();
-        browser.evaluate(&format!("location.hash = '#/pod/{}/{pod}'", s.cluster.namespace)).await;
-        let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
-        assert!(said.contains("PortChanged") && said.contains("DeregisterTargets"), "{said}");
-        assert_eq!(browser.console(), [""; 0]);
-        write_picture_of_status(&s, &headgate, &browser).await;
-    });
 }
 
 /// With `HEADGATE_WRITE_DOCS`: makes the picture of the status, as a terminal shows it.
@@ -210,53 +115,6 @@ async fn write_picture_of_status(s: &Scenario, headgate: &Headgate, browser: &Br
 }
 
 #[test]
-fn whoever_reads_with_a_keyboard_a_phone_or_a_screen_reader_gets_it_too() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "page-access").await;
-        let group = s.web(2).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 2, 8080).await;
-        let browser = opened(&headgate).await;
-        browser.wait_text("#view", |text| text.contains(&group.name)).await;
-        // By Tab: first the link that skips to the content, then all others; Enter follows.
-        let tab = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
-        let mut reached = Vec::new();
-        for _ in 0..9 {
-            browser.call("Input.dispatchKeyEvent", tab.clone()).await;
-            let at = "document.activeElement.getAttribute('href') ?? document.activeElement.localName";
-            reached.push(browser.evaluate(at).await.as_str().unwrap().to_owned());
-        }
-        let is_group = |at: &String| at.starts_with("#/group/");
-        assert!(reached[0] == "#main" && reached.iter().any(is_group), "{reached:?}");
-        let axe = browser::axe().await;
-        let pod = s.cluster.running("web").await.into_keys().next().unwrap();
-        let views = [
-            "#/".to_owned(),
-            format!("#/group/{}", group.arn.replace(':', "%3A").replace('/', "%2F")),
-            format!("#/pod/{}/{pod}", s.cluster.namespace),
-            "#/journal".to_owned(),
-        ];
-        for (size, dark) in [(DESK, false), (DESK, true), (PHONE, true)] {
-            browser.looks(size, dark).await;
-            for view in &views {
-                browser.evaluate(&format!("location.hash = {view:?}")).await;
-                browser.wait_text("#view h2", |text| !text.is_empty()).await;
-                // A wide table scrolls by itself, and not the page.
-                let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
-                assert_eq!(browser.evaluate(fits).await, json!(true), "{view} at {size:?}");
-                let Some(axe) = &axe else { continue };
-                // The protocol's own way in: the page's policy lets nothing else in.
-                browser.evaluate(&format!("{axe};true")).await;
-                let found = "axe.run().then((found) => found.violations.filter((it) => ['serious', 'critical'].includes(it.impact))\
-                             .map((it) => [it.id, it.nodes.map((node) => node.html).slice(0, 3)]))";
-                assert_eq!(browser.evaluate(found).await, json!([]), "{view} at {size:?}, dark: {dark}");
-            }
-        }
-        assert_eq!(browser.console(), [""; 0]);
-    });
-}
-
-#[test]
 fn another_sites_page_can_neither_read_nor_frame_it() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "page-guard").await;
@@ -277,4 +135,154 @@ fn another_sites_page_can_neither_read_nor_frame_it() {
         assert!(!headers.contains("access-control-allow"), "{headers}");
         assert!(Path::new(&root().join("src/headgate/page/app.js")).is_file());
     });
+}
+
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn a_roll_is_seen_as_it_happens_and_each_target_has_its_life() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "page").await;
+            let group = s.web(3).await;
+            let headgate = s.headgate().await;
+            s.wait_registered(&group, "web", 3, 8080).await;
+            let browser = opened(&headgate).await;
+            browser.wait_text("#top", |text| text.starts_with("OK 1 target group, 3 of 3 wanted")).await;
+            let quiet = wait_same(&s, &headgate, &browser).await;
+            assert_eq!((sum(&quiet, 0), sum(&quiet, 2)), (3, 3), "{quiet:?}");
+
+            let old = s.cluster.running("web").await;
+            let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);
+            kubectl.run(&["rollout", "restart", "deployment/web"]).await;
+            for (column, state) in [(3, "initial"), (5, "draining")] {
+                wait::until(&format!("the page shows targets that are {state}"), || async {
+                    let table = table(&browser).await;
+                    if sum(&table, column) > 0 { Ok(()) } else { Err(table) }
+                })
+                .await;
+            }
+            wait::until("the roll is over", || async {
+                let table = table(&browser).await;
+                let is_new = s.cluster.running("web").await.keys().all(|pod| !old.contains_key(pod));
+                if is_new && sum(&table, 2) == 3 && sum(&table, 3) + sum(&table, 5) == 0 {
+                    Ok(())
+                } else {
+                    Err(table)
+                }
+            })
+            .await;
+            let quiet = wait_same(&s, &headgate, &browser).await;
+            assert_eq!((sum(&quiet, 1), sum(&quiet, 2)), (3, 3), "{quiet:?}");
+
+            // By the links that people click: the group, a pod, and one that is gone.
+            browser.evaluate("document.querySelector('#view tbody a').click()").await;
+            let new: Vec<String> = s.cluster.running("web").await.into_keys().collect();
+            browser.wait_text("#view table", |text| new.iter().all(|pod| text.contains(pod))).await;
+            let lives =
+                browser.evaluate("document.querySelectorAll('#view svg.life rect.healthy').length").await;
+            assert_eq!(lives, json!(3), "each target's life ends in green");
+            browser.evaluate(&format!("document.querySelector('#view a[href$={:?}]').click()", new[0])).await;
+            let said =
+                browser.wait_text("#view", |text| text.contains("AWS has taken its registration")).await;
+            assert!(said.contains("PodHasIp") && said.contains("→ healthy"), "{said}");
+            let gone = old.keys().next().unwrap();
+            browser.evaluate(&format!("location.hash = '#/pod/{}/{gone}'", s.cluster.namespace)).await;
+            let said = browser.wait_text("#view", |text| text.contains("its object is gone")).await;
+            assert!(
+                said.contains("should go (PodTerminating)") && said.contains("AWS has taken its removal"),
+                "{said}"
+            );
+
+            browser.evaluate("location.hash = '#/journal'").await;
+            browser.wait_text("#rows", |text| text.contains(gone) && text.contains(&new[0])).await;
+            let typed = format!(
+                "(() => {{ const box = document.querySelector('#filter'); box.value = {gone:?}; \
+                 box.dispatchEvent(new Event('input')); }})()"
+            );
+            browser.evaluate(&typed).await;
+            let rows =
+                browser.wait_text("#rows", |text| text.contains(gone) && !text.contains(&new[0])).await;
+            assert!(rows.contains("its object is gone"), "{rows}");
+            assert_eq!(browser.console(), [""; 0]);
+            write_pictures(&browser).await;
+        });
+    }
+
+    #[test]
+    fn a_removal_that_is_held_is_explained_and_the_top_names_the_cause() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "page-held").await;
+            let group = s.web(2).await;
+            let headgate = s.headgate().await;
+            s.wait_registered(&group, "web", 2, 8080).await;
+            let browser = opened(&headgate).await;
+            browser.wait_text("#top", |text| text.starts_with("OK")).await;
+            wait::until("both are healthy", || async {
+                let states = s.aws.targets(&group.arn).await;
+                if states.values().all(|state| state == "healthy") { Ok(()) } else { Err(states) }
+            })
+            .await;
+            // Another port, at which nobody listens: what is there stays.
+            let ports = json!([{ "name": "http", "port": 80, "targetPort": 8099 }]);
+            let moves = json!({ "spec": { "ports": ports } });
+            s.cluster.patch::<k8s_openapi::api::core::v1::Service>("web", &moves).await;
+            browser.wait_text("#view", |text| text.contains("2 removals held")).await;
+            browser.wait_text("#top", |text| text.starts_with("TargetUnhealthy")).await;
+            let pod = s.cluster.running("web").await.into_keys().next().unwrap();
+            browser.evaluate(&format!("location.hash = '#/pod/{}/{pod}'", s.cluster.namespace)).await;
+            let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
+            assert!(said.contains("PortChanged") && said.contains("DeregisterTargets"), "{said}");
+            assert_eq!(browser.console(), [""; 0]);
+            write_picture_of_status(&s, &headgate, &browser).await;
+        });
+    }
+
+    #[test]
+    fn whoever_reads_with_a_keyboard_a_phone_or_a_screen_reader_gets_it_too() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "page-access").await;
+            let group = s.web(2).await;
+            let headgate = s.headgate().await;
+            s.wait_registered(&group, "web", 2, 8080).await;
+            let browser = opened(&headgate).await;
+            browser.wait_text("#view", |text| text.contains(&group.name)).await;
+            // By Tab: first the link that skips to the content, then all others; Enter follows.
+            let tab = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
+            let mut reached = Vec::new();
+            for _ in 0..9 {
+                browser.call("Input.dispatchKeyEvent", tab.clone()).await;
+                let at = "document.activeElement.getAttribute('href') ?? document.activeElement.localName";
+                reached.push(browser.evaluate(at).await.as_str().unwrap().to_owned());
+            }
+            let is_group = |at: &String| at.starts_with("#/group/");
+            assert!(reached[0] == "#main" && reached.iter().any(is_group), "{reached:?}");
+            let axe = browser::axe().await;
+            let pod = s.cluster.running("web").await.into_keys().next().unwrap();
+            let views = [
+                "#/".to_owned(),
+                format!("#/group/{}", group.arn.replace(':', "%3A").replace('/', "%2F")),
+                format!("#/pod/{}/{pod}", s.cluster.namespace),
+                "#/journal".to_owned(),
+            ];
+            for (size, dark) in [(DESK, false), (DESK, true), (PHONE, true)] {
+                browser.looks(size, dark).await;
+                for view in &views {
+                    browser.evaluate(&format!("location.hash = {view:?}")).await;
+                    browser.wait_text("#view h2", |text| !text.is_empty()).await;
+                    // A wide table scrolls by itself, and not the page.
+                    let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+                    assert_eq!(browser.evaluate(fits).await, json!(true), "{view} at {size:?}");
+                    let Some(axe) = &axe else { continue };
+                    // The protocol's own way in: the page's policy lets nothing else in.
+                    browser.evaluate(&format!("{axe};true")).await;
+                    let found = "axe.run().then((found) => found.violations.filter((it) => ['serious', 'critical'].includes(it.impact))\
+                                 .map((it) => [it.id, it.nodes.map((node) => node.html).slice(0, 3)]))";
+                    assert_eq!(browser.evaluate(found).await, json!([]), "{view} at {size:?}, dark: {dark}");
+                }
+            }
+            assert_eq!(browser.console(), [""; 0]);
+        });
+    }
 }

@@ -30,8 +30,9 @@ on_both_kinds_of_nodes! {
     }
 }
 
-on_both_kinds_of_nodes! {
-    async fn requests_through_the_load_balancer_reach_the_pods(world: World) {
+#[test]
+fn requests_through_the_load_balancer_reach_the_pods() {
+    beside_others(|world| async move {
         let s = Scenario::new(world, "traffic").await;
         let group = s.web(3).await;
         let _headgate = s.headgate().await;
@@ -51,7 +52,7 @@ on_both_kinds_of_nodes! {
             if seen == pods { Ok(()) } else { Err(format!("{seen:?}")) }
         })
         .await;
-    }
+    });
 }
 
 #[test]
@@ -73,78 +74,23 @@ fn every_port_of_a_service_has_its_own_target_group() {
     });
 }
 
-#[test]
-fn one_port_may_have_several_target_groups() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "twice").await;
-        let (one, two) = (s.group("one").await, s.group("two").await);
-        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
-        let annotation = format!("http={},http={}", one.name, two.name);
-        s.cluster.service("web", "web", http_port(), Some(&annotation)).await;
-        let _headgate = s.headgate().await;
-        s.wait_registered(&one, "web", 2, 8080).await;
-        s.wait_registered(&two, "web", 2, 8080).await;
-    });
-}
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-#[test]
-fn two_services_share_one_target_group() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "two-svc").await;
-        let group = s.group("web").await;
-        for name in ["blue", "green"] {
-            s.cluster.deploy(name, 2, &[("http", 8080)]).await;
-            s.cluster.service(name, name, http_port(), Some(&group.name)).await;
-        }
-        let _headgate = s.headgate().await;
-        let both = |blue, green| [targets(blue, 8080), targets(green, 8080)].concat_sets();
-        let (blue, green) =
-            (s.cluster.wait_running("blue", 2).await, s.cluster.wait_running("green", 2).await);
-        s.wait_targets(&group, &both(&blue, &green)).await;
-        s.cluster.scale("blue", 0).await;
-        s.wait_targets(&group, &targets(&green, 8080)).await;
-        assert!(s.cluster.warnings("blue").await.is_empty() && s.cluster.warnings("green").await.is_empty());
-    });
-}
-
-trait ConcatSets {
-    fn concat_sets(self) -> BTreeSet<String>;
-}
-
-impl ConcatSets for [BTreeSet<String>; 2] {
-    fn concat_sets(self) -> BTreeSet<String> {
-        self.into_iter().flatten().collect()
+    #[test]
+    fn a_restart_adopts_what_is_there_without_a_gap() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "restart").await;
+            let group = s.web(2).await;
+            let headgate = s.headgate().await;
+            s.wait_registered(&group, "web", 2, 8080).await;
+            headgate.terminate().await;
+            s.cluster.scale("web", 3).await;
+            let running = s.cluster.wait_running("web", 3).await;
+            let _headgate = s.headgate().await;
+            s.wait_targets(&group, &targets(&running, 8080)).await;
+            assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+        });
     }
-}
-
-#[test]
-fn a_named_target_port_is_each_pods_own() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "named").await;
-        let group = s.group("web").await;
-        s.cluster.pod("old", "web", &[("http", 8080)]).await;
-        s.cluster.pod("new", "web", &[("http", 9090)]).await;
-        let ports = json!([{"name": "http", "port": 80, "targetPort": "http"}]);
-        s.cluster.service("web", "web", ports, Some(&group.name)).await;
-        let _headgate = s.headgate().await;
-        let running = s.cluster.wait_running("web", 2).await;
-        let wanted = BTreeSet::from([format!("{}:8080", running["old"]), format!("{}:9090", running["new"])]);
-        s.wait_targets(&group, &wanted).await;
-    });
-}
-
-#[test]
-fn a_restart_adopts_what_is_there_without_a_gap() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "restart").await;
-        let group = s.web(2).await;
-        let headgate = s.headgate().await;
-        s.wait_registered(&group, "web", 2, 8080).await;
-        headgate.terminate().await;
-        s.cluster.scale("web", 3).await;
-        let running = s.cluster.wait_running("web", 3).await;
-        let _headgate = s.headgate().await;
-        s.wait_targets(&group, &targets(&running, 8080)).await;
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
-    });
 }

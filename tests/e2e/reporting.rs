@@ -77,24 +77,6 @@ fn a_kind_that_is_not_there_is_one_line_that_says_what_to_install() {
     });
 }
 
-#[test]
-fn a_right_that_is_missing_is_one_line_that_says_which() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "noright").await;
-        let gateway = Gateway::to(s.cluster.client.clone()).await;
-        gateway.refuse("/services", 403, "services is forbidden");
-        let kubeconfig = gateway.kubeconfig(&s.facts().folder);
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &[&only]).await;
-        wait_failures(&headgate, "services", 8.0).await;
-        let lines = about_watches(&headgate);
-        assert_eq!(lines.len(), 1, "{lines:#?}");
-        let said = lines[0]["message"].as_str().unwrap();
-        assert!(said.contains("verbs list and watch on services"), "{said}");
-        assert!(!headgate.text().contains("Status {"), "no dumps: {}", headgate.text());
-    });
-}
-
 /// Starts a Headgate that cannot do anything at AWS, with a Service that waits for it, and waits until it has tried for a
 /// while for this `cause`.
 async fn without_aws(s: &Scenario, environment: &[(&str, &str)], cause: &str) -> Headgate {
@@ -151,122 +133,80 @@ fn an_aws_that_refuses_connections_is_said_once_and_everywhere() {
     });
 }
 
-#[test]
-fn an_aws_that_is_away_for_the_first_minute_is_ten_lines_at_most_however_many_services_wait() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "away").await;
-        let (_refusing, endpoint) = nobody();
-        for at in 0..10 {
-            let groups = format!("http=away-{at}-blue,http=away-{at}-green");
-            s.cluster.service(&format!("web-{at}"), "web", http_port(), Some(&groups)).await;
-        }
-        let began = std::time::Instant::now();
-        let environment = [("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", &*endpoint)];
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let headgate = Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&only], &environment).await;
-        // Said once when it begins, and again when it has lasted for a minute.
-        wait::until("headgate says that it goes on", || async {
-            let goes_on = |line: &Value| line["message"].as_str().is_some_and(|said| said.contains(" now: "));
-            if headgate.logged(goes_on).is_empty() { Err(headgate.lines()) } else { Ok(()) }
-        })
-        .await;
-        assert!(began.elapsed() >= std::time::Duration::from_secs(60));
-        let lines = headgate.lines();
-        assert!(lines.len() <= 10, "{}: {lines:#?}", lines.len());
-        let warnings: Vec<_> = lines.iter().filter(|line| line["level"] != "INFO").collect();
-        assert_eq!(warnings.len(), 2, "{warnings:#?}");
-        for line in warnings {
-            let said = line["message"].as_str().unwrap();
-            let names = said.contains(&format!("{endpoint} refuses the connection"));
-            assert!(names && said.contains("expected"), "{said}");
-        }
-        assert!(
-            headgate.metric("headgate_aws_unreachable_total{cause=\"ConnectionRefused\"}").await > Some(10.0)
-        );
-    });
-}
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-#[test]
-fn missing_credentials_are_said_once_and_everywhere() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "keyless").await;
-        let environment = [
-            ("AWS_ACCESS_KEY_ID", ""),
-            ("AWS_SECRET_ACCESS_KEY", ""),
-            ("AWS_CONFIG_FILE", "/dev/null"),
-            ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
-        ];
-        let headgate = without_aws(&s, &environment, "NoCredentials").await;
-        is_said_everywhere(&s, &headgate, "NoAwsCredentials", "there are no AWS credentials").await;
-    });
-}
+    #[test]
+    fn a_right_that_is_missing_is_one_line_that_says_which() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "noright").await;
+            let gateway = Gateway::to(s.cluster.client.clone()).await;
+            gateway.refuse("/services", 403, "services is forbidden");
+            let kubeconfig = gateway.kubeconfig(&s.facts().folder);
+            let only = format!("--namespaces={}", s.cluster.namespace);
+            let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &[&only]).await;
+            wait_failures(&headgate, "services", 8.0).await;
+            let lines = about_watches(&headgate);
+            assert_eq!(lines.len(), 1, "{lines:#?}");
+            let said = lines[0]["message"].as_str().unwrap();
+            assert!(said.contains("verbs list and watch on services"), "{said}");
+            assert!(!headgate.text().contains("Status {"), "no dumps: {}", headgate.text());
+        });
+    }
 
-#[test]
-fn a_slip_in_the_name_of_an_annotation_is_an_event_with_the_nearest_name() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "slip").await;
-        s.cluster.service("web", "web", http_port(), None).await;
-        s.cluster.set_annotation("web", "headgate.dev/target-group", Some("blue")).await;
-        let headgate = s.headgate().await;
-        s.cluster.wait_warning("web", "UnknownAnnotation", "expected headgate.dev/target-groups").await;
-        // Beside what is known, which goes on.
-        let group = s.group("api").await;
-        s.cluster.deploy("api", 1, &[("http", 8080)]).await;
-        s.cluster.service("api", "api", http_port(), Some(&format!("http={}", group.name))).await;
-        s.cluster.set_annotation("api", "headgate.dev/hodl", Some("60s")).await;
-        s.cluster.wait_warning("api", "UnknownAnnotation", "expected headgate.dev/hold").await;
-        s.wait_registered(&group, "api", 1, 8080).await;
-        let shown = headgate.probe("/debug/bindings").await.unwrap();
-        assert!(shown.contains("headgate.dev/target-group,"), "the doctor sees it: {shown}");
-    });
-}
+    #[test]
+    fn missing_credentials_are_said_once_and_everywhere() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "keyless").await;
+            let environment = [
+                ("AWS_ACCESS_KEY_ID", ""),
+                ("AWS_SECRET_ACCESS_KEY", ""),
+                ("AWS_CONFIG_FILE", "/dev/null"),
+                ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+            ];
+            let headgate = without_aws(&s, &environment, "NoCredentials").await;
+            is_said_everywhere(&s, &headgate, "NoAwsCredentials", "there are no AWS credentials").await;
+        });
+    }
 
-#[test]
-fn a_namespace_that_does_not_exist_is_said_by_the_log_and_by_the_doctor() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "nowhere").await;
-        let arguments = [&*format!("--namespaces={},nope", s.cluster.namespace)];
-        let headgate = Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await;
-        headgate.wait_leads().await;
-        wait::until("the namespace is missed", || async {
-            let said = headgate.lines().into_iter().find(|line| line["namespace"] == "nope");
-            said.ok_or_else(|| headgate.text())
-        })
-        .await;
-        let address = format!("--address={}", headgate.debug());
-        let own = format!("--own-namespace={}", s.cluster.namespace);
-        let (_, said) = command(s.facts(), &["doctor", &address, &own]).await;
-        assert!(said.contains("NamespaceMissing  namespace nope"), "{said}");
-    });
-}
+    #[test]
+    fn a_namespace_that_does_not_exist_is_said_by_the_log_and_by_the_doctor() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "nowhere").await;
+            let arguments = [&*format!("--namespaces={},nope", s.cluster.namespace)];
+            let headgate = Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await;
+            headgate.wait_leads().await;
+            wait::until("the namespace is missed", || async {
+                let said = headgate.lines().into_iter().find(|line| line["namespace"] == "nope");
+                said.ok_or_else(|| headgate.text())
+            })
+            .await;
+            let address = format!("--address={}", headgate.debug());
+            let own = format!("--own-namespace={}", s.cluster.namespace);
+            let (_, said) = command(s.facts(), &["doctor", &address, &own]).await;
+            assert!(said.contains("NamespaceMissing  namespace nope"), "{said}");
+        });
+    }
 
-#[test]
-fn a_level_that_does_not_exist_is_an_error_that_names_those_that_do() {
-    beside_others(|world| async move {
-        let (code, said) = command(world.facts(), &["run", "--log=debugg"]).await;
-        assert!(
-            code == Some(2) && said.contains("\"debugg\" is no level; expected error, warn, info"),
-            "{said}"
-        );
-    });
-}
-
-#[test]
-fn a_namespace_of_its_own_that_is_not_there_is_said_once() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "nohome").await;
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let arguments = [&*only, "--own-namespace=not-there"];
-        let headgate = Headgate::start_unready(s.facts(), &s.facts().kubeconfig, &arguments).await;
-        wait::until("the lease was asked for again and again", || async {
-            let failures = headgate.metric("headgate_lease_failures_total{verb=\"create\"}").await;
-            if failures.unwrap_or_default() >= 4.0 { Ok(()) } else { Err(failures) }
-        })
-        .await;
-        let about = |line: &&Value| line["message"].as_str().is_some_and(|said| said.contains("the lease"));
-        let lines: Vec<Value> = headgate.lines().iter().filter(about).cloned().collect();
-        assert_eq!(lines.len(), 1, "{lines:#?}");
-        let error = lines[0]["error"].as_str().unwrap();
-        assert!(error.contains("there is no namespace not-there; expected"), "{error}");
-    });
+    #[test]
+    fn a_namespace_of_its_own_that_is_not_there_is_said_once() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "nohome").await;
+            let only = format!("--namespaces={}", s.cluster.namespace);
+            let arguments = [&*only, "--own-namespace=not-there"];
+            let headgate = Headgate::start_unready(s.facts(), &s.facts().kubeconfig, &arguments).await;
+            wait::until("the lease was asked for again and again", || async {
+                let failures = headgate.metric("headgate_lease_failures_total{verb=\"create\"}").await;
+                if failures.unwrap_or_default() >= 4.0 { Ok(()) } else { Err(failures) }
+            })
+            .await;
+            let about =
+                |line: &&Value| line["message"].as_str().is_some_and(|said| said.contains("the lease"));
+            let lines: Vec<Value> = headgate.lines().iter().filter(about).cloned().collect();
+            assert_eq!(lines.len(), 1, "{lines:#?}");
+            let error = lines[0]["error"].as_str().unwrap();
+            assert!(error.contains("there is no namespace not-there; expected"), "{error}");
+        });
+    }
 }

@@ -31,83 +31,6 @@ async fn wait_told(set: &Set, kind: &str, reason: &str) -> String {
 }
 
 #[test]
-fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() {
-    beside_others(|world| async move {
-        let update = json!({"progressDeadlineSeconds": 5});
-        let set = Set::new(world, "idsshown", &json!({"updateStrategy": update})).await;
-        let headgate = set.s.headgate_with(&["--show-daemonsets"]).await;
-
-        let namespace = &set.s.cluster.namespace;
-        let (own, explain) = (
-            format!("--own-namespace={namespace}"),
-            [&*format!("ids/{}", set.name), "-n", namespace].map(str::to_owned),
-        );
-        let explain = [&["explain"][..], &explain.each_ref().map(String::as_str)].concat();
-        let doctor = async || said(&set, &headgate, &["doctor", &own, "-o=json"]).await.1;
-        let is_found = |found: &str, reason: &str| {
-            let found: Value =
-                serde_json::from_str(found.trim()).unwrap_or_else(|error| panic!("{error}: {found}"));
-            found["findings"].as_array().unwrap().iter().any(|one| one["reason"] == reason)
-        };
-        let found = doctor().await;
-        assert!(is_found(&found, "SetNotLookedAfter"), "no controller runs, and nothing is bound: {found}");
-        let group = set.s.group("web").await;
-        set.s.cluster.service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name))).await;
-        let (code, text) = said(&set, &headgate, &explain).await;
-        assert!(code == Some(0) && text.contains("\nNot looked at  "), "{text}");
-        let browser = Browser::start().await;
-        browser.open(&format!("http://{}/", headgate.debug())).await;
-        let line = format!("{namespace}/{}", set.name);
-        browser.wait_text("#view", |text| text.contains(&line) && text.contains("not looked at yet")).await;
-
-        let _controller = set.controller().await;
-        set.wait_done().await;
-        let mut never = set.template("2");
-        never["spec"]["readinessGates"] =
-            json!([{"conditionType": OWN_GATE}, {"conditionType": "example.com/never"}]);
-        set.patch(json!({"template": never})).await;
-        set.wait_reason("Progressing", "ProgressDeadlineExceeded").await;
-
-        wait_told(&set, "Normal", "NodesInTurn").await;
-        let told = wait_told(&set, "Warning", "ProgressDeadlineExceeded").await;
-        assert!(told.ends_with("docs/reasons.md#progressdeadlineexceeded"), "{told}");
-        let status = wait::until("status says it first", || async {
-            let (_, text) = said(&set, &headgate, &["status"]).await;
-            if text.starts_with("ProgressDeadlineExceeded  IngressDaemonSet ") { Ok(text) } else { Err(text) }
-        })
-        .await;
-        let node = set.read().await.status.unwrap().turns[0].node.clone();
-        let row = status.lines().find(|row| row.starts_with(&line)).unwrap();
-        assert!(row.contains(&format!("ProgressDeadlineExceeded: {node} (PodsNotReadyYet for ")), "{row}");
-        assert!(row.ends_with("late)"), "{row}");
-
-        let (_, text) = said(&set, &headgate, &explain).await;
-        assert!(
-            text.contains("Progressing  False since ") && text.contains("ProgressDeadlineExceeded: "),
-            "{text}"
-        );
-        assert!(text.contains(&format!("\nTurn of {node}  since ")), "{text}");
-        assert!(is_found(&doctor().await, "ProgressDeadlineExceeded"));
-        browser.wait_text("#top", |text| text.starts_with("ProgressDeadlineExceeded")).await;
-        browser.wait_text("#view", |text| text.contains(&node) && text.contains("late")).await;
-
-        let mut good = set.template("3");
-        good["spec"]["readinessGates"] = json!([]);
-        set.patch(json!({"template": good})).await;
-        set.wait_done().await;
-        wait_told(&set, "Normal", "RollComplete").await;
-        browser.wait_text("#top", |text| text.starts_with("OK")).await;
-        browser.wait_text("#view", |text| text.contains("RollComplete")).await;
-        assert_eq!(browser.console(), [""; 0]);
-        let (_, json) = said(&set, &headgate, &["status", "-o=json"]).await;
-        let shown: Value = serde_json::from_str(json.trim()).unwrap();
-        let [shown] = &shown["ingressDaemonSets"].as_array().unwrap()[..] else { panic!("{shown}") };
-        assert_eq!((&shown["progress"], &shown["nodes"]), (&json!("RollComplete"), &json!(set.nodes.len())));
-        set.end().await;
-    });
-}
-
-#[test]
 fn whoever_asks_whether_a_node_serves_is_told_while_a_pod_of_it_leaves() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "nodeserves").await;
@@ -138,27 +61,127 @@ fn whoever_asks_whether_a_node_serves_is_told_while_a_pod_of_it_leaves() {
     });
 }
 
-#[test]
-fn pods_that_the_api_server_refuses_are_said_with_its_words() {
-    beside_others(|world| async move {
-        let mut refused = Value::Null;
-        let set = Set::new(world, "idsrefused", &json!({"paused": true})).await;
-        refused.clone_from(&set.template("1"));
-        refused["spec"]["containers"][0]["image"] = " ".into();
-        set.patch(json!({"template": refused, "paused": false})).await;
-        let headgate = set.s.headgate_with(&["--show-daemonsets"]).await;
-        let _controller = set.controller().await;
-        set.wait_reason("PodsCreated", "PodsRefused").await;
-        let note = wait_told(&set, "Warning", "PodsRefused").await;
-        assert!(note.contains("spec.containers[0].image"), "{note}");
-        wait::until("status says it", || async {
-            let (_, text) = said(&set, &headgate, &["status"]).await;
-            if text.contains("PodsRefused  IngressDaemonSet ") { Ok(()) } else { Err(text) }
-        })
-        .await;
-        set.patch(json!({"template": set.template("1")})).await;
-        set.wait_done().await;
-        set.wait_reason("PodsCreated", "NoneRefused").await;
-        set.end().await;
-    });
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn a_roll_that_stops_is_said_everywhere_with_one_word_and_that_it_goes_on_too() {
+        beside_others(|world| async move {
+            let update = json!({"progressDeadlineSeconds": 5});
+            let set = Set::new(world, "idsshown", &json!({"updateStrategy": update})).await;
+            let headgate = set.s.headgate_with(&["--show-daemonsets"]).await;
+
+            let namespace = &set.s.cluster.namespace;
+            let (own, explain) = (
+                format!("--own-namespace={namespace}"),
+                [&*format!("ids/{}", set.name), "-n", namespace].map(str::to_owned),
+            );
+            let explain = [&["explain"][..], &explain.each_ref().map(String::as_str)].concat();
+            let doctor = async || said(&set, &headgate, &["doctor", &own, "-o=json"]).await.1;
+            let is_found = |found: &str, reason: &str| {
+                let found: Value =
+                    serde_json::from_str(found.trim()).unwrap_or_else(|error| panic!("{error}: {found}"));
+                found["findings"].as_array().unwrap().iter().any(|one| one["reason"] == reason)
+            };
+            let found = doctor().await;
+            assert!(
+                is_found(&found, "SetNotLookedAfter"),
+                "no controller runs, and nothing is bound: {found}"
+            );
+            let group = set.s.group("web").await;
+            set.s
+                .cluster
+                .service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name)))
+                .await;
+            let (code, text) = said(&set, &headgate, &explain).await;
+            assert!(code == Some(0) && text.contains("\nNot looked at  "), "{text}");
+            let browser = Browser::start().await;
+            browser.open(&format!("http://{}/", headgate.debug())).await;
+            let line = format!("{namespace}/{}", set.name);
+            browser
+                .wait_text("#view", |text| text.contains(&line) && text.contains("not looked at yet"))
+                .await;
+
+            let _controller = set.controller().await;
+            set.wait_done().await;
+            let mut never = set.template("2");
+            never["spec"]["readinessGates"] =
+                json!([{"conditionType": OWN_GATE}, {"conditionType": "example.com/never"}]);
+            set.patch(json!({"template": never})).await;
+            set.wait_reason("Progressing", "ProgressDeadlineExceeded").await;
+
+            wait_told(&set, "Normal", "NodesInTurn").await;
+            let told = wait_told(&set, "Warning", "ProgressDeadlineExceeded").await;
+            assert!(told.ends_with("docs/reasons.md#progressdeadlineexceeded"), "{told}");
+            let status = wait::until("status says it first", || async {
+                let (_, text) = said(&set, &headgate, &["status"]).await;
+                if text.starts_with("ProgressDeadlineExceeded  IngressDaemonSet ") {
+                    Ok(text)
+                } else {
+                    Err(text)
+                }
+            })
+            .await;
+            let node = set.read().await.status.unwrap().turns[0].node.clone();
+            let row = status.lines().find(|row| row.starts_with(&line)).unwrap();
+            assert!(
+                row.contains(&format!("ProgressDeadlineExceeded: {node} (PodsNotReadyYet for ")),
+                "{row}"
+            );
+            assert!(row.ends_with("late)"), "{row}");
+
+            let (_, text) = said(&set, &headgate, &explain).await;
+            assert!(
+                text.contains("Progressing  False since ") && text.contains("ProgressDeadlineExceeded: "),
+                "{text}"
+            );
+            assert!(text.contains(&format!("\nTurn of {node}  since ")), "{text}");
+            assert!(is_found(&doctor().await, "ProgressDeadlineExceeded"));
+            browser.wait_text("#top", |text| text.starts_with("ProgressDeadlineExceeded")).await;
+            browser.wait_text("#view", |text| text.contains(&node) && text.contains("late")).await;
+
+            let mut good = set.template("3");
+            good["spec"]["readinessGates"] = json!([]);
+            set.patch(json!({"template": good})).await;
+            set.wait_done().await;
+            wait_told(&set, "Normal", "RollComplete").await;
+            browser.wait_text("#top", |text| text.starts_with("OK")).await;
+            browser.wait_text("#view", |text| text.contains("RollComplete")).await;
+            assert_eq!(browser.console(), [""; 0]);
+            let (_, json) = said(&set, &headgate, &["status", "-o=json"]).await;
+            let shown: Value = serde_json::from_str(json.trim()).unwrap();
+            let [shown] = &shown["ingressDaemonSets"].as_array().unwrap()[..] else { panic!("{shown}") };
+            assert_eq!(
+                (&shown["progress"], &shown["nodes"]),
+                (&json!("RollComplete"), &json!(set.nodes.len()))
+            );
+            set.end().await;
+        });
+    }
+
+    #[test]
+    fn pods_that_the_api_server_refuses_are_said_with_its_words() {
+        beside_others(|world| async move {
+            let mut refused = Value::Null;
+            let set = Set::new(world, "idsrefused", &json!({"paused": true})).await;
+            refused.clone_from(&set.template("1"));
+            refused["spec"]["containers"][0]["image"] = " ".into();
+            set.patch(json!({"template": refused, "paused": false})).await;
+            let headgate = set.s.headgate_with(&["--show-daemonsets"]).await;
+            let _controller = set.controller().await;
+            set.wait_reason("PodsCreated", "PodsRefused").await;
+            let note = wait_told(&set, "Warning", "PodsRefused").await;
+            assert!(note.contains("spec.containers[0].image"), "{note}");
+            wait::until("status says it", || async {
+                let (_, text) = said(&set, &headgate, &["status"]).await;
+                if text.contains("PodsRefused  IngressDaemonSet ") { Ok(()) } else { Err(text) }
+            })
+            .await;
+            set.patch(json!({"template": set.template("1")})).await;
+            set.wait_done().await;
+            set.wait_reason("PodsCreated", "NoneRefused").await;
+            set.end().await;
+        });
+    }
 }

@@ -82,215 +82,195 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
     });
 }
 
-#[test]
-fn uninstall_leaves_the_targets_says_which_and_the_next_installation_goes_on_with_them() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "keep").await;
-        let group = s.web(2).await;
-        // The address of a pod that ends is soon one of another test's, and healthy again: who does not see that pod leaves
-        // such a target alone.
-        let serves = format!("--namespace-selector=kubernetes.io/metadata.name={}", s.cluster.namespace);
-        let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
-        let running = s.wait_registered(&group, "web", 2, 8080).await;
-        headgate.terminate().await;
-        let (code, said) = uninstall_of(&s, &serves, &[]).await;
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
-        assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
-        assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
-        assert_eq!(all(&s, "TargetBinding").await, []);
-        assert_eq!(all(&s, "TargetLedger").await.len(), 1);
-        assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
-        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
 
-        // A pod that went while nobody looked is known to the next one as a target of Headgate's own.
-        s.cluster.scale("web", 1).await;
-        s.wait_quiet("web", 1).await;
-        let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
-        let running = s.wait_registered(&group, "web", 1, 8080).await;
-        headgate.terminate().await;
-        let (code, said) = uninstall_of(&s, &serves, &[]).await;
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
-        let (code, said) = uninstall_of(&s, &serves, &["--remove-targets"]).await;
-        assert_eq!(code, Some(0), "{said}");
-        s.wait_targets(&group, &BTreeSet::new()).await;
-        assert_eq!(all(&s, "TargetLedger").await, []);
-    });
-}
+    #[test]
+    fn uninstall_leaves_the_targets_says_which_and_the_next_installation_goes_on_with_them() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "keep").await;
+            let group = s.web(2).await;
+            // The address of a pod that ends is soon one of another test's, and healthy again: who does not see that pod leaves
+            // such a target alone.
+            let serves = format!("--namespace-selector=kubernetes.io/metadata.name={}", s.cluster.namespace);
+            let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
+            let running = s.wait_registered(&group, "web", 2, 8080).await;
+            headgate.terminate().await;
+            let (code, said) = uninstall_of(&s, &serves, &[]).await;
+            assert_eq!(code, Some(0), "{said}");
+            assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
+            assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
+            assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
+            assert_eq!(all(&s, "TargetBinding").await, []);
+            assert_eq!(all(&s, "TargetLedger").await.len(), 1);
+            assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
+            assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-#[test]
-fn uninstall_opens_the_gates_that_wait_and_rolls_go_on_with_pods_that_have_none() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "stuck").await;
-        let pods = s.cluster.within(&s.name("pods"));
-        let labels = [(&*s.name("mine"), ""), ("headgate.dev/inject", "true")];
-        pods.create_namespace(&pods.namespace, &labels).await;
-        let group = s.group("web").await;
-        // Nothing listens there, so no target is ever healthy.
-        let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
-        pods.service("web", "web", ports, Some(&format!("http={}", group.name))).await;
-        let only = format!("--namespaces={},{}", s.cluster.namespace, pods.namespace);
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let serving = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &*only, &configuration];
-        let headgate = s.headgate_of(&serving).await;
-        let webhook = Configuration::install(&s, &[&headgate]).await;
-        webhook.wait_trusted().await;
-        let has_gate = async || {
-            let probe = serde_json::from_value(bare_pod("probe", &json!({"app": "web"}))).unwrap();
-            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-            let pod = pods.api::<Pod>().create(&dry_run, &probe).await.unwrap();
-            pod.spec.unwrap().readiness_gates.is_some()
-        };
-        wait::until_equal("new pods are given the gate", &true, &has_gate).await;
-        let mut spec = pod_spec(&[("http", 8080)]);
-        spec["terminationGracePeriodSeconds"] = 1.into();
-        pods.create::<Deployment>(json!({
-            "metadata": {"name": "web", "annotations": {}},
-            "spec": {
-                "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
-                "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {
-                    "metadata": {"labels": {"app": "web"}, "annotations": {"headgate.dev/hold": "1s"}},
-                    "spec": spec,
+            // A pod that went while nobody looked is known to the next one as a target of Headgate's own.
+            s.cluster.scale("web", 1).await;
+            s.wait_quiet("web", 1).await;
+            let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
+            let running = s.wait_registered(&group, "web", 1, 8080).await;
+            headgate.terminate().await;
+            let (code, said) = uninstall_of(&s, &serves, &[]).await;
+            assert_eq!(code, Some(0), "{said}");
+            assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
+            let (code, said) = uninstall_of(&s, &serves, &["--remove-targets"]).await;
+            assert_eq!(code, Some(0), "{said}");
+            s.wait_targets(&group, &BTreeSet::new()).await;
+            assert_eq!(all(&s, "TargetLedger").await, []);
+        });
+    }
+
+    #[test]
+    fn uninstall_opens_the_gates_that_wait_and_rolls_go_on_with_pods_that_have_none() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "stuck").await;
+            let pods = s.cluster.within(&s.name("pods"));
+            let labels = [(&*s.name("mine"), ""), ("headgate.dev/inject", "true")];
+            pods.create_namespace(&pods.namespace, &labels).await;
+            let group = s.group("web").await;
+            // Nothing listens there, so no target is ever healthy.
+            let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
+            pods.service("web", "web", ports, Some(&format!("http={}", group.name))).await;
+            let only = format!("--namespaces={},{}", s.cluster.namespace, pods.namespace);
+            let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+            let serving =
+                ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &*only, &configuration];
+            let headgate = s.headgate_of(&serving).await;
+            let webhook = Configuration::install(&s, &[&headgate]).await;
+            webhook.wait_trusted().await;
+            let has_gate = async || {
+                let probe = serde_json::from_value(bare_pod("probe", &json!({"app": "web"}))).unwrap();
+                let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+                let pod = pods.api::<Pod>().create(&dry_run, &probe).await.unwrap();
+                pod.spec.unwrap().readiness_gates.is_some()
+            };
+            wait::until_equal("new pods are given the gate", &true, &has_gate).await;
+            let mut spec = pod_spec(&[("http", 8080)]);
+            spec["terminationGracePeriodSeconds"] = 1.into();
+            pods.create::<Deployment>(json!({
+                "metadata": {"name": "web", "annotations": {}},
+                "spec": {
+                    "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+                    "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                    "template": {
+                        "metadata": {"labels": {"app": "web"}, "annotations": {"headgate.dev/hold": "1s"}},
+                        "spec": spec,
+                    },
                 },
-            },
-        }))
-        .await;
-        wait::until("both gates are closed", || async {
-            let gates = pods.gates("web").await;
-            let closed = gates.values().flatten().filter(|gate| gate.status == "False").count();
-            if closed == 2 { Ok(()) } else { Err(gates) }
-        })
-        .await;
-        headgate.terminate().await;
+            }))
+            .await;
+            wait::until("both gates are closed", || async {
+                let gates = pods.gates("web").await;
+                let closed = gates.values().flatten().filter(|gate| gate.status == "False").count();
+                if closed == 2 { Ok(()) } else { Err(gates) }
+            })
+            .await;
+            headgate.terminate().await;
 
-        let own = format!("--own-namespace={}", s.cluster.namespace);
-        let (code, said) = command(s.facts(), &["uninstall", &own, &only, &configuration]).await;
-        assert_eq!(code, Some(0), "{said}");
-        let opened = format!("namespace {}: 2 readiness gates were closed and are open", pods.namespace);
-        assert!(said.contains(&opened), "{said}");
-        assert!(
-            said.contains(&format!("ValidatingWebhookConfiguration {} asks nobody", s.name("webhook"))),
-            "{said}"
-        );
-        let why = pods.wait_gates("web", 2, "True", "HeadgateLeft").await;
-        assert!(why.values().all(|why| why.contains("Headgate has left")), "{why:?}");
-        assert!(webhook.clients().await.is_empty());
-        wait::until_equal("new pods have no gate", &false, &has_gate).await;
+            let own = format!("--own-namespace={}", s.cluster.namespace);
+            let (code, said) = command(s.facts(), &["uninstall", &own, &only, &configuration]).await;
+            assert_eq!(code, Some(0), "{said}");
+            let opened = format!("namespace {}: 2 readiness gates were closed and are open", pods.namespace);
+            assert!(said.contains(&opened), "{said}");
+            assert!(
+                said.contains(&format!("ValidatingWebhookConfiguration {} asks nobody", s.name("webhook"))),
+                "{said}"
+            );
+            let why = pods.wait_gates("web", 2, "True", "HeadgateLeft").await;
+            assert!(why.values().all(|why| why.contains("Headgate has left")), "{why:?}");
+            assert!(webhook.clients().await.is_empty());
+            wait::until_equal("new pods have no gate", &false, &has_gate).await;
 
-        pods.restart("web").await;
-        wait::until("the roll ends", || async {
-            let gates = pods.gates("web").await;
-            let status = pods.api::<Deployment>().get("web").await.unwrap().status.unwrap();
-            let done = status.updated_replicas == Some(2) && status.available_replicas == Some(2);
-            if done && status.replicas == Some(2) { Ok(gates) } else { Err(status) }
-        })
-        .await;
-        webhook.remove().await;
-    });
-}
+            pods.restart("web").await;
+            wait::until("the roll ends", || async {
+                let gates = pods.gates("web").await;
+                let status = pods.api::<Deployment>().get("web").await.unwrap().status.unwrap();
+                let done = status.updated_replicas == Some(2) && status.available_replicas == Some(2);
+                if done && status.replicas == Some(2) { Ok(gates) } else { Err(status) }
+            })
+            .await;
+            webhook.remove().await;
+        });
+    }
 
-#[test]
-fn gates_in_a_namespace_that_is_no_longer_served_are_opened_and_its_healthy_targets_stay() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "left").await;
-        let pods = s.cluster.within(&s.name("pods"));
-        pods.create_namespace(&pods.namespace, &[]).await;
-        let (healthy, never) = (s.group("ok").await, s.group("never").await);
-        for (name, group, port) in [("web", &healthy, 8080), ("stuck", &never, 8081)] {
-            let ports = json!([{"name": "http", "port": 80, "targetPort": port}]);
-            pods.service(name, name, ports, Some(&format!("http={}", group.name))).await;
-            pods.deploy_gated(name, 1, &[("http", 8080)]).await;
-        }
-        let (one, two) = (&s.cluster.namespace, &pods.namespace);
-        let headgate = s.headgate_of(&[&format!("--namespaces={one},{two}")]).await;
-        pods.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        wait::until("one gate is closed", || async {
-            let gates = pods.gates("stuck").await;
-            if gates.values().flatten().any(|gate| gate.status == "False") { Ok(()) } else { Err(gates) }
-        })
-        .await;
-        let running = pods.running("web").await;
-        headgate.terminate().await;
+    #[test]
+    fn gates_in_a_namespace_that_is_no_longer_served_are_opened_and_its_healthy_targets_stay() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "left").await;
+            let pods = s.cluster.within(&s.name("pods"));
+            pods.create_namespace(&pods.namespace, &[]).await;
+            let (healthy, never) = (s.group("ok").await, s.group("never").await);
+            for (name, group, port) in [("web", &healthy, 8080), ("stuck", &never, 8081)] {
+                let ports = json!([{"name": "http", "port": 80, "targetPort": port}]);
+                pods.service(name, name, ports, Some(&format!("http={}", group.name))).await;
+                pods.deploy_gated(name, 1, &[("http", 8080)]).await;
+            }
+            let (one, two) = (&s.cluster.namespace, &pods.namespace);
+            let headgate = s.headgate_of(&[&format!("--namespaces={one},{two}")]).await;
+            pods.wait_gates("web", 1, "True", "TargetsHealthy").await;
+            wait::until("one gate is closed", || async {
+                let gates = pods.gates("stuck").await;
+                if gates.values().flatten().any(|gate| gate.status == "False") { Ok(()) } else { Err(gates) }
+            })
+            .await;
+            let running = pods.running("web").await;
+            headgate.terminate().await;
 
-        let headgate = s.headgate_of(&[&format!("--namespaces={one}")]).await;
-        pods.wait_gates("stuck", 1, "True", "HeadgateLeft").await;
-        s.wait_targets(&never, &BTreeSet::new()).await;
-        wait::until("the group of the other was read", || async {
-            let read = headgate.logged(|line| line["message"] == "reading" && line["group"] == healthy.name);
-            if read.len() > 1 { Ok(()) } else { Err(headgate.text()) }
-        })
-        .await;
-        assert_eq!(s.aws.registered(&healthy.arn).await, targets(&running, 8080));
-        assert_eq!(s.aws.calls("DeregisterTargets", &healthy.name).await, []);
-        let leases = s.cluster.api::<Lease>();
-        wait::until("there is nothing left to see to", || async {
-            let lease = leases.get("headgate").await.unwrap();
-            let before = lease.annotations().get("headgate.dev/served-before").cloned();
-            before.map_or(Ok(()), Err)
-        })
-        .await;
-        headgate.terminate().await;
-    });
-}
+            let headgate = s.headgate_of(&[&format!("--namespaces={one}")]).await;
+            pods.wait_gates("stuck", 1, "True", "HeadgateLeft").await;
+            s.wait_targets(&never, &BTreeSet::new()).await;
+            wait::until("the group of the other was read", || async {
+                let read =
+                    headgate.logged(|line| line["message"] == "reading" && line["group"] == healthy.name);
+                if read.len() > 1 { Ok(()) } else { Err(headgate.text()) }
+            })
+            .await;
+            assert_eq!(s.aws.registered(&healthy.arn).await, targets(&running, 8080));
+            assert_eq!(s.aws.calls("DeregisterTargets", &healthy.name).await, []);
+            let leases = s.cluster.api::<Lease>();
+            wait::until("there is nothing left to see to", || async {
+                let lease = leases.get("headgate").await.unwrap();
+                let before = lease.annotations().get("headgate.dev/served-before").cloned();
+                before.map_or(Ok(()), Err)
+            })
+            .await;
+            headgate.terminate().await;
+        });
+    }
 
-#[test]
-fn gates_in_a_namespace_that_a_selector_leaves_out_are_opened_and_those_of_others_are_left_alone() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "left-out").await;
-        let (pods, others) = (s.cluster.within(&s.name("pods")), s.cluster.within(&s.name("others")));
-        let group = s.group("never").await;
-        // Nothing listens there, so no target is ever healthy.
-        let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
-        for cluster in [&pods, &others] {
-            cluster.create_namespace(&cluster.namespace, &[]).await;
-            cluster.deploy_gated("stuck", 1, &[("http", 8080)]).await;
-        }
-        pods.service("stuck", "stuck", ports, Some(&group.name)).await;
-        let (one, two) = (&s.cluster.namespace, &pods.namespace);
-        let headgate = s.headgate_of(&[&format!("--namespaces={one},{two}")]).await;
-        pods.wait_gates("stuck", 1, "False", "TargetUnhealthy").await;
-        headgate.terminate().await;
+    #[test]
+    fn uninstall_removes_the_certificate_that_headgate_has_made_and_no_other() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "leave-hook").await;
+            let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+            let serving = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration];
+            let headgate = s.headgate_with(&serving).await;
+            let configuration = Configuration::install(&s, &[&headgate]).await;
+            configuration.wait_trusted().await;
+            let own = "headgate-webhook-tls";
+            let secrets = s.cluster.api::<Secret>();
+            assert!(secrets.get(own).await.unwrap().data.unwrap().contains_key("tls.key"));
+            let theirs = json!({"metadata": {"name": "theirs"}, "stringData": {"tls.key": "a key"}});
+            s.cluster.create::<Secret>(theirs).await;
+            headgate.terminate().await;
 
-        let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
-        pods.wait_gates("stuck", 1, "True", "HeadgateLeft").await;
-        s.wait_targets(&group, &BTreeSet::new()).await;
-        let gates = others.gates("stuck").await;
-        assert!(gates.len() == 1 && gates.values().all(Option::is_none), "{gates:?}");
-        headgate.terminate().await;
-    });
-}
+            let (code, said) = uninstall(&s, &["--webhook-secret=theirs"]).await;
+            assert_eq!(code, Some(0), "{said}");
+            assert!(said.contains("/theirs stays: Headgate has not made it"), "{said}");
+            assert!(secrets.get_opt("theirs").await.unwrap().is_some());
+            assert!(secrets.get_opt(own).await.unwrap().is_some(), "nobody named it");
 
-#[test]
-fn uninstall_removes_the_certificate_that_headgate_has_made_and_no_other() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "leave-hook").await;
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let serving = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration];
-        let headgate = s.headgate_with(&serving).await;
-        let configuration = Configuration::install(&s, &[&headgate]).await;
-        configuration.wait_trusted().await;
-        let own = "headgate-webhook-tls";
-        let secrets = s.cluster.api::<Secret>();
-        assert!(secrets.get(own).await.unwrap().data.unwrap().contains_key("tls.key"));
-        let theirs = json!({"metadata": {"name": "theirs"}, "stringData": {"tls.key": "a key"}});
-        s.cluster.create::<Secret>(theirs).await;
-        headgate.terminate().await;
-
-        let (code, said) = uninstall(&s, &["--webhook-secret=theirs"]).await;
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("/theirs stays: Headgate has not made it"), "{said}");
-        assert!(secrets.get_opt("theirs").await.unwrap().is_some());
-        assert!(secrets.get_opt(own).await.unwrap().is_some(), "nobody named it");
-
-        let (code, said) = uninstall(&s, &[]).await;
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains(&format!("/{own} is removed")), "{said}");
-        assert!(secrets.get_opt(own).await.unwrap().is_none());
-        let (code, said) = uninstall(&s, &[]).await;
-        assert_eq!(code, Some(0), "it may be done again: {said}");
-        assert!(!said.contains("Secret"), "{said}");
-        configuration.remove().await;
-    });
+            let (code, said) = uninstall(&s, &[]).await;
+            assert_eq!(code, Some(0), "{said}");
+            assert!(said.contains(&format!("/{own} is removed")), "{said}");
+            assert!(secrets.get_opt(own).await.unwrap().is_none());
+            let (code, said) = uninstall(&s, &[]).await;
+            assert_eq!(code, Some(0), "it may be done again: {said}");
+            assert!(!said.contains("Secret"), "{said}");
+            configuration.remove().await;
+        });
+    }
 }

@@ -2,7 +2,7 @@
 
 use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
-    on_both_kinds_of_nodes,
+    on_real_nodes,
     scenario::{Scenario, http_port},
     wait,
 };
@@ -24,30 +24,7 @@ async fn pod(s: &Scenario, name: &str, behaviour: &[(&str, &str)]) {
         .await;
 }
 
-on_both_kinds_of_nodes! {
-    async fn a_target_that_never_was_healthy_is_told_and_counted_until_it_is_or_leaves(world: World) {
-        let s = Scenario::new(world, "never").await;
-        let group = s.group("web").await;
-        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
-        // One starts late; the other never serves, as a wrong image does not.
-        pod(&s, "late", &[("start-delay", "25s")]).await;
-        pod(&s, "wrong", &[("start-delay", "2h")]).await;
-        let headgate = s.headgate_with(&["--never-healthy-after=5s"]).await;
-        let count = format!("headgate_never_healthy_targets{{target_group=\"{}\"}}", group.name);
-        let counted = |wanted: f64| {
-            let (headgate, count) = (&headgate, &count);
-            let what = format!("{wanted} targets were never healthy");
-            async move { wait::until_equal(&what, &Some(wanted), || headgate.metric(count)).await }
-        };
-        counted(2.0).await;
-        for name in ["late", "wrong"] {
-            s.cluster.wait_warning(name, "NeverHealthy", "and was never healthy, it is ").await;
-        }
-        counted(1.0).await;
-        s.cluster.delete_pod("wrong", 0).await;
-        counted(0.0).await;
-        assert_eq!(s.cluster.warnings("late").await.len(), 1, "told once");
-    }
+on_real_nodes! {
     async fn every_kind_of_bad_image_is_told_while_it_is_a_target(world: World) {
         let s = Scenario::new(world, "never-image").await;
         let (group, careful) = (s.group("web").await, s.group("careful").await);

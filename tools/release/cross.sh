@@ -7,17 +7,17 @@ set -euo pipefail
 
 target=${1:-}
 if [ "$target" != aarch64-unknown-linux-gnu ]; then
-  echo "cross: no compiler is known for '$target' on this machine; expected aarch64-unknown-linux-gnu" >&2
+  echo "cross: no compiler is known for '$target' on this machine" >&2
   exit 1
 fi
 command -v rustup >/dev/null ||
-  { echo "cross: rustup is missing; expected it, because it has Rust's standard library for $target" >&2; exit 1; }
+  { echo "cross: rustup is missing; install it, it has Rust's standard library for $target" >&2; exit 1; }
 rustup target list --installed | grep -qx "$target" || rustup target add "$target" >&2
 
 folder="${XDG_CACHE_HOME:-$HOME/.cache}/headgate/tools/cross-arm64"
 if [ ! -x "$folder/run" ]; then
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    { echo "cross: expected a Debian with apt-get and dpkg-deb, whose compiler and emulator are unpacked" >&2; exit 1; }
+    { echo "cross: run this on Debian, whose compiler and emulator are unpacked with apt-get and dpkg-deb" >&2; exit 1; }
   echo "No compiler and emulator for $target in $folder: fetching those of Debian. They are not installed." >&2
   mkdir -p "$(dirname "$folder")"
   unfinished=$(mktemp -d "$folder.XXXXXX")

@@ -76,7 +76,8 @@ fn layout(name: &str, stop_signal: Option<&str>, content: Vec<Entry>) -> io::Res
         "mediaType": "application/vnd.oci.image.index.v1+json",
         "manifests": [entry],
     });
-    let file = |content: Vec<u8>| (format!("blobs/sha256/{}", hex(&content)), content, 0o644);
+    let file =
+        |content: Vec<u8>| (format!("blobs/sha256/{}", hex(&Sha256::digest(&content))), content, 0o644);
     let files = vec![
         ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes(), 0o644),
         ("index.json".to_owned(), index.to_string().into_bytes(), 0o644),
@@ -115,11 +116,12 @@ fn tar(files: Vec<Entry>, folders: &[(&str, u32)]) -> io::Result<Vec<u8>> {
 }
 
 fn digest(content: &[u8]) -> String {
-    format!("sha256:{}", hex(content))
+    format!("sha256:{}", hex(&Sha256::digest(content)))
 }
 
-fn hex(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// The word that images have for the processor of this machine.

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use localstack_nodes::image::hex;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
     plan::CommandLine,
     reexec, tail,
 };
+
+/// How often the progress of a long build is reported.
+const PROGRESS: Duration = Duration::from_secs(15);
 
 /// How the folders of unfinished builds begin.
 const UNFINISHED: &str = "unfinished-";
@@ -29,6 +33,8 @@ pub(crate) struct Build {
     pub(crate) what: String,
     /// How long it takes, as the rest of a sentence.
     pub(crate) estimate: &'static str,
+    /// About how many packages Go compiles for it, if it takes so long that its progress is reported.
+    pub(crate) packages: Option<usize>,
     /// What the folder of the result begins with.
     pub(crate) label: String,
     /// The sources, as (path, content).
@@ -97,7 +103,7 @@ impl Build {
         let (what, estimate) = (&self.what, self.estimate);
         report(&format!("Building {what}, once: {estimate}. Output: {}", log.display()));
         let begin = Instant::now();
-        let status = self.run_go(&go, &sources, &scratch, &log).await.map_err(at(&log))?;
+        let status = self.run_go(&go, &sources, &scratch, &log, report).await.map_err(at(&log))?;
         if !status.success() {
             let (what, status) = (what.clone(), status.to_string());
             return Err(CompileError::Failed { what, status, tail: tail::tail(&log), log });
@@ -118,9 +124,13 @@ impl Build {
         sources: &Path,
         scratch: &Path,
         log: &Path,
+        report: &dyn Fn(&str),
     ) -> io::Result<std::process::ExitStatus> {
         let output = fs::File::create(log)?;
-        let command = CommandLine { program: go.to_path_buf(), arguments: self.arguments.clone() };
+        let mut arguments = self.arguments.clone();
+        // Go then names each package that it compiles.
+        arguments.insert(1, "-v".to_owned());
+        let command = CommandLine { program: go.to_path_buf(), arguments };
         let mut child = reexec::dependent(&command)
             .current_dir(sources)
             .env("CGO_ENABLED", "0")
@@ -133,8 +143,34 @@ impl Build {
             .stderr(output)
             .kill_on_drop(true)
             .spawn()?;
-        child.wait().await
+        let Some(packages) = self.packages else { return child.wait().await };
+        let begin = Instant::now();
+        loop {
+            if let Ok(status) = tokio::time::timeout(PROGRESS, child.wait()).await {
+                return status;
+            }
+            let lines = fs::read_to_string(log).unwrap_or_default();
+            let compiled = lines.lines().filter(|line| !line.starts_with("go: ")).count();
+            report(&format!("{}: {}", self.what, progress(compiled, packages, begin.elapsed())));
+        }
     }
+}
+
+/// How far a build is after this time, as the rest of a sentence.
+fn progress(compiled: usize, packages: usize, elapsed: Duration) -> String {
+    if compiled == 0 {
+        return "downloading modules.".to_owned();
+    }
+    let percent = (compiled * 100 / packages.max(1)).min(99);
+    // The first packages say little about the speed of the machine.
+    if percent < 10 {
+        return format!("{percent} % compiled.");
+    }
+    let left = elapsed.as_secs() * (100 - percent as u64) / percent as u64;
+    format!(
+        "{percent} % compiled, about {} left.",
+        if left < 90 { format!("{left} s") } else { format!("{} min", left.div_ceil(60)) }
+    )
 }
 
 fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
@@ -146,8 +182,7 @@ fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
             hash.update(part.as_bytes());
         }
     }
-    let digest = hash.finalize();
-    digest.iter().take(6).fold(format!("{label}-"), |name, byte| format!("{name}{byte:02x}"))
+    format!("{label}-{}", hex(&hash.finalize()[..6]))
 }
 
 /// Removes what an interrupted build left. Only for the holder of the build lock.
@@ -234,6 +269,17 @@ mod tests {
         for expected in ["Go 1.26 or newer", "https://go.dev/dl", "KUBEBUILDER_ASSETS"] {
             assert!(text.contains(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn progress_names_the_time_left_once_it_can_be_estimated() {
+        let after = Duration::from_secs;
+        assert_eq!(progress(0, 2_800, after(15)), "downloading modules.");
+        assert_eq!(progress(28, 2_800, after(15)), "1 % compiled.");
+        assert_eq!(progress(700, 2_800, after(60)), "25 % compiled, about 3 min left.");
+        assert_eq!(progress(2_100, 2_800, after(180)), "75 % compiled, about 60 s left.");
+        // Another version of Go may compile more packages.
+        assert_eq!(progress(3_000, 2_800, after(300)), "99 % compiled, about 3 s left.");
     }
 
     #[test]

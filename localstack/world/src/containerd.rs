@@ -48,6 +48,7 @@ fn build() -> Build {
     Build {
         what: format!("containerd {}", version()),
         estimate: "about two minutes on two cores",
+        packages: None,
         label: format!("containerd-{}", version()),
         sources: &SOURCES,
         arguments: fixed.iter().map(|&argument| argument.to_owned()).chain(packages).collect(),

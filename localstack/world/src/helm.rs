@@ -18,6 +18,7 @@ pub(crate) async fn find(cache: &Cache, report: &dyn Fn(&str)) -> Result<PathBuf
     let build = Build {
         what: "helm v3.19.0".to_owned(),
         estimate: "about two minutes on two cores",
+        packages: None,
         label: "helm".to_owned(),
         sources: &SOURCES,
         arguments: arguments.map(|&argument| argument.to_owned()).collect(),

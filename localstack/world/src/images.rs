@@ -43,6 +43,7 @@ fn own() -> Build {
     Build {
         what: "the images pause and web".to_owned(),
         estimate: "some seconds",
+        packages: None,
         label: "own".to_owned(),
         sources: &OWN,
         arguments: arguments("../", &["./pause", "./web"]),
@@ -54,6 +55,7 @@ pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<Path
     let build = Build {
         what: "the image skipper".to_owned(),
         estimate: "about two minutes on two cores",
+        packages: None,
         label: "skipper".to_owned(),
         sources: &SKIPPER,
         arguments: arguments("../skipper", &["github.com/zalando/skipper/cmd/skipper"]),
@@ -66,6 +68,7 @@ pub(crate) async fn traefik(builds: &Path, report: &dyn Fn(&str)) -> Result<Path
     let build = Build {
         what: "the image traefik".to_owned(),
         estimate: "about six minutes on two cores",
+        packages: None,
         label: "traefik".to_owned(),
         sources: &TRAEFIK,
         arguments: arguments("../traefik", &["github.com/traefik/traefik/v3/cmd/traefik"]),

@@ -101,7 +101,11 @@ mod tests {
         assert_eq!(at(fresh, Named::Other, MADE), Step::Write);
         assert_eq!(at(fresh, Named::Present, MADE), Step::Confirm);
         assert_eq!(at(settled(), Named::Present, MADE + DAY), Step::Nothing);
-        assert_eq!(at(settled(), Named::Other, MADE + DAY), Step::Write, "somebody has replaced the configurations");
+        assert_eq!(
+            at(settled(), Named::Other, MADE + DAY),
+            Step::Write,
+            "somebody has replaced the configurations"
+        );
     }
 
     #[test]

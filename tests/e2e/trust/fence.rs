@@ -6,7 +6,7 @@ use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
     kubectl::Kubectl,
-    on_both_kinds_of_nodes,
+    on_real_nodes,
     release::{Release, by_policy},
     scenario::{Scenario, http_port},
     shared_world::beside_others,
@@ -240,36 +240,7 @@ async fn may_write_only(s: &Scenario, client: &Client, key: &str, another: &str)
     all.delete(&name, &DeleteParams::default()).await.unwrap();
 }
 
-#[test]
-fn of_a_node_headgate_may_change_the_annotation_that_says_it_is_detached_and_nothing_else() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "nodefence").await;
-        let release = Release::install_with(&s, &[]).await;
-        may_write_only(&s, &release.client, "headgate.dev/detached-at", "headgate.dev/other").await;
-        release.remove().await;
-    });
-}
-
-#[test]
-fn of_a_node_the_controller_of_sets_may_change_the_annotations_that_it_was_told_and_nothing_else() {
-    beside_others(|world| async move {
-        let s = Scenario::new(world, "setsfence").await;
-        let values =
-            ["--set=daemonsets.enabled=true", "--set=daemonsets.nodeAnnotations={example.com/one,detach}"];
-        let release = Release::install_with(&s, &values).await;
-        let account = format!("{}-daemonsets", release.name);
-        let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
-        may_write_only(&s, &client, "detach", "headgate.dev/detached-at").await;
-        release.remove().await;
-        // And without the chart, where nobody has written any keys yet.
-        let (text, _) = SETS.split_once("\n---\n").unwrap();
-        let policy: ValidatingAdmissionPolicy = serde_saphyr::from_str(text).unwrap();
-        let all = Api::all(s.cluster.client.clone());
-        all.create(&PostParams { dry_run: true, ..PostParams::default() }, &policy).await.unwrap();
-    });
-}
-
-on_both_kinds_of_nodes! {
+on_real_nodes! {
     async fn headgate_does_all_that_it_must_and_kubelets_rolls_and_drains_go_on(world: World) {
         let s = Scenario::new(world, "fenced").await;
         let release = Release::install(&s).await;
@@ -336,5 +307,41 @@ on_both_kinds_of_nodes! {
         .await;
         webhook.remove().await;
         release.remove().await;
+    }
+}
+
+/// Run by `.ci/run` and not by `make test`.
+mod more {
+    use super::*;
+
+    #[test]
+    fn of_a_node_headgate_may_change_the_annotation_that_says_it_is_detached_and_nothing_else() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "nodefence").await;
+            let release = Release::install_with(&s, &[]).await;
+            may_write_only(&s, &release.client, "headgate.dev/detached-at", "headgate.dev/other").await;
+            release.remove().await;
+        });
+    }
+
+    #[test]
+    fn of_a_node_the_controller_of_sets_may_change_the_annotations_that_it_was_told_and_nothing_else() {
+        beside_others(|world| async move {
+            let s = Scenario::new(world, "setsfence").await;
+            let values = [
+                "--set=daemonsets.enabled=true",
+                "--set=daemonsets.nodeAnnotations={example.com/one,detach}",
+            ];
+            let release = Release::install_with(&s, &values).await;
+            let account = format!("{}-daemonsets", release.name);
+            let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
+            may_write_only(&s, &client, "detach", "headgate.dev/detached-at").await;
+            release.remove().await;
+            // And without the chart, where nobody has written any keys yet.
+            let (text, _) = SETS.split_once("\n---\n").unwrap();
+            let policy: ValidatingAdmissionPolicy = serde_saphyr::from_str(text).unwrap();
+            let all = Api::all(s.cluster.client.clone());
+            all.create(&PostParams { dry_run: true, ..PostParams::default() }, &policy).await.unwrap();
+        });
     }
 }

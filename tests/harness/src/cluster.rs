@@ -254,14 +254,6 @@ impl Cluster {
         self.patch::<Service>(service, &json!({"metadata": {"annotations": {annotation: value}}})).await;
     }
 
-    /// Sets a condition of a pod, as whoever looks after a readiness gate does.
-    pub async fn set_condition(&self, pod: &str, kind: &str, is: bool) {
-        let status = if is { "True" } else { "False" };
-        let patch = json!({"status": {"conditions": [{"type": kind, "status": status}]}});
-        let (pods, parameters, patch) = (self.api::<Pod>(), PatchParams::default(), Patch::Strategic(&patch));
-        wait::answered("a condition is set", || pods.patch_status(pod, &parameters, &patch)).await.unwrap();
-    }
-
     /// Merges `patch` into an object.
     pub async fn patch<K>(&self, name: &str, patch: &Value)
     where

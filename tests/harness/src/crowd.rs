@@ -98,15 +98,10 @@ impl Crowd {
             roots.add(authority.unwrap()).unwrap();
         }
         let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Self::start(address, Some(TlsConnector::from(Arc::new(config))), size)
+        Self::start(address, TlsConnector::from(Arc::new(config)), size)
     }
 
-    /// At an HTTP server.
-    pub fn at_http(address: &str, size: Size) -> Self {
-        Self::start(address, None, size)
-    }
-
-    fn start(address: &str, tls: Option<TlsConnector>, size: Size) -> Self {
+    fn start(address: &str, tls: TlsConnector, size: Size) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let counts: Arc<Counts> = Arc::default();
         let client = Client { address: address.to_owned(), tls, counts: counts.clone() };
@@ -140,7 +135,7 @@ enum What {
 #[derive(Clone)]
 struct Client {
     address: String,
-    tls: Option<TlsConnector>,
+    tls: TlsConnector,
     counts: Arc<Counts>,
 }
 
@@ -152,14 +147,13 @@ impl Client {
                 continue;
             };
             // Who says nothing does not even begin a handshake.
-            match (&self.tls, what) {
-                (Some(tls), What::Half | What::Slow) => {
-                    let name = ServerName::try_from("127.0.0.1").unwrap();
-                    if let Ok(stream) = tls.connect(name, stream).await {
-                        self.say(what, stream).await;
-                    }
-                }
-                _ => self.say(what, stream).await,
+            if matches!(what, What::Nothing) {
+                self.say(what, stream).await;
+                continue;
+            }
+            let name = ServerName::try_from("127.0.0.1").unwrap();
+            if let Ok(stream) = self.tls.connect(name, stream).await {
+                self.say(what, stream).await;
             }
         }
     }

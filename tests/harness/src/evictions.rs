@@ -33,8 +33,6 @@ pub struct Stage {
     pub group: Group,
     /// The replicas.
     pub headgates: Vec<Headgate>,
-    /// What they were started with.
-    arguments: Vec<String>,
     configuration: Option<Configuration>,
     /// Asks for evictions.
     client: Client,
@@ -89,8 +87,7 @@ impl Stage {
         let configuration = Configuration::install(&s, &headgates.iter().collect::<Vec<_>>()).await;
         configuration.wait_trusted().await;
         let client = client_without_retries(s.facts()).await;
-        let arguments = all.into_iter().map(str::to_owned).collect();
-        Self { s, cluster, group, headgates, arguments, configuration: Some(configuration), client }
+        Self { s, cluster, group, headgates, configuration: Some(configuration), client }
     }
 
     /// A Deployment `web`, all of whose pods are targets, and an API server that asks about their evictions.
@@ -118,22 +115,6 @@ impl Stage {
             if silent == 0 { Ok(()) } else { Err(silent) }
         })
         .await;
-    }
-
-    /// Starts one more replica, and waits until the API server asks it alone about the eviction of a pod. Gives those that
-    /// were there before.
-    pub async fn ask_another(&mut self, pod: &str) -> Vec<Headgate> {
-        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let another = self.s.headgate_of(&arguments).await;
-        let before = std::mem::replace(&mut self.headgates, vec![another]);
-        if let Some(configuration) = self.configuration.take() {
-            configuration.remove().await;
-        }
-        let configuration = Configuration::install(&self.s, &self.headgates.iter().collect::<Vec<_>>()).await;
-        configuration.wait_trusted().await;
-        self.configuration = Some(configuration);
-        self.wait_heard(pod).await;
-        before
     }
 
     /// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.

@@ -5,9 +5,8 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
-    time::Duration,
 };
 
 use axum::{
@@ -23,7 +22,7 @@ use hyper::{
 };
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, time::sleep};
+use tokio::net::TcpListener;
 
 /// What somebody lists and watches: the end of the path, and a part of the query.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +56,6 @@ pub struct Gateway {
     empty_lists: Arc<AtomicU32>,
     /// Requests whose path ends so are answered with this status.
     refusals: Arc<Mutex<Vec<(String, Value)>>>,
-    /// How many milliseconds each PATCH takes besides.
-    patches_take: Arc<AtomicU64>,
 }
 
 impl Gateway {
@@ -73,7 +70,6 @@ impl Gateway {
             expires: Arc::default(),
             empty_lists: Arc::default(),
             refusals: Arc::default(),
-            patches_take: Arc::default(),
         };
         let router = Router::new().fallback(answer).with_state(gateway.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -93,11 +89,6 @@ impl Gateway {
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message,
         });
         self.refusals.lock().unwrap().push((end.to_owned(), status));
-    }
-
-    /// Each PATCH takes so long besides, from now on.
-    pub fn slow_patches(&self, by: Duration) {
-        self.patches_take.store(by.as_millis().try_into().unwrap(), SeqCst);
     }
 
     /// Refuses nothing any more.
@@ -148,9 +139,6 @@ async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
             "message": "too old resource version",
         });
         return json_answer(&json!({"type": "ERROR", "object": status}));
-    }
-    if request.method() == Method::PATCH {
-        sleep(Duration::from_millis(gateway.patches_take.load(SeqCst))).await;
     }
     let Ok(answer) = gateway.forward(request).await else {
         return Response::builder().status(502).body(Body::empty()).unwrap();

@@ -1,6 +1,5 @@
 //! Grants, as administrators write them.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -37,16 +36,4 @@ pub fn of(group: &str, namespaces: &[&str]) -> Value {
 pub async fn change(cluster: &Cluster, name: &str, spec: &Value) {
     let patch = Patch::Merge(json!({"spec": spec}));
     api(cluster).patch(name, &PatchParams::default(), &patch).await.unwrap();
-}
-
-/// Writes the ConfigMap with grants in this namespace, for a Headgate with the usual Lease.
-pub async fn write_table(cluster: &Cluster, text: &str) {
-    let api = cluster.api::<ConfigMap>();
-    let object = json!({"metadata": {"name": "headgate-grants"}, "data": {"grants.yaml": text}});
-    let (post, object) = (PostParams::default(), serde_json::from_value(object).unwrap());
-    if api.get_opt("headgate-grants").await.unwrap().is_some() {
-        api.replace("headgate-grants", &post, &object).await.unwrap();
-    } else {
-        api.create(&post, &object).await.unwrap();
-    }
 }

@@ -16,6 +16,7 @@ pub mod crowd;
 pub mod daemonsets;
 pub mod dns;
 pub mod evictions;
+pub mod figures;
 pub mod gateway;
 pub mod grants;
 pub mod headgate;

@@ -21,6 +21,8 @@ pub fn rules_of(file: &str) -> Value {
 pub const ROLE: &str = include_str!("../../../config/rbac/role.yaml");
 /// What it may do in its own namespace.
 pub const OWN_NAMESPACE: &str = include_str!("../../../config/rbac/own-namespace.yaml");
+/// What it may do in the whole cluster where it manages named namespaces: read grants.
+const GRANTS: &str = include_str!("../../../config/rbac/grants.yaml");
 /// What it takes to have its own webhook certificate: in the cluster, and in its own namespace.
 pub const WEBHOOK: &str = include_str!("../../../config/rbac/webhook.yaml");
 const EXPLAIN: &str = include_str!("../../../config/rbac/explain.yaml");
@@ -37,7 +39,7 @@ pub async fn grant(s: &Scenario, role: &str, rules: &Value) {
 }
 
 /// The same in another namespace.
-async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
+pub async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
     within.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
     within
         .create::<RoleBinding>(json!({
@@ -50,13 +52,22 @@ async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value)
 
 /// Gives the ServiceAccount a ClusterRole with these rules.
 pub async fn grant_in_all(s: &Scenario, rules: &Value) {
-    let (client, name) = (s.cluster.client.clone(), &s.cluster.namespace);
+    grant_in_all_as(s, &s.cluster.namespace, rules).await;
+}
+
+/// Lets the ServiceAccount read grants, as a Headgate for named namespaces needs it.
+pub async fn let_read_grants(s: &Scenario) {
+    grant_in_all_as(s, &format!("{}-grants", s.cluster.namespace), &rules_of(GRANTS)).await;
+}
+
+async fn grant_in_all_as(s: &Scenario, name: &str, rules: &Value) {
+    let (client, namespace) = (s.cluster.client.clone(), &s.cluster.namespace);
     let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
     Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await.unwrap();
     let binding = serde_json::from_value(json!({
         "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": name}],
+        "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": namespace}],
     }))
     .unwrap();
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
@@ -66,6 +77,7 @@ pub async fn grant_in_all(s: &Scenario, rules: &Value) {
 pub async fn every_right(s: &Scenario, webhook: &str) {
     grant(s, "headgate", &rules_of(ROLE)).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+    let_read_grants(s).await;
     let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
     let mut cluster = rules_of(cluster);
     cluster[0]["resourceNames"] = json!([webhook]);

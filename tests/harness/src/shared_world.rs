@@ -1,16 +1,27 @@
-//! The worlds that all tests of a run share, and who may disturb them: one with simulated nodes, and one with
-//! real nodes for the scenarios that run on both kinds.
+//! The worlds that the tests of a run share. Each starts with the first test that needs it:
+//!
+//! - one with simulated nodes, in which several tests run at once, each in a namespace of its own;
+//! - two with simulated nodes for tests that disturb their world (restart the API server, cut AWS off, drain nodes): one
+//!   test at a time in each;
+//! - one with real nodes, for the scenarios that run on both kinds.
+//!
+//! How many tests run at once is decided here and not by the number of test threads, so that a test that waits for its
+//! turn keeps no other one waiting. `HEADGATE_TEST_TIMES=FILE` appends a line `SECONDS NAME` for each test, without the
+//! time that it waited for its turn.
 
 use std::{
+    fs::OpenOptions,
     future::Future,
+    io::Write,
     sync::{LazyLock, Once, OnceLock},
+    time::Instant,
 };
 
 use localstack_nodes::requirements;
 use localstack_world::{Nodes, Options, World};
 use tokio::{
     runtime::Runtime,
-    sync::{OnceCell, RwLock},
+    sync::{OnceCell, Semaphore, SemaphorePermit},
 };
 
 use crate::{admission, kinds};
@@ -19,25 +30,81 @@ use crate::{admission, kinds};
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made")
 });
-static WORLD: OnceCell<World> = OnceCell::const_new();
-/// Tests read it; those that restart components or cut AWS off write it, and run alone.
-static QUIET: LazyLock<RwLock<()>> = LazyLock::new(|| RwLock::new(()));
 
-async fn world() -> &'static World {
-    WORLD
-        .get_or_init(|| async {
-            // The world of a run that has just ended may still be stopping.
-            let name = format!("e2e-{}", std::process::id()).parse().expect("a name");
-            let options = Options { name, ..Options::default() };
-            let world = match World::start(options).await {
-                Ok(world) => world,
-                Err(error) => panic!("the world did not start: {error}"),
-            };
-            kinds::install(world.facts()).await;
-            admission::install(world.facts()).await;
-            world
-        })
-        .await
+/// A world with simulated nodes, and how many tests may be in it at once.
+struct Shared {
+    name: &'static str,
+    world: OnceCell<World>,
+    turns: Semaphore,
+}
+
+/// Most of a test's time is waiting, so more tests than cores run at once.
+static QUIET: Shared = Shared::new("e2e", 8);
+/// Two, so that a test of minutes keeps the others waiting for one of them only.
+static DISTURBED: [Shared; 2] = [Shared::new("e2e-disturbed", 1), Shared::new("e2e-disturbed-too", 1)];
+/// A real node is slow to start containers.
+static REAL_TURNS: Semaphore = Semaphore::const_new(4);
+
+impl Shared {
+    const fn new(name: &'static str, at_once: usize) -> Self {
+        Self { name, world: OnceCell::const_new(), turns: Semaphore::const_new(at_once) }
+    }
+
+    async fn world(&self) -> &World {
+        self.world
+            .get_or_init(|| async {
+                // The world of a run that has just ended may still be stopping.
+                let name = format!("{}-{}", self.name, std::process::id()).parse().expect("a name");
+                let options = Options { name, ..Options::default() };
+                let world = match World::start(options).await {
+                    Ok(world) => world,
+                    Err(error) => panic!("the world did not start: {error}"),
+                };
+                kinds::install(world.facts()).await;
+                admission::install(world.facts()).await;
+                world
+            })
+            .await
+    }
+
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// Runs a test whose turn it is.
+    async fn run<F: Future<Output = ()>>(
+        &'static self,
+        _turn: SemaphorePermit<'_>,
+        test: impl FnOnce(&'static World) -> F,
+    ) {
+        let world = self.world().await;
+        let _clock = Clock::start();
+        test(world).await;
+    }
+}
+
+/// Writes down how long the test of this thread took when it is dropped.
+struct Clock {
+    test: String,
+    start: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let test = std::thread::current().name().unwrap_or("unnamed").to_owned();
+        Self { test, start: Instant::now() }
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let Some(path) = std::env::var_os("HEADGATE_TEST_TIMES") else { return };
+        let line = format!("{:.1} {}\n", self.start.elapsed().as_secs_f64(), self.test);
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+            eprintln!("cannot write to HEADGATE_TEST_TIMES: {error}");
+        }
+    }
 }
 
 /// Lets this process speak TLS; may be called again.
@@ -89,7 +156,9 @@ pub fn on<F: Future<Output = ()>>(
     }
     install_tls();
     // A thread of its own: one that has entered a network never comes back.
-    let ended = std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name(std::thread::current().name().unwrap_or(name).to_owned());
+    let body = move || {
+        let _turn = RUNTIME.block_on(REAL_TURNS.acquire()).expect("the semaphore is never closed");
         let (world, runtime) = real_world();
         world.enter_network().expect("a thread enters the world's network");
         runtime.block_on(async {
@@ -100,11 +169,11 @@ pub fn on<F: Future<Output = ()>>(
                     admission::install(world.facts()).await;
                 })
                 .await;
+            let _clock = Clock::start();
             test(world).await;
         });
-    })
-    .join();
-    if let Err(panic) = ended {
+    };
+    if let Err(panic) = thread.spawn(body).expect("a thread can be started").join() {
         std::panic::resume_unwind(panic);
     }
 }
@@ -133,22 +202,39 @@ macro_rules! on_both_kinds_of_nodes {
     )+};
 }
 
-/// Runs a test beside others.
-pub fn beside_others<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    install_tls();
-    RUNTIME.block_on(async {
-        let world = world().await;
-        let _quiet = QUIET.read().await;
-        test(world).await;
-    });
+/// Makes a test of a scenario that only a real kubelet can show: `NAME::on_real_nodes`.
+#[macro_export]
+macro_rules! on_real_nodes {
+    ($(async fn $name:ident($world:ident: World) $body:block)+) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn on_real_nodes() {
+                async fn scenario($world: &'static ::localstack_world::World) $body
+                let nodes = ::localstack_world::Nodes::Real;
+                $crate::shared_world::on(nodes, stringify!($name), scenario);
+            }
+        }
+    )+};
 }
 
-/// Runs a test that disturbs the world, while no other runs.
+/// Runs a test in the world that it shares with other tests, next to them.
+pub fn beside_others<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
+    install_tls();
+    RUNTIME.block_on(async { QUIET.run(QUIET.turn().await, test).await });
+}
+
+/// Runs a test that disturbs its world, while no other test is in that world.
 pub fn alone<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     install_tls();
     RUNTIME.block_on(async {
-        let world = world().await;
-        let _quiet = QUIET.write().await;
-        test(world).await;
+        let [one, other] = &DISTURBED;
+        let (shared, turn) = tokio::select! {
+            biased;
+            turn = one.turn() => (one, turn),
+            turn = other.turn() => (other, turn),
+        };
+        shared.run(turn, test).await;
     });
 }

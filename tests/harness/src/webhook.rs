@@ -2,8 +2,11 @@
 
 use k8s_openapi::{
     ByteString,
-    api::admissionregistration::v1::{
-        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    api::{
+        admissionregistration::v1::{
+            MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+        },
+        core::v1::Pod,
     },
 };
 use kube::{
@@ -12,7 +15,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{headgate::Headgate, scenario::Scenario, wait};
+use crate::{cluster::Cluster, headgate::Headgate, scenario::Scenario, wait};
 
 /// The files that users apply.
 const MANIFEST: &str = include_str!("../../../config/webhook/mutating.yaml");
@@ -208,6 +211,18 @@ pub async fn dry_run_create(
 ) -> Result<(), kube::Error> {
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     Api::<MutatingWebhookConfiguration>::all(client).create(&parameters, object).await.map(|_| ())
+}
+
+/// Waits until a new pod like this one would be given what it should have: the API server follows its configurations by a
+/// watch, each replica the Services.
+pub async fn wait_injected(cluster: &Cluster, pod: Value, is_given: impl Fn(&Pod) -> bool) {
+    let probe: Pod = serde_json::from_value(pod).unwrap();
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait::until("a new pod would get the gate and the hold", || async {
+        let made = cluster.api::<Pod>().create(&dry_run, &probe).await.map_err(|error| error.to_string())?;
+        if is_given(&made) { Ok(()) } else { Err(format!("{:?}", made.metadata.annotations)) }
+    })
+    .await;
 }
 
 /// A pod that sleeps nowhere and has nothing.

@@ -1,6 +1,6 @@
 //! The mistakes that the simulation must notice: each stands where somebody could make it.
 //!
-//! A place is a file of the core or, in `daemonset/`, of the decisions about IngressDaemonSets; what stands there (white space does not count), and what the mistake makes of it;
+//! A place is a file of the core, what stands there (white space does not count), and what the mistake makes of it;
 //! `PLANTED` is whether it is switched on. What does not stand there exactly once fails the build.
 
 use crate::plant::Bug;
@@ -1289,8 +1289,8 @@ pub const ALL: [Bug; 188] = [
         says: "Another leader does not know which namespace holds a target group.",
         places: &[(
             "registration/holders.rs",
-            "self.all = ledger.holders().clone();",
-            "self.all = if PLANTED { BTreeSet::new() } else { ledger.holders().clone() };",
+            "self.all.clone_from(ledger.holders());",
+            "if PLANTED { self.all.clear(); } else { self.all.clone_from(ledger.holders()); }",
         )],
     },
     Bug {

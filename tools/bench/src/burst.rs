@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
-use headgate_harness::{headgate::Headgate, recorder::Micros};
+use headgate_harness::{figures::percentile, headgate::Headgate, recorder::Micros};
 use localstack_world::Facts;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::{
     Size,
     bound::{AtOnce, Bound, Bucket, Left, at_once, earliest},
     contender::Contender,
-    report::{Row, median},
+    report::Row,
     sight::deletions_seen,
     stage::{AT_ONCE, Stage, target},
     tape::{Call, Tape, millis},
@@ -226,8 +226,8 @@ async fn one(stage: &Stage, grouped: bool, latency: [f64; 2], size: &Size) -> Ru
         at_once: at_once(&deletions, AWS, CHUNK),
         removals: of("DeregisterTargets"),
         additions: of("RegisterTargets"),
-        registered: median(&registered).unwrap_or_default(),
-        allowed: median(&left.clone().waits(&ips, CHUNK)).unwrap_or_default(),
+        registered: percentile(&registered, 50).unwrap_or_default(),
+        allowed: percentile(&left.clone().waits(&ips, CHUNK), 50).unwrap_or_default(),
         last_addition: new.iter().map(|new| seconds(added[new])).fold(0.0, f64::max),
         addition_bound: left.earliest(&ips, CHUNK),
         overtakers: overtakers(&headgate, &calls, &old),

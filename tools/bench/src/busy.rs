@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use headgate_harness::{aws::Group, headgate::Headgate, recorder::Micros};
+use headgate_harness::{aws::Group, figures::percentile, headgate::Headgate, recorder::Micros};
 use localstack_world::Facts;
 use serde_json::json;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::{
     Size,
     contender::{Contender, Floor},
-    report::{Row, median},
+    report::Row,
     sight::deletions_seen,
     stage::{Stage, target},
     tape::{Tape, millis},
@@ -40,7 +40,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
         }
     }
     let ratio = |busy: &[f64], quiet: &[f64]| {
-        let ratio = median(busy).zip(median(quiet)).map(|(busy, quiet)| busy / quiet);
+        let ratio = percentile(busy, 50).zip(percentile(quiet, 50)).map(|(busy, quiet)| busy / quiet);
         ratio.into_iter().collect::<Vec<f64>>()
     };
     let ([quiet, floors_quiet], [busy, floors_busy]) =

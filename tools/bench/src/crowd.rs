@@ -8,6 +8,7 @@ use std::{sync::atomic::Ordering::Relaxed, time::Instant};
 use futures::{StreamExt, stream};
 use headgate_harness::{
     crowd::Crowd,
+    figures::percentile,
     headgate::Headgate,
     wait,
     webhook::{Configuration, bare_pod},
@@ -63,7 +64,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
         let all = stream::iter(0..count).map(|_| create()).buffered(AT_ONCE).collect::<Vec<_>>().await;
         let missed = all.iter().filter(|(_, injected)| !injected).count();
         let times: Vec<f64> = all.into_iter().map(|(took, _)| took).collect();
-        (percentile(&times, 50), percentile(&times, 99), missed)
+        ([50, 99].map(|percent| percentile(&times, percent).unwrap_or_default()), missed)
     };
     let quiet = take().await;
     let resident = memory(headgate.pid());
@@ -86,30 +87,9 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let missed = |of: usize| of as f64;
     let row = |what: &str, unit, ours, quiet| Row::of(format!("{what}, {beside}"), unit, &[ours], &[quiet]);
     vec![
-        row("a new pod with the webhook's answer, p50", "ms", crowded.0, quiet.0),
-        row("a new pod with the webhook's answer, p99", "ms", crowded.1, quiet.1),
-        row("new pods whose webhook call was missed", "pods", missed(crowded.2), missed(quiet.2)),
+        row("a new pod with the webhook's answer, p50", "ms", crowded.0[0], quiet.0[0]),
+        row("a new pod with the webhook's answer, p99", "ms", crowded.0[1], quiet.0[1]),
+        row("new pods whose webhook call was missed", "pods", missed(crowded.1), missed(quiet.1)),
         row("resident memory", "MiB", crowded_resident, resident),
     ]
-}
-
-/// By nearest rank.
-fn percentile(values: &[f64], percent: usize) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() * percent).div_ceil(100).max(1);
-    values[rank - 1]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentile_is_the_value_that_so_many_do_not_exceed() {
-        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        assert!((percentile(&values, 50) - 100.0).abs() < f64::EPSILON);
-        assert!((percentile(&values, 99) - 198.0).abs() < f64::EPSILON);
-        assert!((percentile(&[7.0], 99) - 7.0).abs() < f64::EPSILON);
-    }
 }

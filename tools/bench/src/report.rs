@@ -1,7 +1,8 @@
 //! The table and `target/bench/report.json`.
 
-use std::{fmt::Write, io, path::Path};
+use std::{io, path::Path};
 
+use headgate_harness::figures::{self, percentile};
 use serde::Serialize;
 
 /// One figure, Headgate's beside the floor's.
@@ -24,7 +25,7 @@ pub struct Row {
 impl Row {
     /// The medians of these values.
     pub fn of(measure: impl Into<String>, unit: &'static str, headgate: &[f64], floor: &[f64]) -> Self {
-        let (ours, floors) = (median(headgate), median(floor));
+        let (ours, floors) = (percentile(headgate, 50), percentile(floor, 50));
         let ratio = ours.zip(floors).filter(|(_, floor)| *floor > 0.0).map(|(ours, floor)| ours / floor);
         let runs = headgate.len().max(floor.len());
         let shown = |value: Option<f64>| value.map(round);
@@ -39,28 +40,20 @@ impl Row {
     }
 }
 
-/// The median, by nearest rank.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
-}
-
 fn round(value: f64) -> f64 {
     let grain = if value.abs() < 10.0 { 1000.0 } else { 10.0 };
     (value * grain).round() / grain
 }
 
-/// The rows as a table of Markdown.
+/// The rows as a table.
 pub fn table(rows: &[Row]) -> String {
-    let mut text =
-        String::from("| measure | unit | headgate | floor | ratio | runs |\n|---|---|---:|---:|---:|---:|\n");
     let show = |value: Option<f64>| value.map_or("–".to_owned(), |value| value.to_string());
-    for Row { measure, unit, headgate, floor, ratio, runs } in rows {
-        let (ours, floors, ratio) = (show(*headgate), show(*floor), show(*ratio));
-        let _ = writeln!(text, "| {measure} | {unit} | {ours} | {floors} | {ratio} | {runs} |");
-    }
-    text
+    let cells = |row: &Row| {
+        let [headgate, floor, ratio] = [row.headgate, row.floor, row.ratio].map(show);
+        [row.measure.clone(), row.unit.to_owned(), headgate, floor, ratio, row.runs.to_string()]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    figures::table(&["measure", "unit", "headgate", "floor", "ratio", "runs"], &rows)
 }
 
 /// Writes the rows as JSON.
@@ -82,7 +75,7 @@ mod tests {
     fn a_row_has_the_medians_and_their_ratio() {
         let row = Row::of("x", "ms", &[30.0, 10.0, 20.0], &[5.0, 4.0, 6.0]);
         assert_eq!((row.headgate, row.floor, row.ratio, row.runs), (Some(20.0), Some(5.0), Some(4.0), 3));
-        assert!(table(&[row]).contains("| x | ms | 20 | 5 | 4 | 3 |"));
+        assert!(table(&[row]).contains(" |       20 |     5 |     4 |    3 |"));
     }
 
     #[test]
@@ -90,6 +83,6 @@ mod tests {
         let row = Row::of("x", "ms", &[1.0], &[]);
         assert_eq!((row.floor, row.ratio), (None, None));
         assert_eq!(Row::of("x", "calls", &[1.0], &[0.0]).ratio, None);
-        assert!(table(&[row]).contains("| 1 | – | – | 1 |"));
+        assert!(table(&[row]).contains(" |        1 |     – |     – |    1 |"));
     }
 }

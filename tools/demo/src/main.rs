@@ -5,29 +5,30 @@
 
 #![allow(clippy::expect_used)] // whatever cannot go on says so and ends
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
+use clap::Parser;
 use headgate_demo::{
-    play::{Phase, Script, play, start},
+    play::{Phase, Script, play, start, usual},
     report::{Demands, Report, Verdict},
     stage::{Care, bound_of_profile},
 };
-use headgate_harness::{aws::Aws, kinds};
+use headgate_harness::{aws::Aws, kinds, shared_world::install_tls};
 use localstack_world::{Options, World, WorldName};
+
+/// Shows a rollout under traffic that loses no request, and the same without Headgate's gate and hold.
+#[derive(Parser)]
+#[command(name = "demo")]
+struct Arguments {
+    /// The profile of the load balancer: typical-nlb, slow-nlb, worst or instant
+    #[arg(long, default_value = "typical-nlb", value_name = "NAME")]
+    profile: String,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
-        eprintln!("demo: a TLS provider was installed already; this is a bug");
-        return ExitCode::FAILURE;
-    }
-    let profile = match profile(std::env::args().skip(1)) {
-        Ok(profile) => profile,
-        Err(wrong) => {
-            eprintln!("demo: {wrong}: write demo [--profile typical-nlb|slow-nlb|worst|instant]");
-            return ExitCode::from(2);
-        }
-    };
+    let Arguments { profile } = Arguments::parse();
+    install_tls();
     let keep = std::env::var("KEEP").is_ok_and(|keep| keep == "1");
     let folder = Path::new("target/demo");
     std::fs::create_dir_all(folder).expect("target/demo can be made");
@@ -48,9 +49,10 @@ async fn main() -> ExitCode {
     kinds::install(&facts).await;
     let bound = bound_of_profile(&Aws::new(&facts).await, &profile).await;
     let (headgate, _) = start(&facts, &["careful", "plain"], "demo", bound).await;
-    let script = |name, number, care| Script { name, number, care, mine: "demo", phases: &Phase::ALL };
-    let careful = script("careful", 1, Care::covering(bound, facts.time_scale));
-    let plain = script("plain", 2, Care::None);
+    let script =
+        |name, number, care, later| Script { name, number, care, later, mine: "demo", phases: &Phase::ALL };
+    let careful = script("careful", 1, Care::covering(bound, facts.time_scale), usual(&Phase::ALL));
+    let plain = script("plain", 2, Care::None, Duration::ZERO);
     let report = Report {
         careful: play(&facts, &headgate, careful).await,
         plain: play(&facts, &headgate, plain).await,
@@ -88,18 +90,4 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::from(verdict.exit_code())
-}
-
-/// The profile that the arguments name, or the default.
-fn profile(arguments: impl Iterator<Item = String>) -> Result<String, String> {
-    let words: Vec<String> = arguments.collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => Ok("typical-nlb".to_owned()),
-        ["--profile", name] if !name.is_empty() => Ok((*name).to_owned()),
-        [word] => match word.strip_prefix("--profile=").filter(|name| !name.is_empty()) {
-            Some(name) => Ok(name.to_owned()),
-            None => Err(format!("'{word}' is no argument")),
-        },
-        _ => Err(format!("'{}' are no arguments", words.join(" "))),
-    }
 }

@@ -41,6 +41,15 @@ impl Phase {
     /// All of them, in the order of the demo.
     pub const ALL: [Self; 4] = [Self::Restart, Self::Scale, Self::Drain, Self::Uncordon];
 
+    /// How long it usually takes on two cores, until all is quiet.
+    fn usual(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Restart | Self::Uncordon => 14,
+            Self::Scale => 12,
+            Self::Drain => 10,
+        })
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Restart => "rolling restart",
@@ -49,6 +58,14 @@ impl Phase {
             Self::Uncordon => "uncordon, and a restart that uses the node again",
         }
     }
+}
+
+/// How long a run usually takes before its first phase.
+const STAGE: Duration = Duration::from_secs(12);
+
+/// How long a run with these phases usually takes on two cores.
+pub fn usual(phases: &[Phase]) -> Duration {
+    STAGE + phases.iter().map(|phase| phase.usual()).sum::<Duration>()
 }
 
 /// One run: its name is that of its namespace and load balancer, too.
@@ -60,6 +77,8 @@ pub struct Script {
     pub number: usize,
     /// Its settings.
     pub care: Care,
+    /// How long the runs after this one usually take.
+    pub later: Duration,
     /// The label of namespaces whose pods the webhook sees.
     pub mine: &'static str,
     /// Its phases.
@@ -88,7 +107,7 @@ pub async fn start(facts: &Facts, runs: &[&str], mine: &str, bound: f64) -> (Hea
 
 /// Plays a run while `headgate` looks after its namespace.
 pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
-    let Script { name, number, care, mine, phases } = script;
+    let Script { name, number, care, later, mine, phases } = script;
     let stage = Stage::set(facts, name, care, mine).await;
     let recorder = Arc::new(Recorder::start(&stage.aws, &stage.cluster, name));
     let loads: Arc<std::sync::Mutex<Vec<Load>>> = Arc::default();
@@ -96,13 +115,15 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
     let screen = Screen::start(scene, look(facts, recorder.clone(), loads.clone()));
     let rest = usize::try_from(REPLICAS).expect("a few");
 
+    screen.left(usual(phases) + later);
     screen.phase("waiting until every load balancer node sends to every pod");
     stage.wait_quiet(rest).await;
     let started = start_load(facts, &stage);
     loads.lock().unwrap().extend(started);
     let mut drained = None;
-    for phase in phases {
+    for (at, phase) in phases.iter().enumerate() {
         let title = phase.title();
+        screen.left(phases[at..].iter().map(|phase| phase.usual()).sum::<Duration>() + later);
         screen.phase(title);
         mark(&loads, title);
         match phase {
@@ -127,6 +148,7 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
         screen.phase(&format!("{title}: until all is quiet"));
         stage.wait_quiet(rest).await;
     }
+    screen.left(later);
     screen.phase("ending");
     let loads = std::mem::take(&mut *loads.lock().unwrap());
     let mut counts = Counts::default();
@@ -149,7 +171,7 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
     let record = recorder.stop().await;
     let findings = judge::examine(&record, &lost);
     stage.scale(0).await;
-    Run::new(counts, behind, findings, record.dropped, waits(headgate, name))
+    Run::new(counts, behind, findings, record.dropped, &waits(headgate, name))
 }
 
 fn start_load(facts: &Facts, stage: &Stage) -> Vec<Load> {

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use headgate_harness::judge::{Explained, Findings, Rule};
+use headgate_harness::{
+    figures::{self, percentile},
+    judge::{Explained, Findings, Rule},
+};
 use serde::Serialize;
 
 use crate::screen::{Counts, grouped};
@@ -18,12 +21,8 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of these values, by nearest rank.
-    pub fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |percent: usize| {
-            let rank = (values.len() * percent).div_ceil(100).max(1);
-            values.get(rank - 1).map(|value| (value * 1000.0).round() / 1000.0)
-        };
+    pub fn of(values: &[f64]) -> Self {
+        let at = |percent| percentile(values, percent).map(|value| (value * 1000.0).round() / 1000.0);
         Self { p50: at(50), p99: at(99) }
     }
 }
@@ -68,7 +67,7 @@ impl Run {
         behind: u64,
         findings: Findings,
         dropped: u64,
-        waits: (Vec<f64>, Vec<f64>),
+        waits: &(Vec<f64>, Vec<f64>),
     ) -> Self {
         let mut lost_by_rule = BTreeMap::new();
         for lost in &findings.lost {
@@ -84,8 +83,8 @@ impl Run {
             after_deregister: findings.after_deregister,
             pods_replaced: findings.pods_replaced,
             largest_lag_ms,
-            pod_ip_to_register_ms: Percentiles::of(waits.0),
-            deletion_to_deregister_ms: Percentiles::of(waits.1),
+            pod_ip_to_register_ms: Percentiles::of(&waits.0),
+            deletion_to_deregister_ms: Percentiles::of(&waits.1),
             behind,
             lost_by_rule,
             lost_requests: findings.lost,
@@ -204,14 +203,14 @@ impl Report {
     /// The table.
     pub fn table(&self) -> String {
         let (careful, plain) = (&self.careful, &self.plain);
-        let mut rows = vec![[String::new(), "careful".to_owned(), "plain".to_owned()]];
+        let mut rows = Vec::new();
         let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| {
             rows.push([name.to_owned(), cell(careful), cell(plain)]);
         };
         row("requests offered", &|run| grouped(run.offered));
-        row("  ok", &|run| grouped(run.ok));
-        row("  retried", &|run| grouped(run.retried));
-        row("  lost", &|run| grouped(run.lost));
+        row("ok", &|run| grouped(run.ok));
+        row("retried", &|run| grouped(run.retried));
+        row("lost", &|run| grouped(run.lost));
         row("pods replaced", &|run| run.pods_replaced.to_string());
         row("delivered to pods after their Deregister", &|run| grouped(run.after_deregister));
         row("largest lag after a Deregister", &|run| format!("{:.0} ms", run.largest_lag_ms));
@@ -222,7 +221,7 @@ impl Report {
         row("pod IP → Register, ms, p50 / p99", &|run| pair(run.pod_ip_to_register_ms));
         row("deletion → Deregister, ms, p50 / p99", &|run| pair(run.deletion_to_deregister_ms));
         row("requests the generator started late", &|run| grouped(run.behind));
-        let mut out = columns(&rows);
+        let mut out = figures::table(&["", "careful", "plain"], &rows);
         for (name, run) in [("careful", careful), ("plain", plain)] {
             for (rule, count) in &run.lost_by_rule {
                 let _ = writeln!(out, "\n{name} lost {}: {}", grouped(*count), rule.sentence());
@@ -230,17 +229,6 @@ impl Report {
         }
         out
     }
-}
-
-/// A line per row: the first column to the left, the others to the right of as much place as the longest of them needs.
-fn columns(rows: &[[String; 3]]) -> String {
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
-    let [name, one, other] = [width(0), width(1), width(2)];
-    let mut out = String::new();
-    for [title, left, right] in rows {
-        let _ = writeln!(out, "{title:<name$}  {left:>one$}  {right:>other$}");
-    }
-    out
 }
 
 #[cfg(test)]
@@ -258,7 +246,7 @@ mod tests {
             pods_replaced: 16,
             ..Findings::default()
         };
-        Run::new(counts, 0, findings, 0, (vec![1.0, 2.0], vec![]))
+        Run::new(counts, 0, findings, 0, &(vec![1.0, 2.0], vec![]))
     }
 
     fn report() -> Report {
@@ -301,27 +289,6 @@ mod tests {
             let verdict = report.verdict(DEMANDS);
             assert!(matches!(verdict, Verdict::Invalid(_)) && verdict.exit_code() == 3, "{verdict:?}");
         }
-    }
-
-    #[test]
-    fn however_long_the_figures_are_the_columns_of_the_table_are_apart() {
-        let mut report = report();
-        let long = |p50, p99| Percentiles { p50: Some(p50), p99: Some(p99) };
-        report.careful.deletion_to_deregister_ms = long(123_456.7, 234_567.8);
-        report.plain.deletion_to_deregister_ms = long(345_678.9, 456_789.0);
-        let table = report.table();
-        let line = table.lines().find(|line| line.starts_with("deletion")).unwrap();
-        assert!(line.ends_with("  123456.7 / 234567.8  345678.9 / 456789.0"), "{line}");
-        let ends = |line: &str| line.trim_end().chars().count();
-        let rows: Vec<usize> = table.lines().take(11).map(ends).collect();
-        assert!(rows.iter().all(|end| *end == rows[0]), "{table}");
-    }
-
-    #[test]
-    fn percentiles_are_by_nearest_rank() {
-        let values = (1..=200).map(f64::from).collect();
-        assert_eq!(Percentiles::of(values), Percentiles { p50: Some(100.0), p99: Some(198.0) });
-        assert_eq!(Percentiles::of(vec![]), Percentiles { p50: None, p99: None });
     }
 
     #[test]

@@ -26,8 +26,23 @@ pub struct Scene {
     pub care: Care,
     /// What happens now.
     pub phase: String,
+    /// When the last run will end, as far as that can be estimated.
+    pub end: Option<Instant>,
     /// Requests so far.
     pub counts: Counts,
+}
+
+impl Scene {
+    /// How long everything still takes, in steps of 5 s.
+    fn left(&self) -> String {
+        let left =
+            self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs().div_ceil(5) * 5);
+        match left {
+            None => String::new(),
+            Some(0) => "almost done".to_owned(),
+            Some(left) => format!("about {left} s left"),
+        }
+    }
 }
 
 /// Requests so far.
@@ -88,9 +103,10 @@ pub fn render(
     };
     let mut lines = vec![
         format!(
-            "{}  {}  {clock}",
+            "{}  {}  {clock}, {}",
             bold.apply_to(format!("{} ({} of 2)", scene.run, scene.number)),
-            dim.apply_to(settings)
+            dim.apply_to(settings),
+            scene.left()
         ),
         format!("phase: {}", bold.apply_to(&scene.phase)),
         String::new(),
@@ -178,6 +194,11 @@ impl Screen {
 }
 
 impl Screen {
+    /// Everything still takes this long.
+    pub fn left(&self, left: Duration) {
+        self.scene.lock().unwrap().end = Some(Instant::now() + left);
+    }
+
     /// Stops drawing, and looks no more.
     pub async fn end(mut self) {
         self.drawing.abort();
@@ -217,8 +238,10 @@ async fn draw(scene: Arc<Mutex<Scene>>, look: Look, live: bool) {
         } else {
             let Counts { offered, ok, retried, lost } = counts;
             eprintln!(
-                "{}: {}; offered {offered} ok {ok} retried {retried} lost {lost}",
-                scene.run, scene.phase
+                "{}: {}; offered {offered} ok {ok} retried {retried} lost {lost}; {}",
+                scene.run,
+                scene.phase,
+                scene.left()
             );
         }
     }
@@ -252,12 +275,18 @@ mod tests {
         let zones = zones(&record, zone_of, 2);
         let named: Vec<_> = ["a", "b"].map(str::to_owned).into_iter().zip(zones).collect();
         let counts = Counts { offered: 12_345, ok: 12_344, retried: 0, lost: 1 };
-        let scene =
-            Scene { run: "careful", number: 1, phase: "rolling restart".into(), counts, ..Scene::default() };
+        let scene = Scene {
+            run: "careful",
+            number: 1,
+            phase: "rolling restart".into(),
+            end: Some(Instant::now()),
+            counts,
+            ..Scene::default()
+        };
         let text = render(&scene, &named, Duration::from_secs(75), 249.7, false).join("\n");
         for part in [
             "careful (1 of 2)",
-            "01:15",
+            "01:15, almost done",
             "phase: rolling restart",
             "pods        ●               ○ ",
             "web         ●               ◌ ",

@@ -7,10 +7,9 @@ use headgate_harness::{
     kubectl::Kubectl,
     recorder::APP,
     wait,
-    webhook::bare_pod,
+    webhook::{bare_pod, wait_injected},
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, policy::v1::PodDisruptionBudget};
-use kube::api::PostParams;
+use k8s_openapi::api::{apps::v1::Deployment, policy::v1::PodDisruptionBudget};
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
@@ -103,14 +102,10 @@ impl Stage {
             .await;
         let mut probe = bare_pod("probe", &json!({"app": APP}));
         probe["spec"]["containers"][0]["ports"] = container_ports();
-        let probe: Pod = serde_json::from_value(probe).unwrap();
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        wait::until("a new pod would get the gate and the hold", || async {
-            let pod = self.cluster.api::<Pod>().create(&dry_run, &probe).await.unwrap();
-            let done = pod.metadata.annotations.unwrap_or_default();
-            let said = done.get("headgate.dev/injected").map(String::as_str).unwrap_or_default();
-            let both = said.contains("GateAdded") && said.contains(&format!("HoldAdded: {seconds}s in "));
-            if both { Ok(()) } else { Err(said.to_owned()) }
+        wait_injected(&self.cluster, probe, |pod| {
+            let done = pod.metadata.annotations.as_ref().and_then(|all| all.get("headgate.dev/injected"));
+            let hold = format!("HoldAdded: {seconds}s in ");
+            done.is_some_and(|said| said.contains("GateAdded") && said.contains(&hold))
         })
         .await;
     }

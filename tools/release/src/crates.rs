@@ -23,9 +23,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
-
     /// As Kubernetes calls it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -128,7 +125,7 @@ impl Linked {
             let checksum = checksums.get(&id).cloned();
             ensure!(
                 checksum.is_some() == package.source.is_some(),
-                "Cargo.lock has no checksum of {found}: expected a crate of a registry, or of this repository"
+                "Cargo.lock has no checksum of {found}: use crates of a registry, or of this repository"
             );
             let licence = package.license.with_context(|| format!("{found} does not say its licence"))?;
             let folder = package.manifest_path.parent().context("a manifest is in a folder")?.to_path_buf();
@@ -167,7 +164,7 @@ fn needs(tree: &str) -> anyhow::Result<BTreeMap<Id, BTreeSet<Id>>> {
             Some((depth.parse::<usize>().ok()?, Id { name: name.to_owned(), version: version.to_owned() }))
         });
         let Some((depth, id)) = parsed else {
-            bail!("`cargo tree` says {line:?}; expected DEPTH|NAME vVERSION")
+            bail!("`cargo tree` says {line:?}, and not DEPTH|NAME vVERSION")
         };
         above.truncate(depth);
         if let Some(parent) = above.last() {
@@ -221,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_tree_that_is_none_is_an_error() {
-        for (tree, said) in [("", "names no crate"), ("a v1.0.0\n", "expected DEPTH|NAME vVERSION")] {
+        for (tree, said) in [("", "names no crate"), ("a v1.0.0\n", "and not DEPTH|NAME vVERSION")] {
             let error = needs(tree).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }

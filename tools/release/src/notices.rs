@@ -1,5 +1,5 @@
 //! The licence texts of everything that is linked into the programs: of the crates, from their sources; of Rust's standard
-//! library, from the toolchain; of the C library, from `texts`.
+//! library, from the toolchain; of the C library, from `deploy/image/licenses`.
 //!
 //! A crate whose sources have no text is an error, unless it is among [`EXCEPTIONS`], which says why.
 
@@ -23,9 +23,9 @@ struct Exception {
     text: &'static str,
 }
 
-const KUBE: &str = include_str!("../texts/kube.txt");
+const KUBE: &str = include_str!("../../../deploy/image/licenses/kube.txt");
 const OF_KUBE: &str = "LICENSE of github.com/kube-rs/kube, which its packages leave out";
-const SIMD: &str = include_str!("../texts/nugine-simd.txt");
+const SIMD: &str = include_str!("../../../deploy/image/licenses/nugine-simd.txt");
 const OF_SIMD: &str =
     "LICENSE of github.com/Nugine/simd at d74c030d9dc4, the commit of the packages, which leave it out";
 
@@ -41,8 +41,11 @@ const EXCEPTIONS: [Exception; 7] = [
 
 /// What there is besides crates, whatever the machine: static programs have the C library in them.
 const OTHERS: [(&str, &str); 3] = [
-    ("glibc (LGPL-2.1-or-later and others)", include_str!("../texts/glibc.txt")),
-    ("libgcc (GPL-3.0-or-later WITH GCC-exception-3.1)", include_str!("../texts/libgcc.txt")),
+    ("glibc (LGPL-2.1-or-later and others)", include_str!("../../../deploy/image/licenses/glibc.txt")),
+    (
+        "libgcc (GPL-3.0-or-later WITH GCC-exception-3.1)",
+        include_str!("../../../deploy/image/licenses/libgcc.txt"),
+    ),
     (
         "The certificates of public CAs, in the image only (MPL-2.0)",
         "This is Mozilla's list, as Debian packs it (ca-certificates), unchanged and in its source form: PEM. It is under the \
@@ -105,14 +108,14 @@ fn of_crate(crate_: &Crate) -> anyhow::Result<Vec<(String, String)>> {
     }
     ensure!(
         !files.is_empty(),
-        "{name} {version} ({}) has no licence text in {folder}: expected a file such as LICENSE; or find its text, and add it to \
-         the exceptions in tools/release/src/notices.rs with where it is from",
+        "{name} {version} ({}) has no licence text in {folder}: find its text, and add it to the exceptions \
+         in tools/release/src/notices.rs with where it is from",
         crate_.licence
     );
     let read = |path: &PathBuf| {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = plain(&String::from_utf8_lossy(&bytes));
-        ensure!(!text.is_empty(), "{} is empty: expected a licence text", path.display());
+        ensure!(!text.is_empty(), "{} is empty and should be a licence text", path.display());
         let below = path.strip_prefix(&crate_.folder).unwrap_or(path);
         Ok((below.display().to_string(), text))
     };
@@ -150,7 +153,7 @@ fn standard_library() -> anyhow::Result<String> {
     let page = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html");
     let page = fs::read_to_string(&page).with_context(|| {
         format!(
-            "cannot read {}: expected a toolchain of rustup, which has the notices of its library",
+            "cannot read {}: install the toolchain with rustup, whose docs have the notices of the library",
             page.display()
         )
     })?;
@@ -180,6 +183,8 @@ fn without_tags(page: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use clap::ValueEnum;
 
     use super::*;
     use crate::{
@@ -256,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_crate_that_is_linked_into_the_programs_has_its_texts() {
-        let linked = Linked::find(root(), &Target::ALL).unwrap();
+        let linked = Linked::find(root(), Target::value_variants()).unwrap();
         let text = text(&linked).unwrap();
         let others = linked.crates.values().filter(|crate_| !crate_.is_own());
         for crate_ in others {

@@ -7,7 +7,6 @@
 //!  watching   pods that are created meanwhile, and targets that may not go
 //!  report     what was counted in each step
 //!  versions   other versions of Headgate, built from their commits
-//!  fixtures   objects as such a version has stored them: `make fixtures`
 //! ```
 //!
 //! A pod is missed if no replica gave it the readiness gate and the hold. A target is lost if one of the pods that stay is
@@ -15,7 +14,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
 
-pub mod fixtures;
 pub mod manifests;
 pub mod report;
 pub mod stage;

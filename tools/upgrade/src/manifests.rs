@@ -5,7 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -50,38 +50,6 @@ impl Manifests {
             let patch = Patch::Merge(json!({ "webhooks": entries }));
             api.patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
         }
-    }
-
-    /// Takes them away.
-    pub async fn remove(&self) {
-        let parameters = DeleteParams::default();
-        Api::<MutatingWebhookConfiguration>::all(self.client.clone())
-            .delete(&self.name, &parameters)
-            .await
-            .unwrap();
-        Api::<ValidatingWebhookConfiguration>::all(self.client.clone())
-            .delete(&self.name, &parameters)
-            .await
-            .unwrap();
-    }
-
-    /// Creates those of a version as they stand in its files, called through the Service, with the path or without.
-    pub async fn create_for_service(&self, version: &Version, has_path: bool) {
-        let parameters = PostParams::default();
-        let read = |document: &str| {
-            let mut manifest: Value = serde_saphyr::from_str(document).unwrap();
-            for entry in manifest["webhooks"].as_array_mut().unwrap().iter_mut().filter(|_| !has_path) {
-                entry["clientConfig"]["service"]["path"].take();
-            }
-            json!({"metadata": {"name": self.name}, "webhooks": manifest["webhooks"]})
-        };
-        let mutating = version.file("config/webhook/mutating.yaml");
-        let mutating = read(mutating.split("\n---\n").nth(1).unwrap());
-        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        api.create(&parameters, &serde_json::from_value(mutating).unwrap()).await.unwrap();
-        let validating = read(&version.file("config/webhook/validating.yaml"));
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        api.create(&parameters, &serde_json::from_value(validating).unwrap()).await.unwrap();
     }
 
     /// Once for each replica, called by its address, with the certificate that it is trusted by already.

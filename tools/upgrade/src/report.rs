@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use headgate_harness::figures;
+
 use crate::watching::Counts;
 
 /// One step and what was counted in it.
@@ -27,19 +29,22 @@ pub fn is_good(rows: &[Row], removed: &[String]) -> bool {
 
 /// The table.
 pub fn table(rows: &[Row], removed: &[String]) -> String {
-    let mut text = format!("{:52} {:>5} {:>8} {:>7} {:>13}\n", "step", "s", "pods", "missed", "targets lost");
-    let mut all = Counts::default();
-    for Row { step, seconds, counts } in rows {
-        let (missed, lost) = (counts.missed.len(), counts.lost.len());
-        let _ = writeln!(text, "{step:52} {seconds:>5} {:>8} {missed:>7} {lost:>13}", counts.created);
-        all.created += counts.created;
-        all.missed.extend(counts.missed.iter().cloned());
-        all.lost.extend(counts.lost.iter().cloned());
+    let mut all = Row { step: "all".to_owned(), seconds: 0, counts: Counts::default() };
+    for Row { seconds, counts, .. } in rows {
+        all.seconds += seconds;
+        all.counts.created += counts.created;
+        all.counts.missed.extend(counts.missed.iter().cloned());
+        all.counts.lost.extend(counts.lost.iter().cloned());
     }
-    let seconds: u64 = rows.iter().map(|row| row.seconds).sum();
-    let (missed, lost) = (all.missed.len(), all.lost.len());
-    let _ = writeln!(text, "{:52} {seconds:>5} {:>8} {missed:>7} {lost:>13}", "all", all.created);
-    for (what, which) in [("missed", &all.missed), ("removed by a call", &removed.to_vec())] {
+    let cells = |row: &Row| {
+        let Counts { created, missed, lost, .. } = &row.counts;
+        let counts = [row.seconds, *created, missed.len() as u64, lost.len() as u64];
+        let [seconds, created, missed, lost] = counts.map(|count| count.to_string());
+        [row.step.clone(), seconds, created, missed, lost]
+    };
+    let cells: Vec<_> = rows.iter().chain([&all]).map(cells).collect();
+    let mut text = figures::table(&["step", "s", "pods", "missed", "targets lost"], &cells);
+    for (what, which) in [("missed", &all.counts.missed), ("removed by a call", &removed.to_vec())] {
         if !which.is_empty() {
             let _ = writeln!(text, "{what}: {}", which.join(", "));
         }
@@ -72,8 +77,9 @@ mod tests {
     fn the_table_sums_up_and_names_what_was_missed() {
         let text =
             table(&[row(10, &["new-3"], 9, &[]), row(5, &[], 9, &["10.0.0.1:80"])], &["10.0.0.1:80".into()]);
-        let all = text.lines().find(|line| line.starts_with("all")).unwrap();
-        assert_eq!(all.split_whitespace().collect::<Vec<_>>(), ["all", "180", "15", "1", "1"]);
+        let all = text.lines().find(|line| line.starts_with("| all")).unwrap();
+        let cells: Vec<&str> = all.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(cells, ["all", "180", "15", "1", "1"]);
         assert!(text.contains("missed: new-3\nremoved by a call: 10.0.0.1:80"), "{text}");
     }
 }

@@ -9,16 +9,17 @@ use headgate_harness::{
     kubectl::Kubectl,
     scenario::{http_port, targets},
     wait,
+    webhook::{bare_pod, wait_injected},
 };
-use kube::ResourceExt;
 use localstack_world::Facts;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     manifests::Manifests,
     report::Row,
     versions::Version,
-    watching::{Tally, create_pods, watch_targets},
+    watching::{Tally, create_pods, has_gate_and_hold, watch_targets},
 };
 
 /// Pods that stay.
@@ -92,17 +93,7 @@ impl Stage {
         self.manifests.apply(version).await;
         let value = format!("http={}", self.group.name);
         self.cluster.service("web", "web", http_port(), Some(&value)).await;
-        wait::until("new pods are given gate and hold", || async {
-            use kube::api::PostParams;
-            let pod = headgate_harness::webhook::bare_pod("probe", &serde_json::json!({}));
-            let pod = serde_json::from_value(pod).unwrap();
-            let parameters = PostParams { dry_run: true, ..PostParams::default() };
-            let made =
-                self.cluster.api().create(&parameters, &pod).await.map_err(|error| error.to_string())?;
-            let given = crate::watching::has_gate_and_hold(&made);
-            if given { Ok(()) } else { Err(format!("{:?}", made.annotations())) }
-        })
-        .await;
+        wait_injected(&self.cluster, bare_pod("probe", &json!({})), has_gate_and_hold).await;
         self.cluster.deploy("web", PODS, &[("http", 8080)]).await;
     }
 

@@ -40,7 +40,9 @@ impl Version {
                 .arg(format!("{commit}^{{commit}}")),
         )
         .map_err(|error| {
-            format!("there is no commit {commit}: {error}; expected one of this repository in FROM")
+            format!(
+                "there is no commit {commit}: {error}; name one of this repository (make upgrade FROM=COMMIT)"
+            )
         })?;
         let folder = here.join("target/versions").join(id.trim());
         let source = folder.join("source");
@@ -56,9 +58,7 @@ impl Version {
             .status()
             .map_err(|error| format!("cargo cannot be run: {error}"))?;
         if !built.success() {
-            return Err(format!(
-                "{commit} cannot be built; expected what it needs, as its CONTRIBUTING.md says"
-            ));
+            return Err(format!("{commit} cannot be built; install what its CONTRIBUTING.md lists"));
         }
         let program = folder.join("target/debug/headgate");
         Ok(Self { name: commit.to_owned(), program, source })

@@ -171,7 +171,7 @@ impl Cell {
         let ingresses = Ingress::ALL.iter().map(|one| one.name()).chain([ingress(None)]).collect();
         let all = [scenarios, ingresses, profiles, holds, zones];
         if let Some(word) = words.iter().find(|word| !all.iter().any(|names| names.contains(word))) {
-            return Err(format!("'{word}' is not known; expected some of {}", all.concat().join(", ")));
+            return Err(format!("'{word}' is not known; use some of {}", all.concat().join(", ")));
         }
         let mut cells = Self::table();
         cells.retain(|cell| {

@@ -7,14 +7,14 @@
 //!  profile    how late the load balancer is, and how long pods are held for it
 //!  cell       scenario × profile × nodes: the table, and which of it is played
 //!  stage      namespace, load balancer, Deployment, Service, Headgate, webhook of one side of a cell:
-//!             replicas (of Headgate), workload (the pods), swap (one set for another), nodes, and what happens to each
+//!             replicas (of Headgate, each a `replica`), workload (the pods), swap (one set for another), nodes, and what happens to each
 //!  play       the order of a cell: the promise, then the control
 //!  margin     how much of the hold's margin was needed
 //!  healthy    the fewest healthy targets at any moment
 //!  exposure   how many pods left, and how many requests came when one of them could have been sent one
 //!  report     what was counted; target/zero-loss/report.json
-//!  tables     the same for people
-//!  page       docs/zero-loss.md
+//!  data       docs/zero-loss.csv, and its sums in docs/zero-loss.md
+//!  chaos      another mode: faults in turn during rolls
 //! ```
 //!
 //! Another scenario is a variant of [`scenario::Scenario`] and its act; another load balancer one of
@@ -24,13 +24,14 @@
 
 pub mod acts;
 pub mod cell;
+pub mod chaos;
+pub mod data;
 pub mod exposure;
 pub mod healthy;
 pub mod margin;
-pub mod page;
 pub mod play;
 pub mod profile;
+pub mod replica;
 pub mod report;
 pub mod scenario;
 pub mod stage;
-pub mod tables;

@@ -1,5 +1,6 @@
-//! `make zero-loss`: plays the table of departures under traffic, saves each cell in `target/zero-loss/report.json`,
-//! and writes `docs/zero-loss.md` when the table is complete.
+//! `make zero-loss`: plays the table of departures under traffic, saves each cell in `target/zero-loss/report.json`, and
+//! writes `docs/zero-loss.csv` when the table is complete. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
+//! request was lost that must not be.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
 
@@ -8,16 +9,16 @@ use std::{
     process::ExitCode,
 };
 
+use clap::Parser;
 use headgate_harness::{
-    kinds, pods,
+    kinds, pods, root,
     shared_world::{install_tls, runtime_within},
 };
 use headgate_zero_loss::{
     cell::Cell,
-    page::{self, Circumstances},
+    chaos, data,
     play::{Setting, play},
     report::Report,
-    tables,
 };
 use localstack_nodes::requirements;
 use localstack_world::{
@@ -26,38 +27,47 @@ use localstack_world::{
 };
 
 const FOLDER: &str = "target/zero-loss";
-const PAGE: &str = "docs/zero-loss.md";
-const USAGE: &str = "zero-loss [--nodes real|simulated] [--only SCENARIO,INGRESS,PROFILE…] [--resume]";
 
+/// Counts the requests that are lost when pods terminate.
+#[derive(Parser)]
+#[command(name = "zero-loss")]
 struct Asked {
-    /// All of the table on simulated nodes, or what it has on real ones; without: as it is.
+    /// All cells on simulated nodes, or only those on real ones [default: as the table has them]
+    #[arg(long, value_enum)]
     nodes: Option<Nodes>,
+
+    /// Only cells with these scenarios, ingresses, profiles, holds: comma-separated names
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAMES")]
     only: String,
+
+    /// Keep the cells that were played before
+    #[arg(long)]
     resume: bool,
+
+    /// Instead, play faults during rolls
+    #[arg(long)]
+    chaos: bool,
+
+    /// How long --chaos takes
+    #[arg(long, default_value_t = 30)]
+    minutes: u64,
+
+    /// The seed of the faults of --chaos
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Seconds that pods are held beyond the load balancer's delay with --chaos; 0: the control, which must lose
+    #[arg(long, default_value_t = chaos::plan::MARGIN)]
+    margin: u32,
 }
 
 fn main() -> ExitCode {
-    let asked = arguments(std::env::args().skip(1));
-    let chosen = asked.and_then(|asked| Ok((chosen(&asked)?, asked)));
-    let (cells, asked) = match chosen {
-        Ok(chosen) => chosen,
-        Err(wrong) => {
-            eprintln!("zero-loss: {wrong}\nusage: {USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    if cells.iter().any(|cell| cell.nodes == Nodes::Real)
-        && let Err(missing) = requirements::check()
-    {
-        eprintln!(
-            "zero-loss: {missing}\nwithout real nodes: --nodes simulated (make zero-loss NODES=simulated)"
-        );
-        return ExitCode::from(2);
-    }
+    let asked = Asked::parse();
     install_tls();
-    std::fs::create_dir_all(FOLDER).expect("target/zero-loss can be made");
-    match run(&cells, asked.resume).and_then(|report| write_page(&report).map(|()| report)) {
-        Ok(report) => verdict(&report, &cells),
+    let ended = if asked.chaos { play_chaos(&asked) } else { play_table(&asked) };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("zero-loss: {error}");
             ExitCode::FAILURE
@@ -65,23 +75,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn arguments(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { nodes: None, only: String::new(), resume: false };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--resume" => asked.resume = true,
-            "--only" => asked.only = words.next().ok_or("--only needs names")?,
-            "--nodes" => {
-                asked.nodes = match words.next().as_deref() {
-                    Some("real") => Some(Nodes::Real),
-                    Some("simulated") => Some(Nodes::Simulated),
-                    _ => return Err("--nodes: expected real or simulated".into()),
-                }
-            }
-            _ => return Err(format!("'{word}' is not known")),
-        }
+fn play_chaos(asked: &Asked) -> Result<bool, Box<dyn std::error::Error>> {
+    let Asked { minutes, seed, margin, .. } = *asked;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(chaos::run(chaos::Setting { minutes, seed, margin }))
+}
+
+fn play_table(asked: &Asked) -> Result<bool, Box<dyn std::error::Error>> {
+    let cells = chosen(asked)?;
+    if cells.iter().any(|cell| cell.nodes == Nodes::Real)
+        && let Err(missing) = requirements::check()
+    {
+        return Err(format!("{missing}\nWithout real nodes: make zero-loss NODES=simulated").into());
     }
-    Ok(asked)
+    std::fs::create_dir_all(FOLDER)?;
+    let report = run(&cells, asked.resume)?;
+    let table = Cell::table();
+    if table.iter().all(|cell| report.has(*cell)) {
+        data::write(root(), &report.of(&table))?;
+        println!("{} and {} are written.", data::DATA, data::PAGE);
+    }
+    let report = report.of(&cells);
+    println!("\n{}{}\nEvery row: {FOLDER}/report.json", data::csv(&report), data::how_sure(&report));
+    let complaints = report.complaints();
+    if complaints.is_empty() {
+        println!(
+            "Every promise was kept, every control lost requests, and what was too short was seen to be."
+        );
+    } else {
+        println!("Failed:\n  {}", complaints.join("\n  "));
+    }
+    Ok(complaints.is_empty())
 }
 
 fn chosen(asked: &Asked) -> Result<Vec<Cell>, String> {
@@ -163,33 +187,7 @@ async fn play_all(facts: &Facts, cells: &[Cell], images: &[Image]) {
         eprintln!("{} of {} on {} nodes: {cell}", at + 1, cells.len(), cell.nodes);
         let name = format!("cell-{at}");
         let rows = play(facts, *cell, Setting::of(*cell), &name, Path::new(FOLDER)).await;
-        let shown = Report { rows: rows.clone() };
-        eprint!("{}", tables::all(&shown));
+        eprint!("{}", data::csv(&Report { rows: rows.clone() }));
         Report::add(&saved(), *cell, rows).expect("the report can be saved");
-    }
-}
-
-/// Writes the page, if all of the table was played.
-fn write_page(report: &Report) -> Result<(), Box<dyn std::error::Error>> {
-    let table = Cell::table();
-    if table.iter().all(|cell| report.has(*cell)) {
-        std::fs::write(PAGE, page::page(&report.of(&table), &Circumstances::here()))?;
-        println!("{PAGE} is written.");
-    }
-    Ok(())
-}
-
-fn verdict(report: &Report, cells: &[Cell]) -> ExitCode {
-    let report = report.of(cells);
-    println!("\n{}\nEvery row: {FOLDER}/report.json", tables::all(&report));
-    let complaints = report.complaints();
-    if complaints.is_empty() {
-        println!(
-            "Every promise was kept, every control lost requests, and what was too short was seen to be."
-        );
-        ExitCode::SUCCESS
-    } else {
-        println!("Failed:\n  {}", complaints.join("\n  "));
-        ExitCode::FAILURE
     }
 }

@@ -94,7 +94,7 @@ impl Row {
 
     /// What happened.
     pub fn scenario(&self) -> Option<Scenario> {
-        Scenario::ALL.into_iter().find(|scenario| scenario.name() == self.scenario)
+        Scenario::named(&self.scenario)
     }
 
     /// The cell, in words.
@@ -216,12 +216,12 @@ impl Report {
                 rows[0].scenario().filter(|is| is.keeps_its_healthy_targets()).and(rows[0].fewest_healthy);
             complain(
                 promised && fewest.is_some_and(|fewest| fewest < u64::from(REPLICAS)),
-                format!("only {fewest:?} targets were healthy at some moment, expected {REPLICAS} at any"),
+                format!("only {fewest:?} targets of {REPLICAS} were healthy at some moment"),
             );
             complain(promised && short > 0, format!("{short} pods were held too short, says Headgate"));
             complain(
                 lost_for_ms > loss_bound_ms,
-                format!("requests were lost for {lost_for_ms} ms, {loss_bound_ms} ms expected at most"),
+                format!("requests were lost for {lost_for_ms} ms, longer than {loss_bound_ms} ms"),
             );
             if rows[0].is_too_short() {
                 complain(short == 0, "the hold is too short, and Headgate does not say so".into());

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::{
     profile::Profile,
+    replica::Lease,
     stage::{
         Place,
-        replicas::{LEASE, Lease},
+        replicas::LEASE,
         workload::{Kind, Update},
     },
 };
@@ -16,21 +17,23 @@ use crate::{
 pub enum Scenario {
     /// A new revision, rolled out.
     RollingUpdate,
-    /// The same for pods that were there before their Service.
+    /// The same for a Deployment that was applied 20 s before its Service, in a namespace with the label.
     BeforeItsService,
-    /// The same in `kube-system`.
+    /// The same in `kube-system`, opted in by the label of the pods.
     KubeSystem,
-    /// Fewer replicas.
+    /// From six pods to two at once.
     ScaleDown,
     /// `kubectl drain` of one node.
     Drain,
-    /// `kubectl drain` of half of the nodes at once, under a `PodDisruptionBudget`.
+    /// `kubectl drain` of the node of each zone with the most pods at once, under a `PodDisruptionBudget` of `maxUnavailable: 2`.
     DrainHalf,
-    /// A new revision of a DaemonSet, rolled out.
+    /// A new revision of a DaemonSet with `maxSurge: 1` and `maxUnavailable: 0`, rolled out.
     DaemonSetRoll,
-    /// `kubectl drain` of a node, which leaves its DaemonSet's pod there, and the node is lost when it is detached.
+    /// `kubectl drain --ignore-daemonsets` of a node; the node is lost when it has the annotation
+    /// `headgate.dev/detached-at` (in the control, at once), and another one takes its place.
     DaemonSetNode,
-    /// A new template of an IngressDaemonSet with two pods on each node, rolled out.
+    /// A new template of an IngressDaemonSet with two pods on each node, rolled out. The control of this and the next ones: a
+    /// DaemonSet with hostPort and without a surge, whose pod a drain passes over.
     IdsRoll,
     /// The same with one pod on each node.
     IdsRollOfOne,
@@ -38,43 +41,49 @@ pub enum Scenario {
     IdsDrain,
     /// The same of half of the nodes at once.
     IdsDrainHalf,
-    /// A node with pods of an IngressDaemonSet is removed from the cluster, and a new one is added.
+    /// A node with pods of an IngressDaemonSet is drained, its machine ends, its Node is deleted; 30 s of AWS's later a new
+    /// machine registers itself.
     IdsNewNode,
-    /// A new template whose pods are ready for Kubernetes and never answer the load balancer; taken back.
+    /// A new template whose pods are ready for Kubernetes and listen on another port than the load balancer sends to; the
+    /// template from before is written again when the set reports that the roll has stopped.
     IdsBadImage,
-    /// SIGKILL of the controller of IngressDaemonSets in the middle of a roll.
+    /// SIGKILL of the leading `headgate daemonsets` during a roll, as the first new pod becomes ready.
     IdsControllerKilled,
-    /// A new template where nodes have no room for one pod more.
+    /// A new template with `NodeReplace`: both pods of a node are evicted, and the new ones are made after that.
     IdsNodeReplace,
-    /// Half of the nodes are replaced as those of an EKS managed node group are.
+    /// Half of the nodes are replaced as in an EKS managed node group: all are tainted
+    /// `eks.amazonaws.com/nodegroup=unschedulable:NoSchedule`; one after another its pods are evicted, it is cordoned, and lost
+    /// 60 s of AWS's later.
     ManagedNodes,
-    /// The same under a DaemonSet.
+    /// The same under a DaemonSet, whose pods nobody evicts.
     DaemonSetManagedNodes,
-    /// A second set of pods takes the place of the first as a whole.
+    /// A second Deployment is made; when its pods are ready, the Service's selector moves to them; the first one is scaled to
+    /// nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts).
     BlueGreen,
-    /// The same by a `TargetBinding` that somebody has written.
+    /// The same without a Service: the `podSelector` of a TargetBinding moves.
     BlueGreenBinding,
-    /// Thousands of pods leave, one roll after another.
+    /// A Deployment of 60 pods is rolled again and again, all of it at a time, until 3,000 pods have terminated.
     Departures,
-    /// A node disrupted as Karpenter does it.
+    /// A node is tainted `karpenter.sh/disrupted:NoSchedule`, and its pods are evicted by the API, every second again.
     Karpenter,
-    /// A node that is lost two minutes after that was announced.
+    /// A node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`; 120 s of AWS's later it is lost.
     Spot,
     /// A pod deleted by force.
     ForceDelete,
-    /// A container that answers nobody any more, and that its liveness probe has started again.
+    /// The process of a pod is stopped (SIGSTOP), and its liveness probe starts the container again.
     WedgedContainer,
-    /// A pod ended by its kubelet, which is short of memory.
+    /// The kubelet evicts a pod because its node is short of memory (hard threshold, one second of grace).
     NodePressure,
-    /// A node that is shut down, and its kubelet ends the pods.
+    /// A node is shut down; its kubelet ends the pods (shutdownGracePeriod 20 s) and is gone a second later.
     NodeShutdown,
-    /// A new revision that is ready for Kubernetes and never answers the load balancer; taken back.
+    /// A new revision whose pods are ready for Kubernetes and listen on another port than the load balancer sends to; undone
+    /// when `kubectl rollout status` has given up on it.
     BadImage,
-    /// SIGKILL of the leading replica of Headgate as a new revision is rolled out, and a pod is deleted.
+    /// SIGKILL of the leading replica of Headgate during a roll, as the first new pod becomes ready, and a pod is deleted.
     LeaderKilled,
-    /// SIGKILL of all replicas during a roll; they are back within the hold's margin.
+    /// SIGKILL of all replicas during a roll; they are started again a second later.
     AllDownBriefly,
-    /// SIGKILL of all replicas during a roll; they are away for longer than pods are held.
+    /// SIGKILL of all replicas during a roll; they are started again after as long as pods are held.
     AllDownLong,
     /// AWS refuses all calls for half of the margin during a roll.
     AwsThrottled,
@@ -82,15 +91,49 @@ pub enum Scenario {
     ApiServerRestarted,
 }
 
-/// What is said of a scenario.
-#[derive(Clone, Copy, Debug)]
-pub struct About {
+/// Scenarios that have something in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// New revisions, also bad ones, and one set of pods for another.
+    Rollouts,
+    /// Fewer pods.
+    ScaleDown,
+    /// Drains, and nodes that are replaced.
+    Nodes,
+    /// DaemonSets.
+    DaemonSets,
+    /// IngressDaemonSets.
+    IngressDaemonSets,
+    /// Headgate, AWS or Kubernetes fail during a roll.
+    Faults,
+    /// Nodes and pods that end by themselves.
+    Sudden,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Rollouts,
+        Self::ScaleDown,
+        Self::Nodes,
+        Self::DaemonSets,
+        Self::IngressDaemonSets,
+        Self::Faults,
+        Self::Sudden,
+    ];
+
     /// Its name.
-    pub name: &'static str,
-    /// What is done.
-    pub is: &'static str,
-    /// Why it is promised that nothing is lost, or why that cannot be.
-    pub why: &'static str,
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rollouts => "rollouts, rollbacks, blue/green",
+            Self::ScaleDown => "scale-down",
+            Self::Nodes => "drains and new nodes",
+            Self::DaemonSets => "DaemonSets",
+            Self::IngressDaemonSets => "IngressDaemonSets",
+            Self::Faults => "faults of Headgate, AWS, API server",
+            Self::Sudden => "spot interruption (ALB)",
+        }
+    }
 }
 
 impl Scenario {
@@ -131,215 +174,82 @@ impl Scenario {
         Self::NodeShutdown,
     ];
 
-    /// What is said of it.
-    pub const fn about(self) -> About {
-        let (name, is, why) = match self {
-            Self::RollingUpdate => (
-                "rolling-update",
-                "a new revision is rolled out over all pods",
-                "an old pod goes only when a new one is healthy at the load balancer, and serves until the load \
-                 balancer has stopped sending to it",
-            ),
-            Self::BeforeItsService => (
-                "before-its-service",
-                "the same for a Deployment that was applied 20 s before its Service, in a namespace with the label",
-                "pods are given gate and hold also while nothing binds them yet, as behind an NLB: they are held for 150 s",
-            ),
-            Self::KubeSystem => (
-                "kube-system",
-                "the same in `kube-system`, which is opted in, by the label of the pods",
-                "as anywhere else",
-            ),
-            Self::ScaleDown => (
-                "scale-down",
-                "from six pods to two at once",
-                "a pod that goes serves until the load balancer has stopped sending to it",
-            ),
-            Self::Drain => (
-                "drain",
-                "`kubectl drain` of a node that has pods",
-                "a pod that is evicted serves until the load balancer has stopped sending to it: by its hold, or, \
-                 where it has none, because its eviction waits; and no zone is left without a healthy target while a \
-                 replacement may come",
-            ),
-            Self::DrainHalf => (
-                "drain-half",
-                "`kubectl drain` of the node of each zone that has the most pods, half of all nodes, at the same moment, with \
-                 a PodDisruptionBudget of `maxUnavailable: 2`",
-                "as for one node; a pod that is replaced counts only when the load balancer calls it healthy, so the \
-                 budget is kept for the load balancer too",
-            ),
-            Self::DaemonSetRoll => (
-                "daemonset-roll",
-                "a new revision of a DaemonSet with `maxSurge: 1` and `maxUnavailable: 0` is rolled out over all nodes",
-                "as for a Deployment: the second pod of a node is healthy at the load balancer before the first one goes",
-            ),
-            Self::DaemonSetNode => (
-                "daemonset-node",
-                "`kubectl drain --ignore-daemonsets` of a node with a pod of a DaemonSet; the node is lost as soon as it has \
-                 the annotation `headgate.dev/detached-at` (in the control, at once); another one comes for it",
-                "nobody evicts that pod, so it leaves its target group when the node is cordoned, whatever its hold, and \
-                 Headgate says when the load balancer has stopped sending to the node",
-            ),
-            Self::IdsRoll => (
-                "ids-roll",
-                "a new template of an IngressDaemonSet with two pods on each node is rolled out, a node at a time (the control: a \
-                 DaemonSet with hostPort, without a surge, whose new revision is)",
-                "on each node a third pod is healthy at the load balancer before one of the first two goes",
-            ),
-            Self::IdsRollOfOne => (
-                "ids-roll-one",
-                "the same with one pod on each node",
-                "on each node a second pod is healthy at the load balancer before the first one goes",
-            ),
-            Self::IdsDrain => (
-                "ids-drain",
-                "`kubectl drain` of a node with two pods of an IngressDaemonSet; the node is lost as soon as the drain is over (in \
-                 the control the drain passes over the pod of its DaemonSet)",
-                "the drain evicts these pods, and waits for them: each serves until the load balancer has stopped sending to it",
-            ),
-            Self::IdsDrainHalf => (
-                "ids-drain-half",
-                "the same of the node of each zone that has the most pods, half of all nodes, at the same moment",
-                "as for one node; the budget of the set lets a quarter of the pods go at a time",
-            ),
-            Self::IdsNewNode => (
-                "ids-new-node",
-                "a node with two pods of an IngressDaemonSet is drained, its machine ends, and its Node is deleted; 30 s of AWS's later a \
-                 new machine registers itself, and gets pods (in the control the drain passes over the pod of its DaemonSet)",
-                "what leaves is evicted, as in a drain; what comes is sent to when it is healthy at the load balancer",
-            ),
-            Self::IdsBadImage => (
-                "ids-bad-image",
-                "a template whose pods are ready for Kubernetes, but listen on another port than the load balancer sends to, is rolled \
-                 out; when the set says that its roll has stopped, the template from before is written again",
-                "the gate of the first new pod never opens, so no other node gets its turn, and all old pods stay",
-            ),
-            Self::IdsControllerKilled => (
-                "ids-killed",
-                "a roll; as the first new pod becomes ready, the leading replica of `headgate daemonsets` gets SIGKILL",
-                "pods go on without it; the next one goes on with the nodes that the status says have their turn",
-            ),
-            Self::IdsNodeReplace => (
-                "ids-node-replace",
-                "a new template with `NodeReplace`: both pods of a node are evicted, and the new ones are made when those are gone",
-                "the pods are evicted as in a drain: each serves until the load balancer has stopped sending to it",
-            ),
-            Self::ManagedNodes => (
-                "managed-node-group",
-                "half of the nodes are tainted `eks.amazonaws.com/nodegroup=unschedulable:NoSchedule` at once; then, one after \
-                 another, the pods of a node are evicted, it is cordoned, and lost 60 s of AWS's later",
-                "as for `kubectl drain`: the taint of many nodes moves nothing by itself, and a node is lost only when its \
-                 pods are gone",
-            ),
-            Self::DaemonSetManagedNodes => (
-                "daemonset-managed-nodes",
-                "the same under a DaemonSet, whose pods nobody evicts: they leave when their node is cordoned",
-                "behind an ALB: it has stopped sending long before the node is lost. An NLB may go on sending for longer than \
-                 the 60 s that EKS waits: a lifecycle hook that waits for `headgate.dev/detached-at` gives it the time",
-            ),
-            Self::BlueGreen => (
-                "blue-green",
-                "a second Deployment is made; when its pods are ready, the Service's selector moves to them; the first is scaled \
-                 to nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts)",
-                "the new pods are registered first, and one of the old goes for each of them that is healthy",
-            ),
-            Self::BlueGreenBinding => (
-                "blue-green-binding",
-                "the same without a Service: the `podSelector` of a TargetBinding moves",
-                "as by a Service",
-            ),
-            Self::Departures => (
-                "departures",
-                "a Deployment of 60 pods is rolled again and again, all of it at a time, until 3,000 pods have left",
-                "as for one roll",
-            ),
-            Self::Karpenter => (
-                "karpenter-drain",
-                "a node is tainted `karpenter.sh/disrupted:NoSchedule`; its pods are evicted by the API, asked for again \
-                 every second; the node comes back when they are gone",
-                "as for `kubectl drain`",
-            ),
-            Self::Spot => (
-                "spot-interruption",
-                "a node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`, and nothing else is done; 120 s of \
-                 AWS's later it is lost, and its pods are deleted by force",
-                "behind an ALB: the targets are removed at the announcement, and the load balancer has stopped sending \
-                 long before the end. An NLB may go on sending for just as long as the announcement comes early, and \
-                 keeps connections that are open",
-            ),
-            Self::ForceDelete => (
-                "force-delete",
-                "`kubectl delete pod --force --grace-period=0` of one pod",
-                "nobody is told before the container is killed: requests are lost from then until the load balancer \
-                 has stopped sending",
-            ),
-            Self::WedgedContainer => (
-                "wedged-container",
-                "the process of one pod is stopped (SIGSTOP), so that it answers nobody; its liveness probe fails, and the kubelet \
-                 starts the container again",
-                "nobody is told before requests fail: they are lost until the load balancer's health checks have failed too, or the \
-                 container is there again. The hold makes that no longer: the kubelet waits 5 s for such a container, and \
-                 without a hold the pod's whole grace period",
-            ),
-            Self::NodePressure => (
-                "node-pressure",
-                "the kubelet evicts a pod because its node is short of memory (hard threshold, one second of grace)",
-                "the kubelet says nothing before the container is dead: requests are lost from then until the load \
-                 balancer has stopped sending",
-            ),
-            Self::NodeShutdown => (
-                "node-shutdown",
-                "a node is shut down; its kubelet ends the pods (shutdownGracePeriod 20 s) and is gone a second later",
-                "the kubelet says nothing of a pod before its container is dead. Headgate removes the targets when the \
-                 node's condition says that it is shutting down, and the hold keeps the pods alive only as far as the \
-                 kubelet's own grace period has room for it",
-            ),
-            Self::BadImage => (
-                "bad-image",
-                "a revision whose pods are ready for Kubernetes, but listen on another port than the load balancer \
-                 sends to, is rolled out; when `kubectl rollout status` has given up on it, `kubectl rollout undo`",
-                "the gate of the new pods never opens, so the roll stops, and the old pods stay (`maxUnavailable: 0`)",
-            ),
-            Self::LeaderKilled => (
-                "leader-killed",
-                "a rolling update; as the first new pod becomes ready, and old ones are about to go, the leading \
-                 replica of Headgate gets SIGKILL, a pod is deleted, and the other replica takes over when the Lease \
-                 has run out",
-                "the margin of the hold covers the Lease: pods that go while nobody leads are deregistered by the next \
-                 leader, and are still held then",
-            ),
-            Self::AllDownBriefly => (
-                "all-down-briefly",
-                "a rolling update; as the first new pod becomes ready, all replicas of Headgate get SIGKILL, and are \
-                 started again a second later",
-                "the margin of the hold covers it. Pods that are made meanwhile get neither gate nor hold (the webhook \
-                 is one that may be missed); those that were there have both",
-            ),
-            Self::AllDownLong => (
-                "all-down-long",
-                "the same, but they are started again after as long as pods are held",
-                "pods end before anybody can tell the load balancer, and those made meanwhile are waited for by nobody",
-            ),
-            Self::AwsThrottled => (
-                "aws-throttled",
-                "a rolling update; from when the first new pod is ready, AWS answers every call about the target group \
-                 with Throttling, for half of the hold's margin",
-                "the margin of the hold covers it: removals are tried again, before anything else, and are accepted \
-                 before the margin is used up",
-            ),
-            Self::ApiServerRestarted => (
-                "api-server-restarted",
-                "a rolling update; as the first new pod becomes ready, the API server is restarted",
-                "while no watch speaks nothing is removed and no gate is opened; what was missed is listed anew",
-            ),
-        };
-        About { name, is, why }
-    }
-
     /// Its name.
     pub const fn name(self) -> &'static str {
-        self.about().name
+        match self {
+            Self::RollingUpdate => "rolling-update",
+            Self::BeforeItsService => "before-its-service",
+            Self::KubeSystem => "kube-system",
+            Self::ScaleDown => "scale-down",
+            Self::Drain => "drain",
+            Self::DrainHalf => "drain-half",
+            Self::DaemonSetRoll => "daemonset-roll",
+            Self::DaemonSetNode => "daemonset-node",
+            Self::IdsRoll => "ids-roll",
+            Self::IdsRollOfOne => "ids-roll-one",
+            Self::IdsDrain => "ids-drain",
+            Self::IdsDrainHalf => "ids-drain-half",
+            Self::IdsNewNode => "ids-new-node",
+            Self::IdsBadImage => "ids-bad-image",
+            Self::IdsControllerKilled => "ids-killed",
+            Self::IdsNodeReplace => "ids-node-replace",
+            Self::ManagedNodes => "managed-node-group",
+            Self::DaemonSetManagedNodes => "daemonset-managed-nodes",
+            Self::BlueGreen => "blue-green",
+            Self::BlueGreenBinding => "blue-green-binding",
+            Self::Departures => "departures",
+            Self::Karpenter => "karpenter-drain",
+            Self::Spot => "spot-interruption",
+            Self::ForceDelete => "force-delete",
+            Self::WedgedContainer => "wedged-container",
+            Self::NodePressure => "node-pressure",
+            Self::NodeShutdown => "node-shutdown",
+            Self::BadImage => "bad-image",
+            Self::LeaderKilled => "leader-killed",
+            Self::AllDownBriefly => "all-down-briefly",
+            Self::AllDownLong => "all-down-long",
+            Self::AwsThrottled => "aws-throttled",
+            Self::ApiServerRestarted => "api-server-restarted",
+        }
+    }
+
+    /// That of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
+    }
+
+    /// What it has in common with others.
+    pub const fn group(self) -> Group {
+        match self {
+            Self::RollingUpdate
+            | Self::BeforeItsService
+            | Self::KubeSystem
+            | Self::BadImage
+            | Self::BlueGreen
+            | Self::BlueGreenBinding
+            | Self::Departures => Group::Rollouts,
+            Self::ScaleDown => Group::ScaleDown,
+            Self::Drain | Self::DrainHalf | Self::ManagedNodes | Self::Karpenter => Group::Nodes,
+            Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Group::DaemonSets,
+            Self::IdsRoll
+            | Self::IdsRollOfOne
+            | Self::IdsDrain
+            | Self::IdsDrainHalf
+            | Self::IdsNewNode
+            | Self::IdsBadImage
+            | Self::IdsControllerKilled
+            | Self::IdsNodeReplace => Group::IngressDaemonSets,
+            Self::LeaderKilled
+            | Self::AllDownBriefly
+            | Self::AllDownLong
+            | Self::AwsThrottled
+            | Self::ApiServerRestarted => Group::Faults,
+            Self::Spot
+            | Self::ForceDelete
+            | Self::WedgedContainer
+            | Self::NodePressure
+            | Self::NodeShutdown => Group::Sudden,
+        }
     }
 
     /// Whether it is promised that nothing is lost.

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Context, bail};
 use headgate::kube::{
     client::{self, ClientError, Which},
-    installation::{SERVED_BEFORE, SERVES, named},
+    installation::{SERVED_BEFORE, SERVES},
     words::plain,
 };
 use http_body_util::{BodyExt, Empty};
@@ -76,11 +76,6 @@ impl Holder {
     /// The name of its pod.
     pub fn pod(&self) -> &str {
         self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
-    }
-
-    /// Whether it serves only namespaces that it was given by name, and so sees nothing of the whole cluster.
-    pub fn serves_named_namespaces(&self) -> bool {
-        self.serves.as_deref().is_some_and(|serves| named(serves).next().is_some())
     }
 
     /// Reads the Lease; `None`: nobody holds it.

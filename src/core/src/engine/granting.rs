@@ -1,6 +1,6 @@
 //! Who holds the target groups, and which objects are settled anew when that, or a grant, has changed.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use crate::{
     engine::Engine,

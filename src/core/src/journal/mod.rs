@@ -174,7 +174,6 @@ fn namespace(what: &Transition) -> Arc<str> {
             About::Service(key, _)
             | About::TargetBinding(key, _)
             | About::Pod(key, _)
-            | About::ConfigMap(key, _)
             | About::IngressDaemonSet(key, _) => key.namespace.clone(),
             About::Grant(..) => "".into(),
         },

@@ -21,8 +21,6 @@ pub enum About {
     Pod(ObjectKey, Uid),
     /// A TargetGroupGrant, by its name.
     Grant(Arc<str>, Uid),
-    /// A ConfigMap with grants.
-    ConfigMap(ObjectKey, Uid),
     /// An IngressDaemonSet.
     IngressDaemonSet(ObjectKey, Uid),
 }

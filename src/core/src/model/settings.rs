@@ -10,7 +10,7 @@ use super::{
     time::Window,
 };
 
-/// Whether grants say who may bind what: TargetGroupGrants, or the ConfigMap that stands for them.
+/// Whether TargetGroupGrants say who may bind what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granting {
     /// No grant ever comes. A target group is the namespace's that was first to have a target there.

@@ -40,7 +40,7 @@ impl Holders {
     /// The ledger says so.
     pub fn read(&mut self, ledger: &Ledger) {
         self.is_known = true;
-        self.all = ledger.holders().clone();
+        self.all.clone_from(ledger.holders());
         self.unbound.retain(|holder, _| self.all.contains(holder));
     }
 
@@ -91,11 +91,7 @@ impl Holders {
 impl Registrations {
     /// The namespaces that hold the group, as far as that is known.
     pub fn holders(&self) -> grant::Holders<'_> {
-        if self.holders.is_known {
-            grant::Holders::These(&self.holders.all)
-        } else {
-            grant::Holders::Unknown
-        }
+        if self.holders.is_known { grant::Holders::These(&self.holders.all) } else { grant::Holders::Unknown }
     }
 
     /// Another namespace comes to have targets in it.

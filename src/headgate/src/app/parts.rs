@@ -35,10 +35,7 @@ use crate::{
         events,
         evictions::Evictions,
         gates::Pods,
-        grants::{
-            keeper::{self, Keeper},
-            table,
-        },
+        grants::keeper::{self, Keeper},
         installation::{self, Serves},
         ledger::Ledgers,
         nodes::Nodes,
@@ -309,7 +306,7 @@ impl Shared {
             let name = format!("watch targetbindings of {scope}");
             tasks.spawn(name, async move { bindings.await.map_err(closed) });
         }
-        // Named namespaces need Roles only, which say nothing about nodes: then there is no zone guard, and no
+        // With named namespaces there is no right to see nodes: then there is no zone guard, and no
         // early signal.
         if self.scopes == [Scope::Cluster] {
             let nodes = watches.clone().nodes();
@@ -340,19 +337,12 @@ impl Shared {
         }
     }
 
-    /// Named namespaces need Roles only: then there is one ConfigMap to be watched, and no labels are seen.
     fn keep_grants(&self, watches: &Watches, notices: mpsc::Sender<Notice>, tasks: &mut Supervisor) {
         let (into, news) = mpsc::channel(keeper::QUEUE);
         let closed = |_| "nobody keeps the grants".to_owned();
-        if self.scopes == [Scope::Cluster] {
-            let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
-            tasks.spawn("watch targetgroupgrants", async move { grants.await.map_err(closed) });
-            tasks.spawn("watch labels of namespaces", async move { labels.await.map_err(closed) });
-        } else {
-            let (own, name) = (self.own_namespace.clone(), table::name(&self.lease));
-            let grants = watches.clone().table(own, name, into);
-            tasks.spawn("watch grants", async move { grants.await.map_err(closed) });
-        }
+        let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
+        tasks.spawn("watch targetgroupgrants", async move { grants.await.map_err(closed) });
+        tasks.spawn("watch labels of namespaces", async move { labels.await.map_err(closed) });
         let keeper = Keeper {
             news,
             inbox: watches.inbox.clone(),

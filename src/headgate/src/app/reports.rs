@@ -65,7 +65,6 @@ impl Reports {
             About::TargetBinding(key, uid) => ("targetbinding", key, uid),
             About::Pod(key, uid) => ("pod", key, uid),
             About::Grant(name, uid) => ("targetgroupgrant", name, uid),
-            About::ConfigMap(key, uid) => ("configmap", key, uid),
             About::IngressDaemonSet(key, uid) => ("ingressdaemonset", key, uid),
         };
         warn!(reason = %notice.reason, kind, %object, %uid, "{}", notice.note);

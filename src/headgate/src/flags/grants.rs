@@ -7,8 +7,7 @@ use headgate_core::model::settings::Granting;
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
     /// Whether a target group can be bound only if a TargetGroupGrant names it. `optional`: one that no grant names may be
-    /// bound from the namespace that was first to have a target there. With --namespaces, grants are read from the
-    /// ConfigMap LEASE-grants in Headgate's own namespace.
+    /// bound from the namespace that was first to have a target there.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",

@@ -22,7 +22,7 @@ use crate::{app::run::Options, journal::keeper, kube::installation::Serves};
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Run {
-    /// Only these namespaces, comma-separated. Needs Roles in them and no ClusterRole. Default: all namespaces.
+    /// Only these namespaces, comma-separated. Needs Roles in them, and a ClusterRole that only reads grants. Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.

@@ -38,7 +38,7 @@ pub struct Entry {
     pub at: MicroTime,
     /// What has become of it: a word of [`WORDS`].
     pub what: String,
-    /// What it is about: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, `ConfigMap`, or `Headgate`.
+    /// What it is about: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, or `Headgate`.
     pub kind: String,
     /// Its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -148,7 +148,6 @@ fn about_object(object: &About) -> Entry {
         About::TargetBinding(key, uid) => about("TargetBinding", &key.namespace, &key.name, uid.as_str()),
         About::Pod(key, uid) => about_pod(key, uid),
         About::Grant(name, uid) => about("TargetGroupGrant", "", name, uid.as_str()),
-        About::ConfigMap(key, uid) => about("ConfigMap", &key.namespace, &key.name, uid.as_str()),
         About::IngressDaemonSet(key, uid) => {
             about("IngressDaemonSet", &key.namespace, &key.name, uid.as_str())
         }

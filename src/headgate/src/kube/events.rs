@@ -108,7 +108,6 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
     let (version, kind, (namespace, name), uid) = match &notice.about {
         About::Service(key, uid) => ("v1", "Service", of(key), uid),
         About::Pod(key, uid) => ("v1", "Pod", of(key), uid),
-        About::ConfigMap(key, uid) => ("v1", "ConfigMap", of(key), uid),
         About::TargetBinding(key, uid) => (OWN, "TargetBinding", of(key), uid),
         About::IngressDaemonSet(key, uid) => (OWN, "IngressDaemonSet", of(key), uid),
         // Of no namespace: its Events are in that which Kubernetes has for them.

@@ -32,7 +32,6 @@ use crate::{
     kube::{
         grants::{
             seen::{Labelled, News, Seen},
-            table::SlimTable,
             written::SlimGrant,
         },
         nodes::SlimNode,
@@ -169,21 +168,6 @@ impl Watches {
         let news = |seen, _| Some(News::Grants(seen));
         let kind = ("targetgroupgrants", None);
         self.following.tell(kind, Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
-    }
-
-    /// Watches the ConfigMap of this name in this namespace, which has the grants.
-    pub async fn table(
-        self,
-        namespace: String,
-        name: String,
-        into: mpsc::Sender<News>,
-    ) -> Result<(), Closed> {
-        let api: Api<SlimTable> = Api::namespaced(self.client.clone(), &namespace);
-        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let stream = move || stream(api.clone(), only.clone());
-        let news = |seen, _| Some(News::Table(seen));
-        let scope = Scope::Namespace(namespace.into());
-        self.following.tell(("configmaps", None), scope, stream, SlimTable::into_table, into, news).await
     }
 
     /// Watches the labels of all namespaces, which grants may go by.

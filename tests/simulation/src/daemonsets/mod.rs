@@ -34,7 +34,7 @@ use kinds::Way;
 use play::World;
 
 /// Worlds of a plain test run.
-const WORLDS: u64 = 3_000;
+pub const WORLDS: u64 = 3_000;
 
 /// The first of these worlds that is not as it should be, and how.
 pub fn first_broken() -> Option<String> {

@@ -30,10 +30,12 @@ use serde_json::{Value, json};
 
 use self::{
     nodes::Drained,
-    replicas::{Lease, Replica},
     workload::{Kind, PORT, balancer, is_true},
 };
-use crate::profile::Profile;
+use crate::{
+    profile::Profile,
+    replica::{Lease, Replica},
+};
 
 /// The pods of a Deployment at rest.
 pub const REPLICAS: u32 = 6;

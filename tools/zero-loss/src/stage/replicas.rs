@@ -2,49 +2,20 @@
 
 use std::time::Duration;
 
+use headgate_core::inject::INJECT;
 use headgate_harness::{
     headgate::Headgate,
     recorder::APP,
-    wait,
-    webhook::{Configuration, bare_pod},
+    webhook::{Configuration, bare_pod, wait_injected},
 };
-use k8s_openapi::api::core::v1::Pod;
-use localstack_world::Facts;
+
 use serde_json::json;
 
 use super::{Care, Stage};
-
-/// A Lease: duration, renew deadline, retry period.
-pub type Lease = [&'static str; 3];
+use crate::replica::{Lease, Replica, Start, leader, lease_arguments};
 
 /// The Lease of both replicas, where the margin is scaled with the load balancer.
 pub const LEASE: Lease = ["3s", "2s", "500ms"];
-
-/// A replica, and what it was started with.
-pub struct Replica {
-    /// Its process.
-    pub headgate: Headgate,
-    arguments: Vec<String>,
-}
-
-impl Replica {
-    async fn start(facts: &Facts, arguments: Vec<String>) -> Self {
-        let all: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Self { headgate: Headgate::start(facts, &facts.kubeconfig, &all).await, arguments }
-    }
-
-    /// Kills it; gives what another one is started with that takes its place, at the same address.
-    async fn kill(self) -> Vec<String> {
-        let Self { headgate, mut arguments } = self;
-        for argument in &mut arguments {
-            if argument.starts_with("--webhook-address=") {
-                *argument = format!("--webhook-address={}", headgate.webhook().await);
-            }
-        }
-        headgate.kill().await;
-        arguments
-    }
-}
 
 impl Stage {
     /// Two replicas; where pods are cared for, their webhooks, waited for until they answer.
@@ -54,15 +25,13 @@ impl Stage {
         // Not --namespaces: that needs Roles only, and sees no nodes.
         let only = format!("--namespace-selector=kubernetes.io/metadata.name={namespace}");
         let mut arguments = vec![format!("--own-namespace={own}"), only, bound];
-        let times = ["duration", "renew-deadline", "retry-period"];
-        let lease = lease.into_iter().flatten();
-        arguments.extend(times.iter().zip(lease).map(|(of, is)| format!("--lease-{of}={is}")));
+        arguments.extend(lease.into_iter().flat_map(lease_arguments));
         if self.care.has_gate() {
             arguments.extend(["--webhook-address=127.0.0.1:0".into(), "--webhook-names=127.0.0.1".into()]);
             arguments.push(format!("--webhook-configuration={webhook}"));
         }
         for _ in 0..2 {
-            self.replicas.push(Replica::start(&self.facts, arguments.clone()).await);
+            self.replicas.push(Start::new(&self.facts, arguments.clone()).start().await);
         }
         if !self.care.has_gate() {
             return;
@@ -75,30 +44,18 @@ impl Stage {
         configuration.wait_trusted().await;
         configuration.opt_in(&self.cluster.namespace).await;
         self.configuration = Some(configuration);
-        self.wait_asked().await;
-    }
-
-    /// The API server follows its configurations by a watch, each replica the Services.
-    async fn wait_asked(&self) {
-        let Care::GateAndHold(_) = self.care else { return };
-        let probe = bare_pod("probe", &json!({"app": APP, "headgate.dev/inject": "true"}));
-        let probe: Pod = serde_json::from_value(probe).unwrap();
-        let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
-        wait::until("a new pod would get the gate and the hold", || async {
-            let pod = self.cluster.api::<Pod>().create(&dry_run, &probe).await.unwrap();
-            if self.is_cared_for(&pod) { Ok(()) } else { Err(pod.metadata.annotations) }
-        })
-        .await;
+        if let Care::GateAndHold(_) = self.care {
+            let probe = bare_pod("probe", &json!({"app": APP, INJECT: "true"}));
+            wait_injected(&self.cluster, probe, |pod| self.is_cared_for(pod)).await;
+        }
     }
 
     /// Two that see to IngressDaemonSets.
     pub(crate) async fn start_daemonsets(&mut self) {
         let arguments =
             [format!("--own-namespace={}", self.name), format!("--namespaces={}", self.cluster.namespace)];
-        let times = ["duration", "renew-deadline", "retry-period"];
-        let lease = times.iter().zip(LEASE).map(|(of, is)| format!("--lease-{of}={is}"));
-        let arguments: Vec<String> = arguments.into_iter().chain(lease).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let lease = lease_arguments(LEASE);
+        let arguments: Vec<&str> = arguments.iter().chain(&lease).map(String::as_str).collect();
         for _ in 0..2 {
             let started = Headgate::start_daemonsets(&self.facts, &self.facts.kubeconfig, &arguments).await;
             self.of_sets.push(started);
@@ -116,23 +73,16 @@ impl Stage {
 
     /// Kills the leading replica.
     pub async fn kill_leader(&mut self) {
-        let mut leading = Vec::new();
-        for (at, replica) in self.replicas.iter().enumerate() {
-            if replica.headgate.leads().await {
-                leading.push(at);
-            }
-        }
-        let [leader] = leading[..] else { panic!("one replica leads, expected; these do: {leading:?}") };
+        let leader = leader(&self.replicas).await.expect("one replica leads");
         self.replicas.remove(leader).kill().await;
     }
 
     /// Kills all replicas, and starts them again after this time.
     pub async fn all_down_for(&mut self, time: Duration) {
         let replicas = std::mem::take(&mut self.replicas);
-        let killed = replicas.into_iter().map(Replica::kill);
-        let arguments = futures::future::join_all(killed).await;
+        let killed = futures::future::join_all(replicas.into_iter().map(Replica::kill)).await;
         tokio::time::sleep(time).await;
-        let started = arguments.into_iter().map(|arguments| Replica::start(&self.facts, arguments));
+        let started = killed.into_iter().map(Start::start);
         self.replicas = futures::future::join_all(started).await;
     }
 

@@ -33,15 +33,14 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         }
     }
     let patterns_of: Vec<Vec<GroupPattern>> = all.iter().map(patterns).collect();
-    let named = facts.leader.as_ref().is_ok_and(crate::explain::reach::Holder::serves_named_namespaces);
     for (group, namespaces) in &bound {
         let naming = all.iter().zip(&patterns_of).filter(|(_, patterns)| are(patterns, group));
         let naming: Vec<&Grant> = naming.map(|(grant, _)| grant).collect();
         let held = holders.get(group).map(|all| all.iter().map(String::as_str).collect());
         let held: &BTreeSet<&str> = held.as_ref().unwrap_or(namespaces);
         found.push(match &naming[..] {
-            [] if granted.required => forbidden(group, namespaces, named),
-            [] => ungranted(group, held, named),
+            [] if granted.required => forbidden(group, namespaces),
+            [] => ungranted(group, held),
             naming => by_grants(group, naming),
         });
     }
@@ -104,18 +103,18 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
 }
 
 /// Grants are required, and there is none.
-fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>, named: bool) -> Finding {
+fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
         "no grant names it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
          bound from there:\n{}",
         list(&spaces),
-        needed(group, &spaces, named)
+        needed(group, &spaces)
     );
     Finding::error(UNGRANTED, about(group), said)
 }
 
-fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, named: bool) -> Finding {
+fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = held.iter().copied().collect();
     let are = list(&spaces);
     match spaces.len() {
@@ -133,9 +132,9 @@ fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, named: bool) -> Find
         }
         _ => {
             let said = format!(
-                "{are} have targets in it, and no grant names it: they go on, as before there were grants, and no other \
+                "{are} have targets in it, and no grant names it: they go on, and no other \
                  namespace may bind it; expected, if all of them may:\n{}",
-                needed(group, &spaces, named)
+                needed(group, &spaces)
             );
             Finding::warning(Reason::SharedWithoutGrant.as_str(), about(group), said)
         }
@@ -155,15 +154,9 @@ fn list(namespaces: &[&str]) -> String {
 }
 
 /// The grant that would be needed, as YAML.
-fn needed(group: &TargetGroupArn, namespaces: &[&str], named: bool) -> String {
+fn needed(group: &TargetGroupArn, namespaces: &[&str]) -> String {
     let (name, namespaces) = (group.name(), namespaces.join(", "));
     let low = name.to_ascii_lowercase();
-    if named {
-        return format!(
-            "  # in the list grants.yaml of the ConfigMap with grants\n  - name: {low}\n    targetGroups: [\"{name}\"]\n    \
-             namespaces: {{names: [{namespaces}]}}"
-        );
-    }
     format!(
         "  apiVersion: headgate.dev/v1alpha1\n  kind: TargetGroupGrant\n  metadata:\n    name: {low}\n  spec:\n    \
          targetGroups: [\"{name}\"]\n    namespaces: {{names: [{namespaces}]}}"

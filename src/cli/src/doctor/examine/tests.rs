@@ -389,11 +389,6 @@ fn several_namespaces_without_a_grant_are_found_once_with_the_grant_that_would_b
     ] {
         finds(Warning, "SharedWithoutGrant", part, shared);
     }
-    finds(Warning, "SharedWithoutGrant", "\n  - name: blue\n    targetGroups", |facts| {
-        shared(facts);
-        let serves = Some("the namespaces pay, shop".into());
-        facts.leader = facts.leader.clone().map(|leader| Holder { serves, ..leader });
-    });
 }
 
 #[test]

@@ -33,9 +33,7 @@ use crate::{
 /// The API that the kinds are in.
 const API: &str = "headgate.dev/v1alpha1";
 /// The kinds, as the API server names them.
-const KINDS: [&str; 2] = ["targetbindings", "targetledgers"];
-/// The one that whoever serves named namespaces does not look at.
-const GRANTS: &str = "targetgroupgrants";
+const KINDS: [&str; 3] = ["targetbindings", "targetledgers", "targetgroupgrants"];
 /// A list comes in pages of so many.
 const PAGE: u32 = 500;
 /// For the ledgers.
@@ -73,7 +71,7 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     let asking = asking(client, &namespaces).await;
     let webhook = webhook::look(client, options, &namespaces, asking.as_ref().ok()).await;
     Facts {
-        missing_kinds: missing_kinds(client, leader.as_ref().ok()).await,
+        missing_kinds: missing_kinds(client).await,
         holders: holders(client, &options.way).await,
         narrowed: options.namespace.is_some(),
         missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
@@ -90,16 +88,14 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     }
 }
 
-async fn missing_kinds(client: &Client, leader: Option<&Holder>) -> Looked<Vec<String>> {
+async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
     let name = |kind: &&str| format!("{kind}.headgate.dev");
-    let grants = (!leader.is_some_and(Holder::serves_named_namespaces)).then_some(GRANTS);
-    let needed: Vec<&str> = KINDS.into_iter().chain(grants).collect();
     match client.list_api_group_resources(API).await {
         Ok(list) => {
             let there = |kind: &&&str| list.resources.iter().any(|resource| resource.name == **kind);
-            Ok(needed.iter().filter(|kind| !there(kind)).map(name).collect())
+            Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
         }
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(needed.iter().map(name).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
         Err(error) => Err(format!("cannot ask which kinds there are: {}", plain(&error))),
     }
 }

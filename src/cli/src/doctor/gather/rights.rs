@@ -1,10 +1,6 @@
 //! What Headgate needs to be allowed, as config/rbac has it, and whether its ServiceAccount is.
 
-use headgate::kube::{
-    grants::table,
-    installation::{LEASE, named},
-    words::plain,
-};
+use headgate::kube::{installation::LEASE, words::plain};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
@@ -14,6 +10,7 @@ use crate::{doctor::facts::Looked, explain::reach::Way};
 
 const CLUSTER: &str = include_str!("../../../../../config/rbac/clusterrole.yaml");
 const NAMED: &str = include_str!("../../../../../config/rbac/role.yaml");
+const GRANTS: &str = include_str!("../../../../../config/rbac/grants.yaml");
 const OWN: &str = include_str!("../../../../../config/rbac/own-namespace.yaml");
 const WEBHOOK: &str = include_str!("../../../../../config/rbac/webhook.yaml");
 
@@ -51,11 +48,6 @@ impl Right {
         marks || self.resource == "pods/eviction" || self.resource == "poddisruptionbudgets"
     }
 
-    /// Of the ConfigMap with grants: who sees the whole cluster has TargetGroupGrants instead.
-    fn is_for_the_table(&self) -> bool {
-        self.resource == "configmaps" || self.resource == "events"
-    }
-
     fn said(&self) -> String {
         let Self { verb, group, resource, namespace, name } = self;
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
@@ -78,16 +70,12 @@ pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>, evictions: bool)
             }
             // Where nodes are not seen, pods leave early for nobody else.
             all.retain(|right| evictions || !right.is_for_evictions());
+            all.extend(read(GRANTS, None, &[]));
         }
         None => all.extend(read(CLUSTER, None, &[])),
     }
     let own = Some(&*way.own_namespace);
-    let grants = table::name(&way.lease);
-    let mut within = read(OWN, own, &[(LEASE, &way.lease), ("headgate-grants", &grants)]);
-    if named(serves).next().is_none() {
-        within.retain(|right| !right.is_for_the_table());
-    }
-    all.extend(within);
+    all.extend(read(OWN, own, &[(LEASE, &way.lease)]));
     if let (Some(names), Some((cluster, within))) = (webhook, WEBHOOK.split_once("\n---\n")) {
         all.extend(read(cluster, None, &[(LEASE, &names.configuration)]));
         all.extend(read(within, own, &[("headgate-webhook-tls", &names.secret)]));
@@ -195,7 +183,7 @@ mod tests {
         ] {
             assert!(all.iter().any(|own| own == right), "{right} is not in {all:?}");
         }
-        for serves in ["all namespaces", "namespaces with the labels a=b"] {
+        for serves in ["all namespaces", "namespaces with the labels a=b", "the namespaces a, b"] {
             let all = said(serves, false);
             for right in [
                 "list namespaces in all namespaces",
@@ -203,7 +191,6 @@ mod tests {
             ] {
                 assert!(all.iter().any(|own| own == right), "{right} is not in {all:?}");
             }
-            assert!(!all.iter().any(|right| right.contains("configmaps")), "{all:?}");
         }
     }
 
@@ -213,7 +200,7 @@ mod tests {
         for right in [
             "list pods in namespace a",
             "list pods in namespace b",
-            "watch configmaps team-grants in namespace own",
+            "watch targetgroupgrants.headgate.dev in all namespaces",
             "create events.events.k8s.io in namespace own",
             "patch mutatingwebhookconfigurations.admissionregistration.k8s.io hook in all namespaces",
             "update secrets tls in namespace own",
@@ -221,11 +208,7 @@ mod tests {
         ] {
             assert!(named.iter().any(|own| own == right), "{right} is not in {named:?}");
         }
-        assert!(
-            !named
-                .iter()
-                .any(|right| right.starts_with("list pods in all") || right.contains("targetgroupgrants"))
-        );
+        assert!(!named.iter().any(|right| right.starts_with("list pods in all")));
         let for_evictions = "create pods/eviction in namespace a".to_owned();
         assert!(named.contains(&for_evictions));
         assert!(!said("the namespaces a, b", false).contains(&for_evictions));

@@ -44,7 +44,7 @@ impl World {
             About::Service(..) => "service",
             About::TargetBinding(..) => "targetbinding",
             About::Pod(..) => "pod",
-            About::Grant(..) | About::ConfigMap(..) => "grant",
+            About::Grant(..) => "grant",
             About::IngressDaemonSet(..) => "set",
         };
         let all = self.notices.iter().filter(|notice| notice.reason == Reason::HoldTooShort);

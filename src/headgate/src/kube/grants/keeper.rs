@@ -164,12 +164,6 @@ impl Memory {
                     self.known.take_grants(change);
                 }
             }
-            News::Table(seen) => {
-                let change = heard(&mut self.grants, "the ConfigMap with grants", seen, now);
-                if let Some(change) = change {
-                    self.known.take_table(change);
-                }
-            }
             News::Namespaces(seen) => {
                 let change = heard(&mut self.namespaces, "the labels of namespaces", seen, now);
                 if let Some(change) = change {
@@ -273,7 +267,6 @@ impl Keeper {
             About::Service(key, _)
             | About::TargetBinding(key, _)
             | About::Pod(key, _)
-            | About::ConfigMap(key, _)
             | About::IngressDaemonSet(key, _) => key,
         };
         warn!(
@@ -291,7 +284,6 @@ impl Keeper {
 fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),
-        About::ConfigMap(key, _) => format!("ConfigMap {key}"),
         About::Service(key, _)
         | About::TargetBinding(key, _)
         | About::Pod(key, _)
@@ -301,14 +293,11 @@ fn named(about: &About) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{
-        Scope,
-        model::object::{ObjectKey, Uid},
-    };
+    use headgate_core::{Scope, model::object::Uid};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kube::grants::seen::{Entry, Labelled, Table};
+    use crate::kube::grants::seen::{Entry, Labelled};
 
     fn at(seconds: u64) -> Moment {
         Moment::START + Duration::from_secs(seconds)
@@ -429,9 +418,5 @@ mod tests {
         assert_eq!(memory.unsaid(), []);
         memory.take(grants(vec![entry("front", &json!({"names": ["A"]}))]), at(0));
         assert_eq!(memory.unsaid().len(), 1);
-        let about = About::ConfigMap(ObjectKey::new("own", "headgate-grants"), Uid::new("1"));
-        let table = Table { about, text: Some("7".into()) };
-        memory.take(News::Table(Seen::Changed(Change::Applied(table))), at(0));
-        assert!(memory.unsaid().iter().any(|notice| notice.note.contains("is no list")));
     }
 }

@@ -14,9 +14,8 @@ use headgate_core::{
 use kube::core::{Selector, SelectorExt};
 
 use super::{
-    seen::{Entry, Labelled, Table},
-    table,
-    written::{Place, Written, read},
+    seen::{Entry, Labelled},
+    written::{Written, read},
 };
 
 /// So many things are said of one object.
@@ -28,8 +27,6 @@ type Labels = BTreeMap<String, String>;
 #[derive(Debug, Default)]
 pub struct Known {
     grants: BTreeMap<Arc<str>, Grant>,
-    /// What is wrong with the ConfigMap as a whole.
-    table: Option<(About, Vec<String>)>,
     /// None: never listed.
     namespaces: Option<BTreeMap<Arc<str>, Labels>>,
 }
@@ -47,35 +44,18 @@ impl Known {
     /// A change of the TargetGroupGrants.
     pub fn take_grants(&mut self, change: Change<Entry>) {
         match change {
-            Change::Applied(entry) => self.put(entry, Place::Object),
+            Change::Applied(entry) => self.put(entry),
             Change::Deleted(entry) => {
                 self.grants.remove(&entry.name);
             }
-            Change::Relisted(_, all) => self.put_all(all, Place::Object),
-        }
-    }
-
-    /// A change of the ConfigMap.
-    pub fn take_table(&mut self, change: Change<Table>) {
-        let now = match change {
-            Change::Applied(table) => Some(table),
-            Change::Deleted(_) => None,
-            Change::Relisted(_, all) => all.into_iter().next(),
-        };
-        let Some(now) = now else {
-            self.table = None;
-            self.grants.clear();
-            return;
-        };
-        let problems = match table::entries(&now) {
-            Ok((entries, problems)) => {
-                self.put_all(entries, Place::Table);
-                problems
+            Change::Relisted(_, all) => {
+                let names: BTreeSet<&Arc<str>> = all.iter().map(|entry| &entry.name).collect();
+                self.grants.retain(|name, _| names.contains(name));
+                for entry in all {
+                    self.put(entry);
+                }
             }
-            // What was valid before stays in force.
-            Err(problem) => vec![problem],
-        };
-        self.table = Some((now.about, problems));
+        }
     }
 
     /// A change of the namespaces.
@@ -106,18 +86,10 @@ impl Known {
         }
     }
 
-    fn put_all(&mut self, all: Vec<Entry>, place: Place) {
-        let names: BTreeSet<&Arc<str>> = all.iter().map(|entry| &entry.name).collect();
-        self.grants.retain(|name, _| names.contains(name));
-        for entry in all {
-            self.put(entry, place);
-        }
-    }
-
-    fn put(&mut self, entry: Entry, place: Place) {
+    fn put(&mut self, entry: Entry) {
         // Another one of the same name is no version of it.
         let before = self.grants.get(&entry.name).filter(|grant| grant.about == entry.about);
-        let (written, problems) = read(&entry.spec, place, before.map(|grant| &grant.written));
+        let (written, problems) = read(&entry.spec, before.map(|grant| &grant.written));
         let namespaces = self.namespaces.as_ref();
         let selected = namespaces.map(|all| selected(written.selector.as_ref(), all)).unwrap_or_default();
         self.grants.insert(entry.name, Grant { about: entry.about, written, selected, problems });
@@ -145,15 +117,8 @@ impl Known {
     /// What cannot be read, of each object.
     pub fn problems(&self) -> BTreeMap<About, Vec<String>> {
         let mut all: BTreeMap<About, Vec<String>> = BTreeMap::new();
-        if let Some((about, problems)) = &self.table {
-            all.entry(about.clone()).or_default().extend(problems.iter().cloned());
-        }
-        for (name, grant) in &self.grants {
-            let of = all.entry(grant.about.clone()).or_default();
-            of.extend(grant.problems.iter().map(|problem| match &grant.about {
-                About::ConfigMap(..) => format!("{name}: {problem}"),
-                _ => problem.clone(),
-            }));
+        for grant in self.grants.values() {
+            all.entry(grant.about.clone()).or_default().extend(grant.problems.iter().cloned());
         }
         for problems in all.values_mut().filter(|problems| problems.len() > SAID) {
             let more = problems.len() - SAID;
@@ -173,10 +138,7 @@ fn selected(selector: Option<&Selector>, all: &BTreeMap<Arc<str>, Labels>) -> BT
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{
-        Scope,
-        model::object::{ObjectKey, Uid},
-    };
+    use headgate_core::{Scope, model::object::Uid};
     use serde_json::{Value, json};
 
     use super::*;
@@ -255,28 +217,5 @@ mod tests {
         let about = About::Grant("front".into(), Uid::new("2"));
         known.take_grants(listed(vec![Entry { about, ..entry("front", &Value::Null) }]));
         assert_eq!(facts(&known), ["front: "]);
-    }
-
-    #[test]
-    fn a_table_is_taken_as_a_whole_and_one_that_is_no_list_keeps_what_was_in_it() {
-        let about = About::ConfigMap(ObjectKey::new("own", "headgate-grants"), Uid::new("1"));
-        let table = |text: &str| Table { about: about.clone(), text: Some(text.to_owned()) };
-        let mut known = Known::default();
-        known.take_table(listed(vec![]));
-        assert_eq!(facts(&known), [""; 0]);
-        let text = "- {name: front, targetGroups: [web], namespaces: {names: [a]}}";
-        known.take_table(Change::Applied(table(text)));
-        assert_eq!(facts(&known), ["front: a"]);
-        assert_eq!(known.problems().into_values().flatten().count(), 0);
-        known.take_table(Change::Applied(table("- name: front\n  targetGroups: [web")));
-        assert_eq!(facts(&known), ["front: a"]);
-        let said: Vec<String> = known.problems().into_values().flatten().collect();
-        assert!(said[0].contains("grants.yaml cannot be read"), "{said:?}");
-        known.take_table(Change::Applied(table(&text.replace("names: [a]", "selector: {}"))));
-        assert_eq!(facts(&known), ["front: a"]);
-        let said: Vec<String> = known.problems().into_values().flatten().collect();
-        assert!(said[0].starts_with("front: namespaces.selector cannot be used here"), "{said:?}");
-        known.take_table(Change::Deleted(table(text)));
-        assert_eq!(facts(&known), [""; 0]);
     }
 }

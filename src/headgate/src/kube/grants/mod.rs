@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  watch of TargetGroupGrants ─┐          Written: what of each can be read
-//!   (or of the one ConfigMap)  ├─► keeper ─► Known: × labels of namespaces ─► Input::Grants, all there are
+//!                              ├─► keeper ─► Known: × labels of namespaces ─► Input::Grants, all there are
 //!  watch of namespaces ────────┘                 └─► what cannot be read: an Event, by the leader
 //! ```
 //!
@@ -17,5 +17,4 @@
 pub mod keeper;
 pub mod known;
 pub mod seen;
-pub mod table;
 pub mod written;

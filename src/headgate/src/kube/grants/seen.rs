@@ -23,8 +23,6 @@ pub enum Seen<T> {
 pub enum News {
     /// Of TargetGroupGrants.
     Grants(Seen<Entry>),
-    /// Of the ConfigMap that stands for them.
-    Table(Seen<Table>),
     /// Of namespaces.
     Namespaces(Seen<Labelled>),
 }
@@ -34,19 +32,10 @@ pub enum News {
 pub struct Entry {
     /// Its name.
     pub name: Arc<str>,
-    /// The object that it is in.
+    /// The object.
     pub about: About,
     /// What it says.
     pub spec: Value,
-}
-
-/// The ConfigMap with grants.
-#[derive(Clone, Debug)]
-pub struct Table {
-    /// The object.
-    pub about: About,
-    /// The text in it; none: it has none under its key.
-    pub text: Option<String>,
 }
 
 /// A namespace and its labels.

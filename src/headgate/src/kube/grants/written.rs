@@ -48,28 +48,15 @@ pub struct Written {
     pub(super) exclusive: bool,
 }
 
-/// Where a grant stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In an object of its own.
-    Object,
-    /// In a ConfigMap, for an installation that may not look at namespaces.
-    Table,
-}
-
 /// Reads what a grant says. Where a part cannot be read, the other parts count, and so does what was there `before`: a slip
 /// takes nothing away. Gives with it what is wrong, and what was expected.
-pub(super) fn read(spec: &Value, place: Place, before: Option<&Written>) -> (Written, Vec<String>) {
+pub(super) fn read(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
     let nothing = Written::default();
     let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };
-    let own = match place {
-        Place::Object => &["targetGroups", "namespaces", "allow"][..],
-        Place::Table => &["name", "targetGroups", "namespaces", "allow"],
-    };
-    reader.unknown("", spec, own);
+    reader.unknown("", spec, &["targetGroups", "namespaces", "allow"]);
     reader.unknown("namespaces.", &spec["namespaces"], &["names", "selector"]);
     let groups = reader.groups(&spec["targetGroups"]);
-    let (names, selector) = reader.namespaces(&spec["namespaces"], place);
+    let (names, selector) = reader.namespaces(&spec["namespaces"]);
     let exclusive = reader.allow(&spec["allow"]);
     (Written { groups, names, selector, exclusive }, reader.problems)
 }
@@ -140,7 +127,7 @@ impl Reader<'_> {
         groups
     }
 
-    fn namespaces(&mut self, said: &Value, place: Place) -> (BTreeSet<Arc<str>>, Option<Selector>) {
+    fn namespaces(&mut self, said: &Value) -> (BTreeSet<Arc<str>>, Option<Selector>) {
         let (texts, mut all) = self.texts("namespaces.names", &said["names"], NAMES);
         let mut names = BTreeSet::new();
         for text in texts {
@@ -155,30 +142,20 @@ impl Reader<'_> {
                 ));
             }
         }
-        let selector = self.selector(&said["selector"], place);
-        let has_selector = !said["selector"].is_null();
-        let says_nothing = names.is_empty() && all && !has_selector;
+        let selector = self.selector(&said["selector"]);
+        let says_nothing = names.is_empty() && all && said["selector"].is_null();
         if says_nothing {
-            let or = if place == Place::Object { " or namespaces.selector" } else { "" };
-            self.problems.push(format!("namespaces says nothing; expected namespaces.names{or}"));
+            self.problems
+                .push("namespaces says nothing; expected namespaces.names or namespaces.selector".into());
         }
-        let refused = has_selector && place == Place::Table;
-        if !all || says_nothing || refused {
+        if !all || says_nothing {
             names.extend(self.before.names.iter().cloned());
         }
         (names, if says_nothing { self.before.selector.clone() } else { selector })
     }
 
-    fn selector(&mut self, said: &Value, place: Place) -> Option<Selector> {
+    fn selector(&mut self, said: &Value) -> Option<Selector> {
         if said.is_null() {
-            return None;
-        }
-        if place == Place::Table {
-            self.problems.push(
-                "namespaces.selector cannot be used here: this Headgate serves named namespaces and sees no labels of \
-                 namespaces; expected namespaces.names"
-                    .into(),
-            );
             return None;
         }
         let read = serde_json::from_value::<LabelSelector>(said.clone()).map_err(|error| error.to_string());
@@ -230,10 +207,6 @@ mod tests {
 
     use super::*;
 
-    fn object(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
-        read(spec, Place::Object, before)
-    }
-
     fn patterns(written: &Written) -> Vec<&str> {
         written.groups.iter().map(GroupPattern::as_str).collect()
     }
@@ -252,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_written_as_it_should_be_is_read_without_a_word() {
-        let (written, problems) = object(&good(), None);
+        let (written, problems) = read(&good(), None);
         assert_eq!(problems, [""; 0]);
         assert_eq!(
             (patterns(&written), names(&written), written.exclusive),
@@ -263,19 +236,19 @@ mod tests {
         let nulls = json!({
             "targetGroups": ["a"], "namespaces": {"names": ["b"], "selector": null}, "allow": null,
         });
-        let (written, problems) = object(&nulls, None);
+        let (written, problems) = read(&nulls, None);
         assert_eq!((problems, written.exclusive, written.selector), (vec![], false, None));
     }
 
     #[test]
     fn of_a_part_that_cannot_be_read_the_rest_counts_and_what_was_valid_before() {
-        let (before, _) = object(&good(), None);
+        let (before, _) = read(&good(), None);
         let spec = json!({
             "targetGroups": ["api", "a b", 7],
             "namespaces": {"names": ["pay", "No"], "selector": {"matchExpressions": [{"key": "x", "operator": "Like"}]}},
             "allow": ["All"],
         });
-        let (written, problems) = object(&spec, Some(&before));
+        let (written, problems) = read(&spec, Some(&before));
         assert_eq!(patterns(&written), ["web-*", "api"]);
         assert_eq!(names(&written), ["pay", "shop"]);
         assert_eq!((&written.selector, written.exclusive), (&before.selector, true));
@@ -288,25 +261,25 @@ mod tests {
         ] {
             assert!(problems.iter().any(|problem| problem.contains(said)), "{said}: {problems:?}");
         }
-        let (alone, _) = object(&spec, None);
+        let (alone, _) = read(&spec, None);
         assert_eq!((patterns(&alone), names(&alone), alone.exclusive), (vec!["api"], vec!["pay"], false));
         assert_eq!(alone.selector, None);
     }
 
     #[test]
     fn what_says_nothing_keeps_what_was_said_before() {
-        let (before, _) = object(&good(), None);
+        let (before, _) = read(&good(), None);
         for (spec, count) in
             [(json!(null), 2), (json!("x"), 2), (json!({}), 2), (json!({"targetGroups": []}), 2)]
         {
-            let (written, problems) = object(&spec, Some(&before));
+            let (written, problems) = read(&spec, Some(&before));
             assert_eq!(problems.len(), count, "{spec}: {problems:?}");
             let without_allow = Written { exclusive: false, ..before.clone() };
             assert_eq!(written, without_allow, "{spec}");
             assert!(problems.iter().all(|problem| problem.contains("expected")), "{problems:?}");
         }
         let (named, problems) =
-            object(&json!({"targetGroups": ["web-*"], "namespaces": {"names": ["pay"]}}), Some(&before));
+            read(&json!({"targetGroups": ["web-*"], "namespaces": {"names": ["pay"]}}), Some(&before));
         assert_eq!(
             (problems, names(&named), &named.selector),
             (vec![], vec!["pay"], &None),
@@ -317,17 +290,10 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_said_and_counts_for_nothing() {
         let spec = json!({"targetGroups": ["a"], "namespaces": {"names": ["b"], "name": "c"}, "allows": ["Exclusive"]});
-        let (written, problems) = object(&spec, None);
+        let (written, problems) = read(&spec, None);
         assert!(!written.exclusive);
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].contains("there is no allows"), "{problems:?}");
         assert!(problems[1].contains("there is no namespaces.name, "), "{problems:?}");
-    }
-
-    #[test]
-    fn in_a_table_labels_select_nothing_and_that_is_said() {
-        let (written, problems) = read(&good(), Place::Table, None);
-        assert_eq!((names(&written), &written.selector), (vec!["shop"], &None));
-        assert!(problems[0].contains("expected namespaces.names"), "{problems:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Grants as somebody may have written them, in objects of their own and in a ConfigMap.
+//! Grants as somebody may have written them.
 
 use headgate_core::{Change, Scope};
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::listed;
 use crate::{
-    kube::grants::{known::Known, table::SlimTable, written::SlimGrant},
-    properties::{LONGEST_MESSAGE, any_text, changed, holds},
+    kube::grants::{known::Known, written::SlimGrant},
+    properties::{LONGEST_MESSAGE, changed, holds},
 };
 
 fn grant(name: &str) -> Value {
@@ -47,27 +47,6 @@ fn whatever_stands_in_one_grant_the_others_of_its_list_are_read_and_what_is_wron
         for whole in [&facts[0], &facts[2]] {
             prop_assert!(whole.exclusive && whole.groups.len() == 2 && whole.namespaces.len() == 2);
         }
-        prop_assert!(said(&known)? <= 9);
-        Ok(())
-    });
-}
-
-#[test]
-fn whatever_stands_in_the_config_map_is_read_or_said_in_few_words() {
-    let list =
-        json!([{"name": "a", "targetGroups": ["web"], "namespaces": {"names": ["shop"]}}, {"name": "b"}]);
-    let texts = prop_oneof![
-        any_text(),
-        changed(json!({ "list": list }), "/list").prop_map(|odd| odd["list"].to_string())
-    ];
-    holds(texts, |text| {
-        let object = json!({
-            "metadata": {"name": "headgate-grants", "namespace": "own", "uid": "c-1"}, "data": {"grants.yaml": text},
-        });
-        let table =
-            listed::<SlimTable>(&[object]).map_err(TestCaseError::fail)?.remove(0).into_table().unwrap();
-        let mut known = Known::default();
-        known.take_table(Change::Applied(table));
         prop_assert!(said(&known)? <= 9);
         Ok(())
     });

@@ -1,0 +1,71 @@
+//! `deploy/install.yaml`: the chart with its defaults as one file, which `make manifests` writes.
+
+use std::{fs, path::PathBuf};
+
+use headgate_harness::{
+    helm::{block, chart, run},
+    root,
+};
+
+/// The file.
+pub(super) fn file() -> PathBuf {
+    root().join("deploy/install.yaml")
+}
+
+/// The image that the file names. It exists nowhere: users replace it by theirs.
+pub(super) const NOWHERE: &str = "registry.invalid/headgate";
+
+const HEAD: &str = "\
+# Headgate for all namespaces: the chart with its defaults, made by `make manifests`. Do not edit it.
+# Before you apply it, replace registry.invalid/headgate by the repository of your image (docs/install.md).
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: headgate
+  labels:
+    pod-security.kubernetes.io/enforce: restricted
+";
+
+/// An object without what says that helm manages it.
+fn without_helm(object: &str) -> String {
+    let object = object.replace("  annotations:\n    helm.sh/resource-policy: keep\n", "");
+    let is_ours = |line: &&str| {
+        let line = line.trim_start();
+        !["# Source: ", "app.kubernetes.io/managed-by: Helm", "helm.sh/chart: "]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    object.lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// What the chart renders for a release `headgate` in namespace `headgate`, but for what helm alone runs, before it deletes
+/// or when it tests.
+async fn rendered() -> String {
+    let (chart, image) = (chart(), format!("--set=image.repository={NOWHERE}"));
+    let arguments =
+        ["template", "headgate", chart.to_str().unwrap(), "--namespace=headgate", "--kube-version=1.36"];
+    let text = run(None, &[&arguments[..], &[&*image]].concat()).await.unwrap();
+    let objects = text.trim_start_matches("---\n").split("\n---\n");
+    let objects = objects.filter(|object| !object.contains("helm.sh/hook:")).map(without_helm);
+    [HEAD.to_owned()].into_iter().chain(objects).collect::<Vec<_>>().join("---\n")
+}
+
+#[test]
+fn the_manifest_is_what_the_chart_renders() {
+    block(async {
+        let rendered = rendered().await;
+        if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
+            fs::write(file(), rendered).unwrap();
+            return;
+        }
+        let written = fs::read_to_string(file()).unwrap_or_default();
+        let differs =
+            || written.lines().zip(rendered.lines()).find(|(written, rendered)| written != rendered);
+        assert!(
+            written == rendered,
+            "deploy/install.yaml is not what the chart renders: run `make manifests` and commit what it writes. The first \
+             line that differs: {:?}",
+            differs()
+        );
+    });
+}

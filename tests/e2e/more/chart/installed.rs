@@ -1,0 +1,566 @@
+//! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs as pods there, and leaves.
+
+use std::{
+    collections::BTreeSet, fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio,
+};
+
+use headgate_harness::{
+    accounts,
+    aws::{self, Group},
+    browser::Browser,
+    cluster::{Cluster, Running, pod_spec},
+    headgate::{Headgate, beside, command_as},
+    helm, http,
+    kubectl::Kubectl,
+    rights::peoples_rights,
+    root,
+    scenario::{Scenario, http_port, targets},
+    shared_world::{alone, on},
+    typed::{Step, Terminal, blocks, page},
+    wait,
+    webhook::{bare_pod, wait_secret},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::{Pod, Secret},
+};
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use localstack_world::Nodes;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+    sync::OnceCell,
+    time::timeout,
+};
+
+use super::install;
+
+/// With it a zone with one target is nothing to be found.
+const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
+
+#[test]
+fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_nodes() {
+    on(Nodes::Real, "the Helm chart, installed", |world| async move {
+        let s = Scenario::new(world, "chart").await;
+        let release = Release::prepare(&s).await;
+        let group = s.web(2).await;
+        s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
+        let mut terminal = release.terminal().await;
+        let [arrives, leaves] = &steps("With the chart", &release.chart_names())[..] else {
+            panic!("expected the block that installs, and the one that uninstalls")
+        };
+        release.install(&mut terminal, arrives).await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let gated = gated_service(&s).await;
+        assert!(release.certificate().await.is_some());
+
+        let after = release.goes_on_without_its_leader(&group, &before).await;
+        release.explains(after.keys().next().unwrap()).await;
+        release.shows_its_page().await;
+        release.answers_people_and_nobody_else().await;
+        release.waits_until_its_webhook_is_called().await;
+        release.gives_a_new_pod_gate_and_hold(&gated).await;
+        release.gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold().await;
+        release.doctor_finds_only_what_the_pods_lack().await;
+
+        follow(&mut terminal, leaves).await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
+        release.assert_nothing_is_left().await;
+        release.remove_targets().await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+    });
+}
+
+#[test]
+fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
+    on(Nodes::Real, "deploy/install.yaml, applied", |world| async move {
+        let s = Scenario::new(world, "manifest").await;
+        let (release, manifest) = Release::by_manifest(&s).await;
+        let kubectl = Kubectl::of_objects(s.facts());
+        let group = s.web(2).await;
+        s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
+        let mut terminal = release.terminal().await;
+        let names = [
+            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
+            ("delete -f deploy/install.yaml", format!("delete -f {}", manifest.going)),
+            ("deploy/install.yaml", manifest.file.clone()),
+        ];
+        let [arrives, leaves] = &steps("With kubectl", &names)[..] else {
+            panic!("expected the block that installs, and the one that leaves")
+        };
+        follow(&mut terminal, arrives).await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let gated = gated_service(&s).await;
+        release.waits_until_its_webhook_is_called().await;
+        release.gives_a_new_pod_gate_and_hold(&gated).await;
+        follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
+
+        // Applied again, it leaves alone what Headgate has written.
+        let secret = wait_secret(&s.cluster.client, MANIFEST).await;
+        std::fs::write(&manifest.file, manifest.text.replace(install::NOWHERE, LOCAL)).unwrap();
+        let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
+        // kubectl always replaces the selector of a budget, and calls that a change.
+        let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
+        assert!(others.all(|line| line.ends_with(" unchanged")), "{again}");
+        assert_eq!(wait_secret(&s.cluster.client, MANIFEST).await, secret);
+
+        let after = release.goes_on_without_its_leader(&group, &before).await;
+        let (stop, delete) = leaves.split_first().expect("it is stopped first");
+        terminal.follow(stop).await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
+        follow(&mut terminal, delete).await;
+        release.assert_nothing_is_left().await;
+    });
+}
+
+/// What the manifest calls Headgate, its namespace and its Lease.
+const MANIFEST: &str = "headgate";
+
+/// A Service for pods that ask for gate and hold.
+async fn gated_service(s: &Scenario) -> Group {
+    let gated = s.group("gated").await;
+    s.aws.set_attribute(&gated.arn, CROSS_ZONE, "true").await;
+    s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
+    s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
+    gated
+}
+
+/// A release of the chart that serves the namespace of a scenario.
+struct Release<'a> {
+    s: &'a Scenario,
+    /// Its name, which is also that of its namespace and of its Lease.
+    own: String,
+    /// Its namespace.
+    within: Cluster,
+    /// The kubeconfig that people ask it with.
+    people: PathBuf,
+    /// The values of the chart.
+    values: PathBuf,
+    /// The flag that says which namespaces are served.
+    serves: String,
+}
+
+/// The blocks of a section of docs/install.md, with these names instead of its own.
+fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
+    let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let blocks = blocks(&page("install.md", Some(section)));
+    blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
+}
+
+/// Types them; gives all that is shown.
+async fn follow(terminal: &mut Terminal, steps: &[Step]) -> String {
+    let mut said = Vec::new();
+    for step in steps {
+        said.extend(terminal.follow(step).await);
+    }
+    said.join("\n")
+}
+
+impl<'a> Release<'a> {
+    /// Makes what the chart is installed with.
+    async fn prepare(s: &'a Scenario) -> Self {
+        let (own, key) = (s.name("own"), s.name("key"));
+        // Exactly these four, for the key that only the chart's pods have.
+        s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
+        load_image(s).await;
+        let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
+        s.cluster.create_namespace(&own, &[restricted]).await;
+        let within = s.cluster.within(&own);
+        let people = peoples_rights(s, &within, &own, &own).await;
+        let values = s.facts().folder.join(format!("{own}.yaml"));
+        std::fs::write(&values, chart_values(s, &key).to_string()).unwrap();
+        let serves = format!("--namespaces={},kube-system", s.cluster.namespace);
+        Self { s, own, within, people, values, serves }
+    }
+
+    /// Makes what the manifest is applied with, for this namespace alone.
+    async fn by_manifest(s: &'a Scenario) -> (Self, Manifest) {
+        let (own, key) = (MANIFEST.to_owned(), s.name("key"));
+        s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
+        load_image(s).await;
+        let within = s.cluster.within(&own);
+        let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
+        let served = selector(&s.cluster.namespace);
+        environment.push(serves(&served));
+        let (people, values) = (s.facts().kubeconfig.clone(), PathBuf::new());
+        let release =
+            Self { s, own, within, people, values, serves: format!("--namespace-selector={served}") };
+        (release, Manifest::with(&s.cluster.namespace, install::NOWHERE, &environment))
+    }
+
+    /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
+    /// AWS to the chart, and to `headgate uninstall` what is served, as it is not everything here. The folder for links
+    /// to programs is there, and is looked into.
+    async fn terminal(&self) -> Terminal {
+        let home = self.s.facts().folder.join(format!("{}-home", self.s.cluster.namespace));
+        let (links, programs) = (home.join(".local/bin"), home.join("programs"));
+        std::fs::create_dir_all(&links).unwrap();
+        std::fs::create_dir_all(&programs).unwrap();
+        // The kinds are there already: other tests of this world have made them.
+        let installs = format!("--take-ownership --timeout 2m --values '{}'", self.values.display());
+        let wrapped = [
+            ("helm", helm::program().await.clone(), "install", &*installs),
+            ("headgate", beside("headgate"), "uninstall", &*self.serves),
+        ];
+        for (name, program, command, more) in wrapped {
+            let text = format!(
+                "#!/bin/sh\n[ \"$1\" = {command} ] && set -- \"$@\" {more}\nexec '{}' \"$@\"\n",
+                program.display()
+            );
+            let script = programs.join(name);
+            std::fs::write(&script, text).unwrap();
+            std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut terminal = Terminal::in_world(self.s.facts(), &[("HOME", home.to_str().unwrap())]);
+        let path = format!("export PATH='{}:{}':\"$PATH\"", programs.display(), links.display());
+        assert_eq!(terminal.run(&path).await.1, 0);
+        for (name, value) in helm::environment() {
+            assert_eq!(terminal.run(&format!("export {name}='{value}'")).await.1, 0);
+        }
+        terminal
+    }
+
+    /// What the page calls otherwise: release and namespace, which are there once for each test, and the registry.
+    fn chart_names(&self) -> [(&'static str, String); 7] {
+        let own = &self.own;
+        [
+            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
+            ("install headgate ", format!("install {own} ")),
+            ("test headgate ", format!("test {own} ")),
+            ("uninstall headgate ", format!("uninstall {own} ")),
+            ("--namespace headgate", format!("--namespace {own}")),
+            ("NAME: headgate", format!("NAME: {own}")),
+            ("release \"headgate\"", format!("release \"{own}\"")),
+        ]
+    }
+
+    async fn install(&self, terminal: &mut Terminal, steps: &[Step]) {
+        let notes = follow(terminal, steps).await;
+        let asks = format!("headgate status --own-namespace={0} --lease-name={0}", self.own);
+        assert!(notes.contains(&asks) && !notes.contains("<no value>"), "{notes}");
+    }
+
+    /// What the webhook is served with; the release does not know of it.
+    async fn certificate(&self) -> Option<Secret> {
+        self.within.api::<Secret>().get_opt(&format!("{}-webhook-tls", self.own)).await.unwrap()
+    }
+
+    /// Who holds the Lease.
+    async fn holder(&self) -> String {
+        let lease = self.within.api::<Lease>().get(&self.own).await.unwrap();
+        lease.spec.unwrap().holder_identity.unwrap_or_default()
+    }
+
+    /// The leader's pod goes, and the other one does the next removal.
+    async fn goes_on_without_its_leader(&self, group: &Group, before: &Running) -> Running {
+        let s = self.s;
+        let first = self.holder().await;
+        let pod = first.split_once('_').unwrap().0.to_owned();
+        self.within.delete_pod(&pod, 30).await;
+        wait::until("another replica holds the Lease", || async {
+            let now = self.holder().await;
+            if now.is_empty() || now == first { Err(now) } else { Ok(()) }
+        })
+        .await;
+        s.cluster.delete_pod(before.keys().next().unwrap(), 2).await;
+        let after = wait::until("the targets are the pods that are there", || async {
+            let now = s.cluster.running("web").await;
+            let done =
+                now.len() == 2 && now != *before && s.aws.registered(&group.arn).await == targets(&now, 8080);
+            if done { Ok(now) } else { Err(now) }
+        })
+        .await;
+        assert_eq!(after.len(), 2);
+        after
+    }
+
+    /// Asks Headgate as people do, through the API server.
+    async fn ask(&self, command: &[&str]) -> (Option<i32>, String) {
+        let namespace = format!("--namespace={}", self.s.cluster.namespace);
+        let (own, lease) = self.names();
+        let arguments = [command, &[&*namespace, &*own, &*lease]].concat();
+        command_as(self.s.facts(), &self.people, &arguments).await
+    }
+
+    /// The flags that say which Headgate is meant.
+    fn names(&self) -> (String, String) {
+        (format!("--own-namespace={}", self.own), format!("--lease-name={}", self.own))
+    }
+
+    async fn explains(&self, pod: &str) {
+        let (code, said) = self.ask(&["explain", pod]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
+    }
+
+    /// `headgate ui` leads a browser to the page of the leader, through ports that the API server and the kubelet forward.
+    async fn shows_its_page(&self) {
+        let (own, lease) = self.names();
+        let mut ui = Command::new(beside("headgate"))
+            .args(["ui", "--no-browser", &own, &lease])
+            .env("KUBECONFIG", &self.people)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(ui.stdout.take().unwrap()).lines();
+        let said = timeout(wait::DEADLINE, said.next_line()).await.expect("it says where").unwrap().unwrap();
+        let url = said.strip_prefix("Headgate's page is at ").unwrap();
+        let browser = Browser::start().await;
+        browser.open(url).await;
+        browser.wait_text("#link", |text| text == "Live").await;
+        // A pod without a hold was deleted before.
+        browser.wait_text("#top", |text| text.starts_with("HoldTooShort")).await;
+        assert_eq!(browser.console(), [""; 0]);
+        ui.kill().await.unwrap();
+    }
+
+    /// People reach what it knows; whoever reaches its pods does not.
+    async fn answers_people_and_nobody_else(&self) {
+        let leader = self.holder().await;
+        let leader = self.within.api::<Pod>().get(leader.split_once('_').unwrap().0).await.unwrap();
+        let ip = leader.status.unwrap().pod_ip.unwrap();
+        for (path, wanted) in [("/debug/bindings", 404), ("/livez", 200)] {
+            let (status, said) = http::request("GET", &format!("{ip}:8080"), path, None).await.unwrap();
+            assert_eq!(status, wanted, "{path}: {said}");
+        }
+        assert!(http::request("GET", &format!("{ip}:8081"), "/debug/bindings", None).await.is_err());
+    }
+
+    /// The API server comes to know whom to trust, and each replica the Service; both follow by watches.
+    async fn waits_until_its_webhook_is_called(&self) {
+        wait_available(&self.within, &self.own, 2).await;
+        wait::until("a new pod would be given gate and hold", || async {
+            let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
+            let pod = serde_json::from_value(pod).unwrap();
+            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+            let pod = self.s.cluster.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+            let pod = serde_json::to_value(pod.spec).unwrap();
+            let gated = pod["readinessGates"].is_array();
+            let held = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 1;
+            if gated && held { Ok(()) } else { Err(pod) }
+        })
+        .await;
+        // By a path that is a secret, which every endpoint of that Service serves.
+        wait_secret(&self.s.cluster.client, &self.own).await;
+    }
+
+    /// Its webhook is called through its Service, and gives a new pod what it asks for.
+    async fn gives_a_new_pod_gate_and_hold(&self, gated: &Group) {
+        let s = self.s;
+        deploy_gated(&s.cluster).await;
+        let (pod, _) = s.wait_registered(gated, "gated", 1, 8080).await.pop_first().unwrap();
+        let spec = serde_json::to_value(s.cluster.api::<Pod>().get(&pod).await.unwrap().spec).unwrap();
+        assert_eq!(spec["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 1);
+        assert_eq!(spec["terminationGracePeriodSeconds"], 2);
+        // A pod whose gate is closed is not available.
+        wait_available(&s.cluster, "gated", 1).await;
+    }
+
+    /// Only by its own label.
+    async fn gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold(&self) {
+        let system = self.s.cluster.within("kube-system");
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let created = async |labels: Value| {
+            let pod = serde_json::from_value(bare_pod("ingress", &labels)).unwrap();
+            let pod = system.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+            serde_json::to_value(pod).unwrap()
+        };
+        let asks = created(json!({"headgate.dev/inject": "true"})).await;
+        assert_eq!(asks["spec"]["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(asks["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+        // What holds where no shell can is in Headgate's own image, unless the chart says otherwise.
+        let mut own = bare_pod("ingress", &json!({"headgate.dev/inject": "true"}));
+        own["metadata"]["annotations"] = json!({"headgate.dev/own-prestop": "wrap"});
+        own["spec"]["containers"][0]["lifecycle"] =
+            json!({"preStop": {"httpGet": {"port": 8080, "path": "/quit"}}});
+        let own = system.api::<Pod>().create(&dry_run, &serde_json::from_value(own).unwrap()).await.unwrap();
+        let own = serde_json::to_value(own).unwrap();
+        let command = &own["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
+        assert_eq!(*command, json!(["/.headgate/headgate-hold", "150", "get", ":8080", "/quit"]));
+        let volumes = own["spec"]["volumes"].as_array().unwrap();
+        assert!(volumes.iter().any(|one| one["image"]["reference"] == IMAGE), "{own}");
+        let other = created(json!({"app": "other"})).await;
+        assert_eq!(other["spec"]["readinessGates"], Value::Null);
+        assert_eq!(other["metadata"]["annotations"], Value::Null);
+    }
+
+    /// The doctor sees everything, and finds only what these pods lack.
+    async fn doctor_finds_only_what_the_pods_lack(&self) {
+        let (code, said) = self.ask(&["doctor", "-o=json"]).await;
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = said["findings"].as_array().unwrap().iter().filter(|one| one["level"] != "info");
+        let found: Vec<_> =
+            found.map(|one| ["reason", "about"].map(|is| one[is].as_str().unwrap())).collect();
+        let service = |name: &str| format!("Service {}/{name}", self.s.cluster.namespace);
+        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("GateMissing", "web")];
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for ([reason, about], (word, name)) in found.iter().zip(wanted) {
+            assert!(*reason == word && about.starts_with(&service(name)), "{found:?}");
+        }
+        assert_eq!(code, Some(1));
+    }
+
+    async fn assert_nothing_is_left(&self) {
+        assert_eq!(bindings(self.s).await, 0);
+        let deployments = self.within.api::<Deployment>().list(&ListParams::default()).await.unwrap();
+        assert!(deployments.items.is_empty());
+        assert!(self.certificate().await.is_none());
+    }
+
+    async fn remove_targets(&self) {
+        let (own, lease) = self.names();
+        let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*self.serves];
+        let (code, said) = command_as(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await;
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+/// The four actions of deploy/iam/aws.json.
+fn actions() -> Vec<String> {
+    let policy = std::fs::read_to_string(root().join("deploy/iam/aws.json")).unwrap();
+    let policy: Value = serde_json::from_str(&policy).unwrap();
+    let statements = policy["Statement"].as_array().unwrap().iter();
+    let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap());
+    let name =
+        |action: &Value| action.as_str().unwrap().strip_prefix("elasticloadbalancing:").unwrap().to_owned();
+    actions.map(name).collect()
+}
+
+/// One of the files that `make image` builds.
+fn program(name: &str) -> PathBuf {
+    let program = root().join("target/image").join(name);
+    assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
+    program
+}
+
+/// Where headgate's image is.
+const LOCAL: &str = "headgate.local/headgate";
+/// The name of headgate's image.
+const IMAGE: &str = "headgate.local/headgate:test";
+
+/// Puts headgate's image on every node, for the first who asks.
+async fn load_image(s: &Scenario) {
+    static LOADED: OnceCell<()> = OnceCell::const_new();
+    LOADED.get_or_init(|| load_image_now(s)).await;
+}
+
+async fn load_image_now(s: &Scenario) {
+    let certificates = "/etc/ssl/certs/ca-certificates.crt";
+    let hold = program("headgate-hold");
+    let [licence, notices] = ["licenses/LICENSE", "licenses/THIRD-PARTY-NOTICES.txt"];
+    let files = json!({
+        certificates: certificates,
+        "/headgate-hold": hold,
+        format!("/{licence}"): program(licence),
+        format!("/{notices}"): program(notices),
+    });
+    let body = json!({"name": IMAGE, "binary": program("headgate"), "files": files});
+    let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
+    http::json("POST", control, "/images", Some(&body)).await;
+}
+
+/// That image, for the namespace of the scenario, with this access key.
+fn chart_values(s: &Scenario, key: &str) -> Value {
+    let mut environment: Vec<Value> = Vec::new();
+    for (name, value) in aws::environment(s.facts()) {
+        let value = if name == "AWS_ACCESS_KEY_ID" { key.to_owned() } else { value };
+        environment.push(json!({"name": name, "value": value}));
+    }
+    json!({
+        "image": {"repository": LOCAL, "tag": "test", "pullPolicy": "Never"},
+        "namespaces": [s.cluster.namespace, "kube-system"],
+        "webhook": {"systemNamespaces": ["kube-system"]},
+        "extraEnv": environment,
+    })
+}
+
+/// Selects this namespace alone.
+fn selector(namespace: &str) -> String {
+    format!("kubernetes.io/metadata.name={namespace}")
+}
+
+/// The environment that has Headgate serve what this selects.
+fn serves(selector: &str) -> Value {
+    json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": selector})
+}
+
+/// `deploy/install.yaml` for one test.
+struct Manifest {
+    text: String,
+    /// Where it is.
+    file: String,
+    /// Where it is without what other tests of the world need.
+    going: String,
+}
+
+impl Manifest {
+    /// With an image from here, and with more environment.
+    fn with(namespace: &str, repository: &str, environment: &[Value]) -> Self {
+        let text = std::fs::read_to_string(install::file()).unwrap();
+        let mut all: Vec<Value> =
+            text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
+        let deployment = all.iter_mut().find(|object| object["kind"] == "Deployment").unwrap();
+        let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+        container["imagePullPolicy"] = "Never".into();
+        container["env"].as_array_mut().unwrap().extend(environment.iter().cloned());
+        let text = |objects: &[&Value]| {
+            let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+            // The first line tells kubectl that it is YAML.
+            let text = format!("---\n{}\n", objects.join("\n---\n"));
+            text.replace(install::NOWHERE, repository).replace("headgate:0.1.0", "headgate:test")
+        };
+        let stays = |object: &Value| {
+            object["kind"] == "CustomResourceDefinition"
+                || object["kind"] == "Namespace"
+                || object["metadata"]["name"] == "headgate-marks"
+        };
+        let folder = root().join("target/install");
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: String, text: &str| {
+            let file = folder.join(name);
+            std::fs::write(&file, text).unwrap();
+            file.display().to_string()
+        };
+        let going = text(&all.iter().filter(|object| !stays(object)).collect::<Vec<_>>());
+        let text = text(&all.iter().collect::<Vec<_>>());
+        let file = write(format!("{namespace}.yaml"), &text);
+        Self { file, going: write(format!("{namespace}-going.yaml"), &going), text }
+    }
+}
+
+/// A Deployment whose one pod asks for gate and hold.
+async fn deploy_gated(cluster: &Cluster) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["terminationGracePeriodSeconds"] = 1.into();
+    let template =
+        json!({"metadata": {"labels": {"app": "gated", "headgate.dev/inject": "true"}}, "spec": spec});
+    cluster
+        .create::<Deployment>(json!({
+            "metadata": {"name": "gated"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "gated"}}, "template": template},
+        }))
+        .await;
+}
+
+async fn wait_available(cluster: &Cluster, deployment: &str, replicas: i32) {
+    wait::until(&format!("{replicas} replicas of {deployment} are available"), || async {
+        let status = cluster.api::<Deployment>().get(deployment).await.unwrap().status.unwrap();
+        if status.available_replicas == Some(replicas) { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
+
+async fn bindings(s: &Scenario) -> usize {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"));
+    let api: Api<DynamicObject> = Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind);
+    api.list(&ListParams::default()).await.unwrap().items.len()
+}

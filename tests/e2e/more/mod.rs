@@ -1,0 +1,16 @@
+//! What `.ci/run` runs and `make test` does not: pages typed as printed, the chart, alerts in their incidents,
+//! moves from other controllers, IPv6, outages, nodes that go, attacks that take long.
+
+mod as_printed;
+mod by_hand;
+mod chart;
+mod incidents;
+mod ingress;
+mod ipv6;
+mod migrating;
+mod outages;
+mod passed_over;
+mod signals;
+mod trust;
+mod weighing;
+mod zones;

@@ -1,0 +1,248 @@
+//! Ten thousand requests that nobody would send who means well, at the running servers.
+//!
+//! Whoever sends them knows the secret path: what is wrong with a review must do no harm by itself.
+
+mod requests;
+mod reviews;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use headgate_harness::{
+    evictions::{Answer, Stage},
+    headgate::Headgate,
+    intruder::forged_eviction,
+    scenario::targets,
+    shared_world::{alone, beside_others},
+    wait,
+    webhook::{bare_pod, wait_secret},
+};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+
+use self::wire::{Came, Client, Sent};
+
+/// Requests to the webhooks.
+const REQUESTS: u64 = 2_000;
+/// Clients at once, each with one connection at a time.
+const CLIENTS: u64 = 8;
+/// No log line is longer, in bytes, whatever was sent.
+const LONGEST_LINE: usize = 4096;
+/// Far more than a Headgate has open when nobody asks.
+const FEW: usize = 100;
+
+/// What the requests are made of.
+#[derive(Clone)]
+struct Knowing {
+    /// The path of new pods and that of evictions.
+    inject: String,
+    evict: String,
+    namespace: String,
+    /// Pods that live.
+    pods: Vec<String>,
+}
+
+/// The request of this number, the same in each run, and what it must be answered with, if that is known.
+fn request(number: u64, knowing: &Knowing) -> (Sent, Option<u16>) {
+    let mut rng = fastrand::Rng::with_seed(number);
+    let (new, nobody) = (reviews::new_pod(&knowing.namespace), forged_eviction(&knowing.namespace, "nobody"));
+    let path = if rng.bool() { &knowing.inject } else { &knowing.evict };
+    match rng.u8(0..100) {
+        0..45 => (requests::post(path, &reviews::body(&new, &mut rng)), None),
+        45..65 => (requests::post(path, &reviews::body(&nobody, &mut rng)), None),
+        // About pods that live, and such that nobody may take it for a request about them.
+        65..80 => {
+            let living = forged_eviction(&knowing.namespace, rng.choice(&knowing.pods).unwrap());
+            (requests::post(path, &reviews::broken(&living, &mut rng)), Some(400))
+        }
+        80..85 => {
+            let living = forged_eviction(&knowing.namespace, rng.choice(&knowing.pods).unwrap()).to_string();
+            let method = *rng.choice(["GET", "PUT", "DELETE"].iter()).unwrap();
+            (requests::request(method, path, "", living.as_bytes()), Some(405))
+        }
+        _ => {
+            let body = reviews::body(if rng.bool() { &new } else { &nobody }, &mut rng);
+            (requests::strange(path, &body, &mut rng), None)
+        }
+    }
+}
+
+/// What came of many requests: how often each status, with 0 for a connection that was closed; and what was neither.
+#[derive(Debug, Default)]
+struct Tally {
+    came: BTreeMap<u16, u64>,
+    wrong: Vec<String>,
+}
+
+/// Sends the requests that `of` gives by their numbers, and looks at each answer.
+async fn send_all(
+    clients: Vec<Client>,
+    count: u64,
+    of: impl Fn(u64) -> (Sent, Option<u16>) + Send + Sync + 'static,
+) -> Tally {
+    let (of, all) = (Arc::new(of), clients.len() as u64);
+    let tasks = clients.into_iter().zip(0..).map(|(mut client, first): (Client, u64)| {
+        let of = of.clone();
+        tokio::spawn(async move {
+            let mut tally = Tally::default();
+            for number in (first..count).step_by(usize::try_from(all).unwrap()) {
+                let (sent, expected) = of(number);
+                let came = match client.exchange(&sent).await {
+                    Ok(Came::Answer(status, _)) => status,
+                    Ok(Came::Closed) => 0,
+                    Err(error) => {
+                        tally.wrong.push(format!("request {number}: {error}"));
+                        continue;
+                    }
+                };
+                *tally.came.entry(came).or_default() += 1;
+                if expected.is_some_and(|expected| expected != came) {
+                    tally.wrong.push(format!("request {number}: {came}, expected {expected:?}"));
+                }
+            }
+            tally
+        })
+    });
+    let mut whole = Tally::default();
+    for task in tasks.collect::<Vec<_>>() {
+        let tally = task.await.unwrap();
+        for (status, count) in tally.came {
+            *whole.came.entry(status).or_default() += count;
+        }
+        whole.wrong.extend(tally.wrong);
+    }
+    whole
+}
+
+/// Runs `during`, and asks for the probes all the while; each must be answered.
+async fn while_it_lives<T>(headgate: &Headgate, during: impl Future<Output = T>) -> T {
+    let done = AtomicBool::new(false);
+    let probing = async {
+        while !done.load(Relaxed) {
+            for path in ["/livez", "/readyz"] {
+                headgate.probe(path).await.unwrap_or_else(|error| panic!("{error}\n{}", headgate.text()));
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    let during = async {
+        let ended = during.await;
+        done.store(true, Relaxed);
+        ended
+    };
+    futures::join!(during, probing).0
+}
+
+/// What may not change: of each pod what people and Headgate write on it.
+async fn pods(stage: &Stage) -> BTreeMap<String, Value> {
+    let pods = stage.cluster.api::<Pod>().list(&ListParams::default()).await.unwrap();
+    let of = |pod: Pod| {
+        let (meta, status) = (&pod.metadata, pod.status.as_ref());
+        let written = json!({
+            "uid": meta.uid, "annotations": meta.annotations, "labels": meta.labels,
+            "ends": meta.deletion_timestamp.is_some(), "spec": pod.spec,
+            "conditions": status.and_then(|status| status.conditions.as_ref()),
+        });
+        (pod.metadata.name.unwrap(), written)
+    };
+    pods.into_iter().map(of).collect()
+}
+
+fn is_quiet(headgate: &Headgate) {
+    let text = headgate.text();
+    let longest = text.lines().max_by_key(|line| line.len()).unwrap_or_default();
+    let begins: String = longest.chars().take(300).collect();
+    assert!(longest.len() <= LONGEST_LINE, "a line of {} bytes: {begins}…", longest.len());
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn thousands_of_garbled_reviews_and_requests_do_no_harm() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "hostile", 1, &["--webhook-cert-lifetime=240s"]).await;
+        let headgate = &stage.headgates[0];
+        stage.cluster.deploy("web", 3, &[("http", 8080)]).await;
+        let running = stage.wait_asked("web", 3).await;
+        let digits = wait_secret(&stage.s.cluster.client, &stage.s.name("webhook")).await;
+        let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
+        let authorities = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
+        let (address, pid, before) = (headgate.webhook().await, headgate.pid(), pods(&stage).await);
+        let knowing = Knowing {
+            inject: format!("/{digits}/inject"),
+            evict: format!("/{digits}/evict"),
+            namespace: stage.cluster.namespace.clone(),
+            pods: running.keys().cloned().collect(),
+        };
+
+        let clients = (0..CLIENTS).map(|_| Client::of_https(&address, &authorities)).collect();
+        let sending = send_all(clients, REQUESTS, move |number| request(number, &knowing));
+        let began = std::time::Instant::now();
+        let tally = while_it_lives(headgate, sending).await;
+        eprintln!("{REQUESTS} requests in {:?} came to {:?}", began.elapsed(), tally.came);
+        assert_eq!(tally.wrong, [""; 0]);
+        assert!(tally.came[&200] > REQUESTS / 10 && tally.came[&400] > REQUESTS / 10, "{:?}", tally.came);
+        assert!(!tally.came.contains_key(&500), "{:?}", tally.came);
+
+        is_quiet(headgate);
+        assert_eq!(headgate.pid(), pid);
+        assert_eq!(pods(&stage).await, before);
+        assert_eq!(stage.s.aws.registered(&stage.group.arn).await, targets(&running, 8080));
+        assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await, []);
+        wait::until("the descriptors are free again", || async {
+            let open = headgate.descriptors();
+            if open < FEW { Ok(()) } else { Err(open) }
+        })
+        .await;
+
+        // The API server is answered as before.
+        let pod = bare_pod("genuine", &json!({"app": "other", "headgate.dev/inject": "true"}));
+        let parameters = PostParams { dry_run: true, ..PostParams::default() };
+        let pod = serde_json::from_value(pod).unwrap();
+        let made = stage.cluster.api::<Pod>().create(&parameters, &pod).await.unwrap();
+        let gates = made.spec.unwrap().readiness_gates.unwrap_or_default();
+        assert_eq!(
+            gates.iter().map(|gate| &*gate.condition_type).collect::<Vec<_>>(),
+            ["headgate.dev/target-health"]
+        );
+        let (leaving, ip) = running.iter().next().unwrap();
+        let Answer::Wait(_, said) = stage.evict(leaving).await else { panic!("{}", stage.said()) };
+        assert!(said.contains("ask again"), "{said}");
+        stage.wait_only_deregistered(ip).await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn odd_requests_for_probes_and_pages_are_answered_or_hung_up_on() {
+    beside_others(|world| async move {
+        let s = headgate_harness::scenario::Scenario::new(world, "hostile-pages").await;
+        let headgate = s.headgate().await;
+        for address in [headgate.admin(), headgate.debug()] {
+            let clients = (0..4).map(|_| Client::of_http(address)).collect();
+            let sending = send_all(clients, 400, |number| {
+                let mut rng = fastrand::Rng::with_seed(number);
+                let (path, body) = (requests::page(&mut rng), vec![b'x'; rng.usize(0..2000)]);
+                let sent = match rng.u8(0..3) {
+                    0 => requests::strange(&path, &body, &mut rng),
+                    1 => requests::request("POST", &path, "", &body),
+                    _ => requests::request("GET", &path, "Accept: text/plain;q=x, */*\r\n", b""),
+                };
+                (sent, None)
+            });
+            let tally = while_it_lives(&headgate, sending).await;
+            eprintln!("1500 requests to {address} came to {:?}", tally.came);
+            assert_eq!(tally.wrong, [""; 0]);
+            assert!(tally.came[&200] > 50 && !tally.came.contains_key(&500), "{:?}", tally.came);
+        }
+        is_quiet(&headgate);
+        headgate.probe("/metrics").await.unwrap();
+        headgate.probe("/debug/bindings").await.unwrap();
+    });
+}

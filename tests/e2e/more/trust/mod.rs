@@ -1,0 +1,5 @@
+//! Attacks that take long to play.
+
+mod crowd;
+mod hostile;
+mod path;
