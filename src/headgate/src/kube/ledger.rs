@@ -143,7 +143,7 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-fn stored(object: DynamicObject) -> Option<StoredLedger> {
+pub(super) fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();
     let mut data = object.data;

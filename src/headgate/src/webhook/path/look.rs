@@ -78,7 +78,7 @@ impl Looker {
         for (named, found) in self.named.iter_mut().zip([new_pods, evictions]) {
             match found {
                 Ok(found) => {
-                    *named = found.iter().flat_map(|found| &found.entries).map(Entry::path).collect()
+                    *named = found.iter().flat_map(|found| &found.entries).map(Entry::path).collect();
                 }
                 Err(error) => troubles.push(error.to_string()),
             }
