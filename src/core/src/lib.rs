@@ -18,7 +18,8 @@
 //! * the call leaves as [`Effect::Send`], ordered by the lanes ([`rate_limit`]).
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
-//! the rule.
+//! the rule. `headgate-daemonset`, which decides about IngressDaemonSets, shares the facts and words in [`model`] and the
+//! [`brake`]; nothing here depends on it.
 
 pub mod account;
 mod agenda;

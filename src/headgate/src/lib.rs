@@ -1,17 +1,20 @@
-//! Headgate: puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
+//! The servers of Headgate: `headgate run` puts pods into AWS target groups the moment they have an IP, and takes them out
+//! before they end; `headgate daemonsets` rolls the pods of IngressDaemonSets.
 //!
-//! The decisions are in `headgate-core`. This crate connects them to the world:
+//! The decisions are in `headgate-core` and `headgate-daemonset`. This crate connects them to the world. The program itself,
+//! with the commands for people, is in `headgate-cli`, which asks these servers and uses the same adapters:
 //!
 //! ```text
 //!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine; the watches feed it,
 //!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
-//!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/bindings
-//!                     ├─► journal                      what became of targets, pods and nodes
-//!                     ├── explain, diff                why a pod is a target, or why not; what AWS has otherwise
+//!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/*
+//!                     │                      ├── status, explain, diff    what the commands for people ask
+//!                     ├─► journal ───────────┘         what became of targets, pods and nodes
 //!                     └── webhook                      what a new pod is given
-//!  daemonsets                                         IngressDaemonSets: a program of its own
+//!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a server of its own
+//!  flags                                               the flags of both servers
 //! ```
 
 pub mod admin;

@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 /// The packages of the programs.
-pub const PROGRAMS: [&str; 2] = ["headgate", "headgate-hold"];
+pub const PROGRAMS: [&str; 2] = ["headgate-cli", "headgate-hold"];
 
 /// A processor that there is a release for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

@@ -60,7 +60,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     let text = match command {
         Command::Notices(_) => notices::text(&linked)?,
         Command::Sbom(_) => {
-            serde_json::to_string_pretty(&sbom::sbom(&linked, "headgate", of.arch[0].name()))? + "\n"
+            serde_json::to_string_pretty(&sbom::sbom(&linked, "headgate-cli", of.arch[0].name()))? + "\n"
         }
     };
     if let Some(folder) = of.out.parent() {

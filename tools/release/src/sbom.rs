@@ -90,13 +90,13 @@ mod tests {
                 "--target",
                 target.triple(),
             ]);
-            command.args(["-p", "headgate", "-p", "headgate-hold"]).current_dir(root());
+            command.args(["-p", "headgate-cli", "-p", "headgate-hold"]).current_dir(root());
             let tree = String::from_utf8(command.output().unwrap().stdout).unwrap();
             let named = tree.lines().filter_map(|line| line.split_once(" v"));
             let named: BTreeSet<(&str, &str)> =
                 named.map(|(name, rest)| (name, rest.split(' ').next().unwrap())).collect();
             assert!(named.len() > 200, "{}", named.len());
-            let sbom = sbom(&Linked::find(root(), &[target]).unwrap(), "headgate", target.name());
+            let sbom = sbom(&Linked::find(root(), &[target]).unwrap(), "headgate-cli", target.name());
             let mut components = vec![&sbom["metadata"]["component"]];
             components.extend(sbom["components"].as_array().unwrap());
             let text = |component: &'_ Value, field: &str| component[field].as_str().unwrap().to_owned();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_each_crate_needs_is_listed() {
-        let sbom = sbom(&Linked::find(root(), &[Target::Amd64]).unwrap(), "headgate", "amd64");
+        let sbom = sbom(&Linked::find(root(), &[Target::Amd64]).unwrap(), "headgate-cli", "amd64");
         let all = sbom["dependencies"].as_array().unwrap();
         let listed: BTreeSet<&str> = all.iter().filter_map(|one| one["ref"].as_str()).collect();
         let needed =

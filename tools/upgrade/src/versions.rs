@@ -53,7 +53,7 @@ impl Version {
         eprintln!("building {commit} in {}; the first time takes minutes", folder.display());
         let built = Command::new(cargo)
             .current_dir(&source)
-            .args(["build", "--locked", "-p", "headgate", "--bin", "headgate"])
+            .args(["build", "--locked", "--bin", "headgate"])
             .env("CARGO_TARGET_DIR", folder.join("target"))
             .status()
             .map_err(|error| format!("cargo cannot be run: {error}"))?;

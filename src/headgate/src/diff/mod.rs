@@ -1,9 +1,10 @@
-//! `headgate diff`: what should be in the target groups, beside what AWS showed last, target by target, with the reason of each
-//! difference.
+//! The differences between what should be in the target groups and what AWS showed last, target by target, each with its
+//! reason: the server's half of `headgate diff`.
 //!
 //! ```text
-//!  headgate diff ─► reach: the leader ─► /debug/diff ─► ask ─► Engine::compare_groups, at the engine's owner
-//!        └─ text, json ◄── report ◄──────────┘
+//!  headgate diff ─► /debug/diff ─► explain::ask ─► Engine::compare_groups, at the engine's owner
+//!                        ▲                              │
+//!                        └─────────── report ◄──────────┘
 //! ```
 
 pub mod report;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  app::owner ─► keeper: a channel, a task, the core's Journal ─► explain, /debug/journal
-//!   (Effect::Happened, Effect::Notice)                 report, text
+//!   (Effect::Happened, Effect::Notice)                 report
 //! ```
 //!
 //! Each replica keeps its own, in memory: the engine's owner hands over what has become otherwise and waits for nobody. A

@@ -2,6 +2,7 @@
 
 use std::{fmt, time::SystemTime};
 
+#[cfg(target_os = "linux")]
 use procfs::process::{LimitValue, Process as Read};
 use prometheus_client::{
     collector::Collector,
@@ -45,6 +46,7 @@ struct Process {
 
 impl Process {
     /// The values, in the order of [`METRICS`]; what the system does not say is missing.
+    #[cfg(target_os = "linux")]
     fn values(&self) -> [Option<f64>; 6] {
         let process = Read::myself().ok();
         let stat = process.as_ref().and_then(|process| process.stat().ok());
@@ -65,6 +67,12 @@ impl Process {
             }),
             Some(self.began),
         ]
+    }
+
+    /// Only Linux has the others in files.
+    #[cfg(not(target_os = "linux"))]
+    const fn values(&self) -> [Option<f64>; 6] {
+        [None, None, None, None, None, Some(self.began)]
     }
 }
 

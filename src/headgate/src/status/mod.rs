@@ -1,12 +1,12 @@
-//! `headgate status`: what is wrong, where, and how every target group stands, by zone.
+//! What is wrong, where, and how every target group stands by zone: the server's half of `headgate status`.
 //!
 //! ```text
-//!  headgate status ─► reach: the leader ─► /debug/status
-//!        │                                      │ draw: from the views, which the engine's owner replaces as they change
-//!        └─ text, json ◄── report ◄─────────────┘ problems: what is wrong, the worst first
+//!  headgate status ─► /debug/status ─► draw: from the views, which the engine's owner replaces when they change
+//!                          ▲             │ problems: what is wrong, the worst first
+//!                          └── report ◄──┘
 //! ```
 //!
-//! Nobody waits for the engine: the views are at hand, so asking costs it nothing. Only the leader answers.
+//! A request does not wait for the engine: the views are in memory. Only the leader answers.
 
 pub mod draw;
 pub mod problems;
