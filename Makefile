@@ -45,7 +45,7 @@ chaos: tools ## Break things in turn during rolls under traffic, and count what 
 	@$(DEBUG)/zero-loss --chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MARGIN),--margin $(MARGIN))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed,held: root)
-	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
+	$(CARGO) build --locked --release -p headgate-cli -p headgate-bench -p localstack-world -p localstack-elbv2 \
 	  -p localstack-kubelet -p localstack-nodes --bin headgate --bin bench --bin floor --bin world --bin elbv2 \
 	  --bin kubelet --bin nodes
 	@target/release/bench $(if $(ONLY),--only $(ONLY))

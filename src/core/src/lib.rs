@@ -23,8 +23,7 @@
 pub mod account;
 mod agenda;
 pub mod binding;
-mod brake;
-pub mod daemonset;
+pub mod brake;
 pub mod engine;
 mod eviction;
 mod gate;

@@ -18,10 +18,10 @@ fn name(of: &Type) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// The structs and enums of the core, each with the folder that it is made in. A name that comes twice is left out.
-fn made_in(core: &[Module]) -> BTreeMap<String, Option<&str>> {
+/// The structs and enums of a crate, each with the folder that it is made in. A name that comes twice is left out.
+fn made_in(modules: &[Module]) -> BTreeMap<String, Option<&str>> {
     let mut all: BTreeMap<String, Option<&str>> = BTreeMap::new();
-    for module in core {
+    for module in modules {
         let here = module.path.first().map_or("", String::as_str);
         for item in module.syntax.items.iter().filter(|item| !is_for_tests(item)) {
             let made = match item {
@@ -37,8 +37,8 @@ fn made_in(core: &[Module]) -> BTreeMap<String, Option<&str>> {
 }
 
 /// What is written for a type itself, and for no trait, each with its module.
-fn own_impls(core: &[Module]) -> impl Iterator<Item = (&Module, String, &ItemImpl)> {
-    core.iter().flat_map(|module| {
+fn own_impls(modules: &[Module]) -> impl Iterator<Item = (&Module, String, &ItemImpl)> {
+    modules.iter().flat_map(|module| {
         module.syntax.items.iter().filter(|item| !is_for_tests(item)).filter_map(move |item| match item {
             Item::Impl(block) if block.trait_.is_none() => Some((module, name(&block.self_ty)?, block)),
             _ => None,
@@ -48,6 +48,11 @@ fn own_impls(core: &[Module]) -> impl Iterator<Item = (&Module, String, &ItemImp
 
 fn core() -> Vec<Module> {
     modules(&root().join("src/core/src/lib.rs"))
+}
+
+/// The crates that decide.
+fn deciding() -> [Vec<Module>; 2] {
+    [core(), modules(&root().join("src/daemonset/src/lib.rs"))]
 }
 
 /// The fields of the engine: the type of each.
@@ -118,26 +123,28 @@ fn public_fields(module: &Module) -> impl Iterator<Item = String> {
 
 #[test]
 fn what_has_public_fields_is_in_the_model() {
-    let core = core();
-    let (model, others): (Vec<&Module>, _) =
-        core.iter().partition(|module| module.path.first().is_some_and(|name| name == "model"));
-    let in_model = model.into_iter().flat_map(public_fields).count();
-    println!("public fields in the model: {in_model}");
-    assert!(in_model > 0, "nothing was read");
-    let outside: Vec<String> = others.into_iter().flat_map(public_fields).collect();
-    assert!(outside.is_empty(), "expected public fields in src/core/src/model alone: {outside:#?}");
+    for modules in deciding() {
+        let (model, others): (Vec<&Module>, _) =
+            modules.iter().partition(|module| module.path.first().is_some_and(|name| name == "model"));
+        let in_model = model.into_iter().flat_map(public_fields).count();
+        println!("public fields in the model: {in_model}");
+        assert!(in_model > 0, "nothing was read");
+        let outside: Vec<String> = others.into_iter().flat_map(public_fields).collect();
+        assert!(outside.is_empty(), "move public fields to the folder model of the crate: {outside:#?}");
+    }
 }
 
 #[test]
 fn methods_of_a_type_are_in_the_folder_that_it_is_made_in() {
-    let core = core();
-    let made_in = made_in(&core);
-    let strangers: Vec<String> = own_impls(&core)
-        .filter_map(|(module, name, _)| {
-            let home = (*made_in.get(&name)?)?;
-            let here = module.path.first().map_or("", String::as_str);
-            (home != here).then(|| format!("{name} of {home}/ in {}", module.path.join("/")))
-        })
-        .collect();
-    assert!(strangers.is_empty(), "these are methods of another folder's type: {strangers:#?}");
+    for modules in deciding() {
+        let made_in = made_in(&modules);
+        let strangers: Vec<String> = own_impls(&modules)
+            .filter_map(|(module, name, _)| {
+                let home = (*made_in.get(&name)?)?;
+                let here = module.path.first().map_or("", String::as_str);
+                (home != here).then(|| format!("{name} of {home}/ in {}", module.path.join("/")))
+            })
+            .collect();
+        assert!(strangers.is_empty(), "these are methods of another folder's type: {strangers:#?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Planted bugs: named mistakes, each a rewrite of some places of the core. All of them go into one copy of it, each
+//! Planted bugs: named mistakes, each a rewrite of some places of a crate. All of them go into one copy of it, each
 //! behind a switch, so that a test can show that it notices them.
 //!
 //! A place is found by its text, without white space. If the text is not there exactly once, the build fails: the
@@ -10,6 +10,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 
 /// In the text that a place becomes: whether the bug is switched on.
 const SWITCH: &str = "PLANTED";
+/// The crate of the decisions about IngressDaemonSets, and the folder of its files in the places of bugs.
+const DAEMONSET: &str = "daemonset";
 
 /// A mistake that somebody could make.
 #[derive(Clone, Copy, Debug)]
@@ -22,17 +24,25 @@ pub struct Bug {
     pub places: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// Copies the sources in the folder `from` to the folder `to`, with all bugs in them.
+/// Copies the sources in the folder `from` to the folder `to`, with the bugs of this crate in them: `core` or
+/// [`DAEMONSET`].
 ///
 /// # Errors
 /// A place that is not there exactly once; or a file cannot be read or written.
-pub fn plant(bugs: &[Bug], from: &Path, to: &Path) -> anyhow::Result<()> {
+pub fn plant(bugs: &[Bug], of: &str, from: &Path, to: &Path) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     read_all(from, "", &mut files)?;
     let mut wrong = Vec::new();
     for (number, bug) in bugs.iter().enumerate() {
         for (file, before, after) in bug.places {
-            let planted = match files.get_mut(*file) {
+            let (crate_of, file) = match file.split_once('/') {
+                Some((DAEMONSET, file)) => (DAEMONSET, file),
+                _ => ("core", *file),
+            };
+            if crate_of != of {
+                continue;
+            }
+            let planted = match files.get_mut(file) {
                 Some(text) => replace(text, before, after, number),
                 None => Err(anyhow!("there is no such file")),
             };
@@ -43,7 +53,8 @@ pub fn plant(bugs: &[Bug], from: &Path, to: &Path) -> anyhow::Result<()> {
     let root = files.get_mut("lib.rs").context("the sources have no lib.rs")?;
     // It is included into another file, where nothing may be said about the whole crate.
     *root = root.lines().filter(|line| !line.starts_with("//!")).collect::<Vec<_>>().join("\n");
-    root.push_str(&switch(bugs)?);
+    // One switch is enough: that of the core.
+    root.push_str(&if of == DAEMONSET { "\nuse headgate_core::planted;\n".into() } else { switch(bugs)? });
     for (name, text) in &files {
         let path = to.join(name);
         fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
@@ -138,10 +149,10 @@ mod tests {
             bug("First", &[("a/mod.rs", "b() && ", "(PLANTED || b()) && ")]),
             bug("Second", &[("a/mod.rs", "&& c()", "&& (c() || PLANTED)")]),
         ];
-        plant(&bugs, &from, &to).unwrap();
+        plant(&bugs, "core", &from, &to).unwrap();
         let planted = fs::read_to_string(to.join("a/mod.rs")).unwrap();
         let lib = fs::read_to_string(to.join("lib.rs")).unwrap();
-        let wrong = plant(&[bug("Third", &[("a/mod.rs", "b()", "c()")])], &from, &to).unwrap_err();
+        let wrong = plant(&[bug("Third", &[("a/mod.rs", "b()", "c()")])], "core", &from, &to).unwrap_err();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(
             planted,

@@ -3,7 +3,6 @@
 pub mod account;
 pub mod binding;
 pub mod changes;
-pub mod daemonset;
 pub mod eviction;
 pub mod excerpt;
 pub mod expected;

@@ -1,6 +1,7 @@
 //! Enums whose variants are words: of Kubernetes, of AWS, of what users write and read.
 
 /// An enum, and beside each variant the word for it.
+#[macro_export]
 macro_rules! words {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:expr),* $(,)? }) => {
         $(#[$of])*
@@ -24,4 +25,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub use words;

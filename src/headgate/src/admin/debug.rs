@@ -32,7 +32,7 @@ use super::{
 use crate::{
     diff::{self, report::Differences},
     explain::{
-        command,
+        self,
         node::NodeReport,
         origin::{OriginReport, bound_targets},
         report::Report,
@@ -76,9 +76,9 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
     let router = Router::new()
         .route("/debug/bindings", get(bindings))
         .route("/debug/leader", get(leader))
-        .route(command::PATH, get(explain))
-        .route(status::command::PATH, get(status_of_all))
-        .route(diff::command::PATH, get(differences))
+        .route(explain::PATH, get(explain))
+        .route(status::PATH, get(status_of_all))
+        .route(diff::PATH, get(differences))
         .route("/debug/journal", get(journal))
         .route("/debug/targets", get(targets))
         .route("/debug/replicas", get(replicas))

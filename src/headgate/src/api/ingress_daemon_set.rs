@@ -3,7 +3,7 @@
 // Each printer column has a name, a type and a path of its own.
 #![allow(clippy::duplicated_attributes)]
 
-use headgate_core::model::daemonset::{OWNED_BY, REVISION};
+use headgate_daemonset::model::{OWNED_BY, REVISION};
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition, Time},
     util::intstr::IntOrString,

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::uninstall::gates;
+use super::gates;
 use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
 
 /// Whether this replica leads is looked at this often.

@@ -1,7 +1,7 @@
 //! The wiring: what is started, who owns what, and how it ends.
 
 mod carrier;
-pub mod drain;
+pub mod gates;
 pub mod leading;
 pub mod left;
 mod options;
@@ -9,4 +9,3 @@ mod owner;
 mod parts;
 mod reports;
 pub mod run;
-pub mod uninstall;

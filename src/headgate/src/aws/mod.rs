@@ -1,13 +1,12 @@
 //! The AWS side: makes one call at a time as the engine says, and tells how it ended.
 //!
 //! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
-//! `RegisterTargets`, `DeregisterTargets` (people who run `headgate doctor` call one more, see [`inspect`]). The SDK's own retries are off: they would hide time on the hot path,
-//! and stop altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
+//! `RegisterTargets`, `DeregisterTargets`. The SDK's own retries are off: they would hide time on the hot path, and stop
+//! altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
 //! [`reach`]. Credentials are fetched beside the calls: [`credentials`].
 
 pub mod credentials;
 pub mod failure;
-pub mod inspect;
 pub mod reach;
 
 use std::time::Duration;
@@ -90,6 +89,11 @@ impl TargetGroups {
         let region: Box<str> = region.as_ref().into();
         let endpoint = endpoint(&config, &region).await;
         Ok((Self { client: Client::new(&config), region, endpoint }, keeper))
+    }
+
+    /// The client of the SDK, for people who look at what Headgate never asks for.
+    pub const fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Where calls go.

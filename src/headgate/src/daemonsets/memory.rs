@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use headgate_core::{
-    Change,
-    daemonset::Input,
-    model::{
-        daemonset::ask::{Ask, Asked},
-        object::ObjectKey,
-    },
+use headgate_core::{Change, model::object::ObjectKey};
+use headgate_daemonset::{
+    Input,
+    model::ask::{Ask, Asked},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;

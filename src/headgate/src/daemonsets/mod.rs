@@ -11,7 +11,7 @@
 //!
 //! * A replica that stands by watches nothing but the Lease. One that begins to lead waits for as long as a request of the
 //!   leader before it may take, and then lists everything: what it decides on is no older than that leader's last word.
-//! * What is to be done is decided in [`headgate_core::daemonset`]; nothing is decided here.
+//! * What is to be done is decided in [`headgate_daemonset`]; nothing is decided here.
 
 mod admin;
 mod memory;

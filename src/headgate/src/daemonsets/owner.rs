@@ -7,15 +7,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use dashmap::DashMap;
 use headgate_core::{
     Moment, Scope, WallTime,
-    daemonset::{Daemonsets, Input},
     leadership::lease::LeaseTerm,
     model::{
-        daemonset::{
-            ask::{Ask, Asked, Outcome},
-            status::Status,
-        },
         notice::Notice,
         object::{ObjectKey, Uid},
+    },
+};
+use headgate_daemonset::{
+    Daemonsets, Input,
+    model::{
+        ask::{Ask, Asked, Outcome},
+        status::Status,
     },
 };
 use kube::Client;

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use headgate_core::{
     Reason,
     model::{
-        daemonset::{
-            Revision,
-            status::{Roll, Status},
-        },
         notice::{About, Notice, Notices},
         object::{ObjectKey, Uid},
     },
+};
+use headgate_daemonset::model::{
+    Revision,
+    status::{Roll, Status},
 };
 use tracing::{info, warn};
 
@@ -112,7 +112,8 @@ impl Telling {
 mod tests {
     use std::collections::BTreeSet;
 
-    use headgate_core::{WallTime, model::daemonset::Remembered};
+    use headgate_core::WallTime;
+    use headgate_daemonset::model::Remembered;
 
     use super::*;
 

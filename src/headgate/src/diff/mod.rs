@@ -6,6 +6,7 @@
 //!        └─ text, json ◄── report ◄──────────┘
 //! ```
 
-pub mod command;
 pub mod report;
-pub mod text;
+
+/// Where it is asked.
+pub const PATH: &str = "/debug/diff";

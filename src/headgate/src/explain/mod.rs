@@ -14,11 +14,9 @@
 //! the object and Headgate's Lease, and to get and create `pods/portforward` in its namespace.
 
 pub mod ask;
-pub mod command;
 pub mod node;
 pub mod origin;
-pub mod pod;
-pub mod reach;
 pub mod report;
-pub mod set;
-pub mod text;
+
+/// Where it is asked.
+pub const PATH: &str = "/debug/explain";

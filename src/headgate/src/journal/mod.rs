@@ -11,4 +11,3 @@
 
 pub mod keeper;
 pub mod report;
-pub mod text;

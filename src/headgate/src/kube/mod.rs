@@ -14,6 +14,7 @@ pub mod lease;
 pub mod ledger;
 pub mod marks;
 pub mod nodes;
+pub mod pages;
 pub mod patience;
 pub mod proof;
 #[cfg(test)]

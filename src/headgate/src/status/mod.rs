@@ -8,8 +8,9 @@
 //!
 //! Nobody waits for the engine: the views are at hand, so asking costs it nothing. Only the leader answers.
 
-pub mod command;
 pub mod draw;
 pub mod problems;
 pub mod report;
-pub mod text;
+
+/// Where it is asked.
+pub const PATH: &str = "/debug/status";

@@ -14,7 +14,7 @@ fn main() {
     }
     let to = env::var_os("OUT_DIR").map(|out| Path::new(&out).join("core"));
     let Some(to) = to else { return println!("cargo::error=cargo has not said where the copy goes") };
-    if let Err(wrong) = plant::plant(&bugs::ALL, &sources, &to) {
+    if let Err(wrong) = plant::plant(&bugs::ALL, "core", &sources, &to) {
         println!("cargo::error=planted bugs, tests/simulation/planted/bugs.rs: {wrong:#}");
     }
 }

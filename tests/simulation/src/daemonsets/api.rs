@@ -6,15 +6,13 @@ use std::{
     time::Duration,
 };
 
-use headgate_core::{
-    daemonset::Input,
+use headgate_core::model::{Change, Labels, ObjectKey, Scope, Uid, WallTime};
+use headgate_daemonset::{
+    Input,
     model::{
-        Change, Labels, ObjectKey, Scope, Uid, WallTime,
-        daemonset::{
-            Amount, BudgetFacts, Noted, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode,
-            SetPod, SetSpec, Strategy,
-            ask::{Ask, Asked, Outcome},
-        },
+        Amount, BudgetFacts, Noted, Owner, Placement, Remembered, RevisionFacts, SetFacts, SetNode, SetPod,
+        SetSpec, Strategy,
+        ask::{Ask, Asked, Outcome},
     },
 };
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use headgate_core::model::daemonset::{Amount, Handshake, SetNode, SetSpec, Strategy, Wait};
+use headgate_daemonset::model::{Amount, Handshake, SetNode, SetSpec, Strategy, Wait};
 
 /// How a set is rolled where nothing goes wrong but that the controller is killed.
 #[derive(Clone, Copy, Debug)]

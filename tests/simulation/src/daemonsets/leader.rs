@@ -5,14 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use headgate_core::{
-    daemonset::{Daemonsets, Input},
+use headgate_core::model::{Scope, Uid};
+use headgate_daemonset::{
+    Daemonsets, Input,
     model::{
-        Scope, Uid,
-        daemonset::{
-            SetNode, SetPod, SetSpec,
-            ask::{Ask, Asked, Outcome},
-        },
+        SetNode, SetPod, SetSpec,
+        ask::{Ask, Asked, Outcome},
     },
 };
 

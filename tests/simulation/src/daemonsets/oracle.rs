@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use headgate_core::model::daemonset::{
+use headgate_daemonset::model::{
     Amount, SetNode, SetSpec, Strategy,
     ask::{Ask, Asked},
     plan::Why,

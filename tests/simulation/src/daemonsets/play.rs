@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use headgate_core::{
-    daemonset::Input,
+use headgate_core::model::{Labels, Moment, RequestId};
+use headgate_daemonset::{
+    Input,
     model::{
-        Labels, Moment, RequestId,
-        daemonset::{
-            SetNode, SetSpec, Strategy,
-            ask::{Asked, Outcome},
-        },
+        SetNode, SetSpec, Strategy,
+        ask::{Asked, Outcome},
     },
 };
 

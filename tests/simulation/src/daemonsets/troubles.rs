@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use headgate_core::model::{
-    ObjectKey, Uid,
-    daemonset::{BudgetFacts, SetNode},
-};
+use headgate_core::model::{ObjectKey, Uid};
+use headgate_daemonset::model::{BudgetFacts, SetNode};
 
 use super::{
     api::NAMESPACE,

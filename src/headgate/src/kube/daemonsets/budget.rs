@@ -1,9 +1,7 @@
 //! A PodDisruptionBudget as it is watched, and the one that is kept for a set.
 
-use headgate_core::model::{
-    daemonset::{BudgetFacts, OWNED_BY, Operator, Requirement},
-    object::{ObjectKey, Uid},
-};
+use headgate_core::model::object::{ObjectKey, Uid};
+use headgate_daemonset::model::{BudgetFacts, OWNED_BY, Operator, Requirement};
 use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 use serde_json::{Value, json};

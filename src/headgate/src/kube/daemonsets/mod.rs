@@ -17,11 +17,11 @@ pub mod status;
 pub mod template;
 pub mod watches;
 
-use headgate_core::{WallTime, model::daemonset::Owner};
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 use std::time::Duration;
 
-use headgate_core::model::object::Uid;
+use headgate_core::{WallTime, model::object::Uid};
+use headgate_daemonset::model::Owner;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 
 /// The kind's API.
 pub const API: &str = "headgate.dev/v1alpha1";

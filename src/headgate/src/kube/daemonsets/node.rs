@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_core::model::daemonset::{Effect, Noted, SetNode, Taint};
+use headgate_daemonset::model::{Effect, Noted, SetNode, Taint};
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! A pod of a set as it is watched.
 
-use headgate_core::model::daemonset::{OWNED_BY, REVISION, SetPod};
+use headgate_daemonset::model::{OWNED_BY, REVISION, SetPod};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 use serde_json::Value;

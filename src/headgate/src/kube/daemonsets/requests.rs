@@ -7,11 +7,9 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use headgate_core::{
     WallTime,
-    model::{
-        daemonset::ask::{Ask, Asked, Outcome},
-        object::{ObjectKey, Uid},
-    },
+    model::object::{ObjectKey, Uid},
 };
+use headgate_daemonset::model::ask::{Ask, Asked, Outcome};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use headgate_core::model::{
-    daemonset::{OWNED_BY, REVISION, RevisionFacts},
-    object::{ObjectKey, Uid},
-};
+use headgate_core::model::object::{ObjectKey, Uid};
+use headgate_daemonset::model::{OWNED_BY, REVISION, RevisionFacts};
 use k8s_openapi::{api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     WallTime,
-    model::{
-        daemonset::{Amount, Handshake, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy, Wait},
-        object::{ObjectKey, Uid},
-    },
+    model::object::{ObjectKey, Uid},
+};
+use headgate_daemonset::model::{
+    Amount, Handshake, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy, Wait,
 };
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},

@@ -1,9 +1,7 @@
 //! The status of a set as it is written: counts, the nodes in their turn, conditions.
 
-use headgate_core::{
-    WallTime,
-    model::daemonset::status::{Roll, Status},
-};
+use headgate_core::WallTime;
+use headgate_daemonset::model::status::{Roll, Status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
@@ -125,7 +123,7 @@ mod tests {
         time::Duration,
     };
 
-    use headgate_core::model::daemonset::{Remembered, status::Waits};
+    use headgate_daemonset::model::{Remembered, status::Waits};
 
     use super::*;
 

@@ -1,11 +1,9 @@
 //! The pod template of a set: what tells one from another, where its pods may be, and the pods that are made of it.
 
-use headgate_core::{
-    daemonset::placement::tolerated,
-    model::{
-        daemonset::{Effect, OWNED_BY, Operator, Placement, REVISION, Requirement, Term, Toleration},
-        object::{Labels, ObjectKey, Uid},
-    },
+use headgate_core::model::object::{Labels, ObjectKey, Uid};
+use headgate_daemonset::{
+    model::{Effect, OWNED_BY, Operator, Placement, REVISION, Requirement, Term, Toleration},
+    placement::tolerated,
 };
 use serde_json::{Map, Value, json};
 

@@ -1,14 +1,12 @@
 //! The watches of the controller of sets.
 
-use headgate_core::{
-    Change, Scope,
-    model::daemonset::{BudgetFacts, OWNED_BY, SetNode, SetPod},
-};
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use headgate_core::{Change, Scope};
+use headgate_daemonset::model::{BudgetFacts, OWNED_BY, SetNode, SetPod};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Api, Client, Resource, runtime::watcher};
 use tokio::sync::{Notify, mpsc};
-
-use std::{fmt::Debug, future::Future, sync::Arc};
 
 use super::{
     budget::SlimBudget,

@@ -1,0 +1,46 @@
+//! `headgate doctor`.
+
+use clap::Args;
+use headgate::{
+    flags::{lease_name, namespace},
+    webhook::secret_name,
+};
+
+use super::explain::{Output, Way};
+use crate::doctor::gather::{Names, Options};
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Only what is bound in this namespace, and Headgate itself. Default: all that Headgate serves.
+    #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How the answer looks.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    output: Output,
+    /// Headgate's ServiceAccount, in its own namespace. Default: that of the pod that leads.
+    #[arg(long, value_parser = lease_name, value_name = "NAME")]
+    service_account: Option<String>,
+    /// As `headgate run` has it. Default: the name of the Lease.
+    #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
+    webhook_configuration: Option<String>,
+    /// As `headgate run` has it. Default: LEASE-webhook-tls.
+    #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_name = "NAME")]
+    webhook_secret: Option<String>,
+    #[command(flatten)]
+    way: Way,
+}
+
+impl Doctor {
+    /// What was asked for, and whether for programs.
+    pub fn options(self) -> (Options, bool) {
+        let way = self.way.way();
+        let webhook = Names {
+            configuration: self.webhook_configuration.unwrap_or_else(|| way.lease.clone()),
+            secret: self.webhook_secret.unwrap_or_else(|| secret_name(&way.lease)),
+        };
+        let options =
+            Options { namespace: self.namespace, service_account: self.service_account, webhook, way };
+        (options, self.output == Output::Json)
+    }
+}

@@ -1,0 +1,67 @@
+//! What `headgate drain` evicts.
+
+use std::time::Duration;
+
+use clap::Args;
+use headgate::flags::duration;
+
+use super::which::Which;
+use crate::drain::{Options, What};
+
+/// The arguments.
+#[derive(Clone, Debug, Args)]
+pub struct Drain {
+    /// pod/NAME or NAME: one pod. node/NAME: all pods of a node, which takes no new ones from then on.
+    #[arg(value_name = "POD|NODE", value_parser = what)]
+    what: What,
+    /// The namespace of the pod. Default: that of the kubeconfig's context.
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = super::namespace)]
+    namespace: Option<String>,
+    /// Also pods without a controller, which nobody makes again.
+    #[arg(long)]
+    force: bool,
+    /// Of a node: also wait until no load balancer sends to a pod that is left there, as to those of DaemonSets. Their
+    /// machine may end then.
+    #[arg(long)]
+    daemonsets: bool,
+    /// Only say what would be done, and what of it would have to wait for a PodDisruptionBudget.
+    #[arg(long)]
+    dry_run: bool,
+    /// For how long it may take.
+    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Drain {
+    /// What was asked for.
+    pub fn options(self) -> Options {
+        let Self { what, namespace, force, daemonsets, dry_run, timeout, which } = self;
+        Options { which: which.cluster(), what, namespace, force, daemonsets, dry_run, timeout }
+    }
+}
+
+fn what(text: &str) -> Result<What, String> {
+    match text.split_once('/') {
+        None if !text.is_empty() => Ok(What::Pod(text.to_owned())),
+        Some(("pod" | "pods" | "po", name)) if !name.is_empty() => Ok(What::Pod(name.to_owned())),
+        Some(("node" | "nodes" | "no", name)) if !name.is_empty() => Ok(What::Node(name.to_owned())),
+        _ => Err("expected the name of a pod, pod/NAME or node/NAME".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_that_of_a_pod() {
+        assert_eq!(what("web"), Ok(What::Pod("web".into())));
+        assert_eq!(what("pod/web"), Ok(What::Pod("web".into())));
+        assert_eq!(what("node/a1"), Ok(What::Node("a1".into())));
+        for bad in ["", "node/", "deployment/web", "/web"] {
+            assert!(what(bad).unwrap_err().contains("expected the name of a pod"), "{bad}");
+        }
+    }
+}

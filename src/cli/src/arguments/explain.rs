@@ -1,0 +1,164 @@
+//! `headgate explain`, and how commands that ask Headgate find it.
+
+use std::net::SocketAddr;
+
+use clap::{Args, ValueEnum};
+use headgate::{
+    flags::{is_subdomain, lease_name, namespace},
+    kube::installation::{LEASE, NAMESPACE},
+};
+
+use super::which::Which;
+use crate::explain::{
+    command::{Object, Options},
+    reach,
+};
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// What: a pod as NAME or pod/NAME, also one that is gone; service/NAME, targetbinding/NAME, node/NAME or
+    /// ids/NAME.
+    #[arg(value_parser = object, value_name = "POD|KIND/NAME")]
+    object: Object,
+    /// Its namespace. Default: that of the kubeconfig's context.
+    #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How the answer looks.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    output: Output,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs; the names of the fields are stable.
+    Json,
+}
+
+/// Where Headgate is. The leader is asked through a port that the API server forwards, which needs the rights to get the
+/// Lease and to get and create `pods/portforward` in Headgate's namespace; or straight.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Where Headgate is")]
+pub struct Way {
+    /// The namespace that Headgate runs in.
+    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", default_value = NAMESPACE, value_parser = namespace, value_name = "NAMESPACE")]
+    own_namespace: String,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
+    lease_name: String,
+    /// The port of its --debug-address.
+    #[arg(long, default_value_t = 8081, value_name = "PORT")]
+    debug_port: u16,
+    /// Ask at this --debug-address straight, e.g. where kubectl port-forward leads to it. That replica must lead.
+    #[arg(long, value_name = "IP:PORT")]
+    address: Option<SocketAddr>,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Way {
+    /// What was asked for.
+    pub fn way(self) -> reach::Way {
+        reach::Way {
+            own_namespace: self.own_namespace,
+            lease: self.lease_name,
+            port: self.debug_port,
+            address: self.address,
+            which: self.which.cluster(),
+        }
+    }
+}
+
+/// What kubectl would call an object; without a kind it is a pod.
+pub(super) fn object(text: &str) -> Result<Object, String> {
+    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
+    let of: fn(String) -> Object = match kind {
+        "pod" | "pods" | "po" => Object::Pod,
+        "service" | "services" | "svc" => Object::Service,
+        "targetbinding" | "targetbindings" | "tb" => Object::TargetBinding,
+        "node" | "nodes" | "no" => Object::Node,
+        "ingressdaemonset" | "ingressdaemonsets" | "ids" => Object::IngressDaemonSet,
+        _ => {
+            return Err(
+                "expected a pod, or service/NAME, targetbinding/NAME, node/NAME or ids/NAME".to_owned()
+            );
+        }
+    };
+    if is_subdomain(name) {
+        Ok(of(name.to_owned()))
+    } else {
+        Err("expected the name of an object: lower-case letters, digits, hyphens and dots".to_owned())
+    }
+}
+
+impl Explain {
+    /// What was asked for.
+    pub fn options(self) -> Options {
+        Options {
+            namespace: self.namespace,
+            object: self.object,
+            way: self.way.way(),
+            json: self.output == Output::Json,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        explain: Explain,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["explain"].iter().chain(arguments);
+        let command = Command::try_parse_from(all).map_err(|error| error.to_string())?;
+        Ok(command.explain.options())
+    }
+
+    #[test]
+    fn an_object_is_named_as_kubectl_names_it() {
+        let name = || "web-0".to_owned();
+        for (named, object) in [
+            ("web-0", Object::Pod(name())),
+            ("pod/web-0", Object::Pod(name())),
+            ("pods/web-0", Object::Pod(name())),
+            ("svc/web-0", Object::Service(name())),
+            ("service/web-0", Object::Service(name())),
+            ("targetbinding/web-0", Object::TargetBinding(name())),
+            ("node/web-0", Object::Node(name())),
+            ("ids/web-0", Object::IngressDaemonSet(name())),
+            ("ingressdaemonset/web-0", Object::IngressDaemonSet(name())),
+        ] {
+            assert_eq!(parse(&[named, "-n", "shop"]).unwrap().object, object);
+        }
+        for (bad, expected) in [
+            ("Web", "the name of an object"),
+            ("deployment/web", "a pod, or service/NAME"),
+            ("web?x=y", "the name of an object"),
+            ("svc/", "the name of an object"),
+            ("", "the name of an object"),
+        ] {
+            let said = parse(&[bad]).unwrap_err();
+            assert!(said.contains(&format!("expected {expected}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn headgate_is_where_its_chart_puts_it_unless_it_is_said_where() {
+        let way = parse(&["web-0", "-o", "json"]).unwrap();
+        assert!(way.json);
+        assert_eq!((&*way.way.own_namespace, &*way.way.lease, way.way.port), ("headgate", "headgate", 8081));
+        assert!(parse(&["web-0", "--address", "nowhere"]).is_err());
+    }
+}

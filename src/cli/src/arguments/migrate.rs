@@ -1,0 +1,196 @@
+//! `headgate migrate`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use headgate::flags::{duration, lease_name, namespace};
+
+use super::explain::Way;
+use crate::migrate::command::{Names, Options, Place, Which, Wish};
+
+/// From which controller.
+#[derive(Debug, Subcommand)]
+pub enum Migrate {
+    /// Move target groups over from TargetGroupBindings of the AWS Load Balancer Controller (LBC) without a gap, or back.
+    /// Says what AWS has, what Headgate wants, and the steps in the only safe order; changes nothing without --apply. May
+    /// be run again after a failure: it goes on from what it finds.
+    Lbc(Box<Lbc>),
+}
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub struct Lbc {
+    /// The TargetGroupBindings. Default: all.
+    #[arg(value_name = "NAME", value_parser = lease_name)]
+    names: Vec<String>,
+    /// Their namespace. Default: that of the kubeconfig's context.
+    #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Those of all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Where they are written for Headgate: in the annotation of the Service, or in a TargetBinding of the same name.
+    #[arg(long, value_enum, default_value = "annotation", value_name = "WHAT")]
+    to: To,
+    /// Do it.
+    #[arg(long)]
+    apply: bool,
+    /// Back to LBC: what was moved over is given back. LBC has to run.
+    #[arg(long, conflicts_with_all = ["to", "stop_lbc", "lbc_is_stopped", "leave_lbc_stopped"])]
+    back: bool,
+    #[command(flatten)]
+    accept: Accept,
+    #[command(flatten)]
+    controllers: Controllers,
+    /// For how long one step may be waited for.
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
+    timeout: Duration,
+    /// How the answer looks; with --apply the steps that are done are said on standard error then.
+    #[arg(short, long, value_enum, default_value = "table", value_name = "FORMAT")]
+    output: Output,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// What is accepted.
+#[derive(Debug, Args)]
+pub struct Accept {
+    /// Security group rules that LBC keeps for a binding (spec.networking) may go with it: there are others.
+    #[arg(long = "accept-networking")]
+    networking: bool,
+    /// With --back: LBC may remove targets that are no pods of the Service.
+    #[arg(long, requires = "back")]
+    lbc_may_remove: bool,
+    /// You know that no LBC runs, where its Deployment is not to be seen.
+    #[arg(long, conflicts_with = "stop_lbc")]
+    lbc_is_stopped: bool,
+}
+
+/// The controllers.
+#[derive(Debug, Args)]
+pub struct Controllers {
+    /// Scale LBC down to 0 when it is time, and up again in the end.
+    #[arg(long)]
+    stop_lbc: bool,
+    /// Leave LBC stopped in the end, to be uninstalled.
+    #[arg(long)]
+    leave_lbc_stopped: bool,
+    /// With --back: scale this Deployment of Headgate down to 0 for a moment, so that it forgets what is LBC's.
+    #[arg(long, requires = "back", value_name = "DEPLOYMENT", value_parser = lease_name)]
+    stop_headgate: Option<String>,
+    /// LBC's namespace.
+    #[arg(long, default_value = "kube-system", value_name = "NAMESPACE", value_parser = namespace)]
+    lbc_namespace: String,
+    /// Its Deployment.
+    #[arg(long, default_value = "aws-load-balancer-controller", value_name = "NAME", value_parser = lease_name)]
+    lbc_deployment: String,
+    /// Its webhook configurations.
+    #[arg(long, default_value = "aws-load-balancer-webhook", value_name = "NAME", value_parser = lease_name)]
+    lbc_webhook: String,
+}
+
+/// Where a binding is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "lowercase")]
+pub enum To {
+    /// In the annotation.
+    Annotation,
+    /// In a TargetBinding.
+    TargetBinding,
+}
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Table,
+    /// For programs; the names of the fields are stable.
+    Json,
+}
+
+impl Lbc {
+    /// What was asked for.
+    pub fn options(self) -> Options {
+        let Self {
+            names,
+            namespace,
+            all_namespaces,
+            to,
+            apply,
+            back,
+            accept,
+            controllers,
+            timeout,
+            output,
+            way,
+        } = self;
+        let wishes = [
+            (controllers.stop_lbc, Wish::StopLbc),
+            (controllers.leave_lbc_stopped, Wish::LeaveLbcStopped),
+            (accept.lbc_is_stopped, Wish::LbcIsStopped),
+            (accept.networking, Wish::AcceptNetworking),
+            (accept.lbc_may_remove, Wish::LbcMayRemove),
+        ];
+        Options {
+            which: Which { namespace, everywhere: all_namespaces, names },
+            back,
+            to: match to {
+                To::Annotation => Place::Annotation,
+                To::TargetBinding => Place::TargetBinding,
+            },
+            wishes: wishes.into_iter().filter(|(is, _)| *is).map(|(_, wish)| wish).collect(),
+            apply,
+            json: output == Output::Json,
+            timeout,
+            lbc: Names {
+                namespace: controllers.lbc_namespace,
+                deployment: controllers.lbc_deployment,
+                webhook: controllers.lbc_webhook,
+            },
+            stop_headgate: controllers.stop_headgate,
+            way: way.way(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(subcommand)]
+        migrate: Migrate,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["migrate", "lbc"].iter().chain(arguments);
+        let Migrate::Lbc(lbc) = Command::try_parse_from(all).map_err(|error| error.to_string())?.migrate;
+        Ok(lbc.options())
+    }
+
+    #[test]
+    fn nothing_is_changed_or_stopped_unless_it_is_said() {
+        let options = parse(&["web"]).unwrap();
+        assert!(!options.apply && !options.back && options.wishes.is_empty());
+        assert_eq!((options.to, &*options.which.names), (Place::Annotation, &["web".to_owned()][..]));
+        assert_eq!(parse(&["--to=targetbinding"]).unwrap().to, Place::TargetBinding);
+        let wishes = parse(&["--stop-lbc", "--accept-networking"]).unwrap().wishes;
+        assert_eq!(wishes, [Wish::StopLbc, Wish::AcceptNetworking].into());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for bad in [
+            &["--stop-lbc", "--lbc-is-stopped"][..],
+            &["--back", "--stop-lbc"],
+            &["--stop-headgate=headgate"],
+            &["-A", "-n", "shop"],
+            &["--lbc-may-remove"],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

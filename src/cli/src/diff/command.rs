@@ -1,0 +1,46 @@
+//! `headgate diff`: asks the leader, and prints.
+
+use std::io::Write;
+
+use anyhow::Context;
+use headgate::diff::{PATH, report::Differences};
+use k8s_openapi::jiff::Timestamp;
+
+use super::text;
+use crate::explain::reach::Way;
+
+/// What `headgate diff` is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only the target group of this name; none: all.
+    pub target_group: Option<String>,
+    /// Where Headgate is.
+    pub way: Way,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// Prints the differences on `out`; says whether there are any, or a target group was not read yet.
+///
+/// # Errors
+/// If nobody answers, or there is no such target group.
+pub async fn diff(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
+    let client = options.way.cluster().await?;
+    let answer = options.way.ask(client.as_ref(), PATH).await?;
+    let mut all: Differences = serde_json::from_str(&answer)
+        .context("the answer cannot be read; expected a Headgate of the same version as this program")?;
+    if let Some(name) = &options.target_group {
+        all.target_groups.retain(|group| group.name == *name || group.arn == *name);
+        anyhow::ensure!(
+            !all.target_groups.is_empty(),
+            "Headgate knows no target group {name}; expected the name or the ARN of one that something is bound to"
+        );
+    }
+    if options.json {
+        serde_json::to_writer_pretty(&mut *out, &all)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(text::render(&all, Timestamp::now()).as_bytes())?;
+    }
+    Ok(all.target_groups.iter().any(|group| group.last_read.is_none() || !group.differences.is_empty()))
+}

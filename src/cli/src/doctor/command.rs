@@ -1,0 +1,56 @@
+//! `headgate doctor`: looks, judges and prints.
+
+use std::io::Write;
+
+use headgate::kube::client;
+use serde_json::json;
+
+use super::{
+    examine::examine,
+    finding::{Finding, Level},
+    gather::{Options, gather},
+};
+
+/// Looks at everything and says on `out` what is missing or dangerous. Gives whether there is an error among it.
+///
+/// # Errors
+/// If there is no cluster to look at, or nothing can be printed.
+pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
+    let client = client::connect_to(&options.way.which).await?;
+    let found = examine(&gather(&client, &options).await);
+    if as_json {
+        serde_json::to_writer_pretty(&mut *out, &json!({ "findings": found }))?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", render(&found))?;
+    }
+    Ok(count(&found, Level::Error) > 0)
+}
+
+fn count(found: &[Finding], level: Level) -> usize {
+    found.iter().filter(|finding| finding.level == level).count()
+}
+
+fn render(found: &[Finding]) -> String {
+    let lines: String = found.iter().map(|finding| finding.line() + "\n").collect();
+    match (count(found, Level::Error), count(found, Level::Warning)) {
+        (0, 0) => format!("{lines}nothing is missing or dangerous\n"),
+        (errors, warnings) => format!("{lines}{errors} errors, {warnings} warnings\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_trouble_is_not_counted_as_one() {
+        let info = Finding::info("UngrantedTargetGroup", "target group web", "so it is");
+        let warning = Finding::warning("Paused", "Service shop/web", "because");
+        assert_eq!(render(&[]), "nothing is missing or dangerous\n");
+        let said = render(std::slice::from_ref(&info));
+        assert!(said.starts_with("info     UngrantedTargetGroup  target group web: so it is\n"), "{said}");
+        assert!(said.ends_with("nothing is missing or dangerous\n"), "{said}");
+        assert!(render(&[warning, info]).ends_with("\n0 errors, 1 warnings\n"));
+    }
+}

@@ -1,0 +1,165 @@
+//! The target groups, and what Headgate itself has met of AWS and of what is written.
+
+use std::collections::BTreeMap;
+
+use headgate::explain::report::Word;
+use headgate_core::{Reason, model::target_group::TargetType};
+
+use super::pods::origin;
+use crate::doctor::{
+    facts::{Bound, Facts},
+    finding::Finding,
+    inspect::Inspected,
+};
+
+/// What passes by itself, or is as somebody wants it.
+const HARMLESS: [Reason; 9] = [
+    Reason::ExclusiveNotGranted,
+    Reason::Throttled,
+    Reason::Paused,
+    Reason::ReadOnly,
+    Reason::RemovalHeld,
+    Reason::ListDoubted,
+    Reason::ServiceDeleted,
+    Reason::TargetClaimedTwice,
+    Reason::SuspectTarget,
+];
+/// In seconds; less cuts requests that are under way.
+const SHORTEST_DELAY: u32 = 5;
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let Ok(shown) = &facts.shown else { return Vec::new() };
+    // That one is found once for a target group, with the grant that would be needed.
+    let own = |word: &&Word| word.reason != Reason::SharedWithoutGrant.as_str();
+    let mut found = Vec::new();
+    found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
+    for bound in &shown.bindings {
+        found.extend(bound.troubles.iter().filter(own).map(|word| met(origin(bound), word)));
+    }
+    for object in &shown.origins {
+        let about = format!("{} {}/{}", object.kind, object.namespace, object.name);
+        found.extend(object.problems.iter().filter(own).map(|word| met(about.clone(), word)));
+    }
+    let bindings: BTreeMap<&str, &Bound> =
+        shown.bindings.iter().map(|bound| (&*bound.target_group, bound)).collect();
+    match &facts.groups {
+        Err(why) => found.push(Finding::warning("AwsUnchecked", "target groups", why)),
+        Ok(groups) => {
+            for (arn, group) in groups {
+                let Some(bound) = bindings.get(arn.as_str()) else { continue };
+                let about = format!("target group {}, bound by {}", arn.name(), origin(bound));
+                match group {
+                    Ok(group) => found.extend(judge(group, bound, &about)),
+                    Err(why) => found.push(Finding::warning("AwsUnchecked", about, why)),
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What Headgate itself has met: the word of its Events.
+fn met(about: String, word: &Word) -> Finding {
+    let harmless = HARMLESS.iter().any(|reason| reason.as_str() == word.reason);
+    let finding = if harmless { Finding::warning } else { Finding::error };
+    finding(&word.reason, about, &word.message)
+}
+
+fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if group.target_type.is_none_or(|kind| kind != TargetType::Ip) {
+        let said = "its targets are no addresses; expected a target group of type ip";
+        found.push(Finding::error("TargetGroupUnsupported", about, said));
+    }
+    if group.load_balancers == 0 {
+        let said = "no load balancer uses it, so its targets get no traffic and are never checked; expected a listener \
+                    that forwards to it";
+        found.push(Finding::warning("TargetGroupUnused", about, said));
+    }
+    if !group.checks_health {
+        let said =
+            "its health checks are off, so no target is ever found healthy or unhealthy; expected them on";
+        found.push(Finding::warning("HealthCheckOff", about, said));
+    }
+    let delay = group.attributes.deregistration_delay();
+    if let Some(delay) = delay.filter(|delay| *delay < SHORTEST_DELAY) {
+        let said = format!(
+            "its deregistration_delay is {delay} s, after which requests that are under way are cut; expected as long as \
+             your longest requests take, and no longer than the hold ({} s)",
+            bound.hold.wanted
+        );
+        found.push(Finding::warning("DeregistrationDelayShort", about, said));
+    }
+    found.extend(attributes(group, bound, about));
+    found
+}
+
+/// What its attributes do to pods that leave, or to zones.
+fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
+    let (Inspected { attributes, protocol, .. }, hold) = (group, bound.hold.wanted);
+    let mut found = Vec::new();
+    let cut =
+        attributes.deregistration_delay().filter(|delay| attributes.closes_connections() && *delay < hold);
+    if let Some(delay) = cut {
+        let said = format!(
+            "it closes open connections {delay} s after a target is deregistered \
+             (deregistration_delay.connection_termination.enabled), while the pod would serve them for its hold of {hold} s; \
+             expected a deregistration_delay of {hold} s or more, or that off"
+        );
+        found.push(Finding::warning("ConnectionsCutEarly", about, said));
+    }
+    if let (true, Some(delay)) =
+        (matches!(protocol.as_str(), "UDP" | "TCP_UDP"), attributes.deregistration_delay())
+        && (delay > hold || !attributes.closes_connections())
+    {
+        let until = if attributes.closes_connections() {
+            format!("for {delay} s")
+        } else {
+            "as long as they are not idle for two minutes".to_owned()
+        };
+        let said = format!(
+            "its UDP flows go on to a target that is deregistered, {until}, and the pod ends after its hold of {hold} s: what \
+             is sent later is lost; expected a deregistration_delay of at most {hold} s with \
+             deregistration_delay.connection_termination.enabled, or a longer hold (headgate.dev/hold)"
+        );
+        found.push(Finding::warning("UdpFlowsOutliveHold", about, said));
+    }
+    if let (Some(false), Some((zone, _))) =
+        (group.cross_zone, group.zones.iter().find(|(_, count)| **count == 1))
+    {
+        let said = format!(
+            "cross-zone load balancing is off, and zone {zone} has one target: nothing serves what comes to that zone while \
+             this one is unhealthy; expected two targets in each zone, or cross-zone load balancing \
+             (load_balancing.cross_zone.enabled)"
+        );
+        found.push(Finding::warning("ZoneWithOneTarget", about, said));
+    }
+    // For UDP it cannot be off.
+    if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
+        let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
+                    and is sent to itself gets no answer until its connection times out; expected that off, with \
+                    proxy_protocol_v2 where the addresses are needed, or no client among the targets";
+        found.push(Finding::warning("ClientIpPreserved", about, said));
+    }
+    if group.checks_health && group.health_protocol == "TCP" {
+        let said = "its health check only connects (TCP): a proxy that cannot serve, or drains, stays healthy as long as it \
+                    listens; a check by HTTP knows more";
+        found.push(Finding::info("HealthCheckTcp", about, said));
+    }
+    for (what, done) in [
+        ("dns_failover", "takes a zone out of DNS"),
+        ("unhealthy_state_routing", "sends to all targets of a zone, also unhealthy ones,"),
+    ] {
+        let least = match attributes.least_healthy(what) {
+            (Some(count), _) if count > 1 => format!("{count} targets"),
+            (_, Some(percent)) => format!("{percent} % of its targets"),
+            _ => continue,
+        };
+        let said = format!(
+            "it {done} while fewer than {least} are healthy there (target_group_health.{what}); the zone guard keeps as many as \
+             headgate.dev/min-healthy-per-zone says, 1 by default: set it so that this is not reached when a pod leaves"
+        );
+        found.push(Finding::info("ZoneThreshold", about, said));
+    }
+    found
+}

@@ -1,0 +1,131 @@
+//! Whether IngressDaemonSets are looked after, and how their rolls are.
+
+use headgate::api::{
+    IngressDaemonSet,
+    ingress_daemon_set::{StrategyType, UpdateStrategy},
+};
+
+use crate::doctor::{facts::Facts, finding::Finding};
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    match &facts.sets {
+        Ok(sets) => sets.iter().flat_map(one).collect(),
+        Err(why) => vec![Finding::warning("WorkloadsUnchecked", "IngressDaemonSets", why)],
+    }
+}
+
+fn one(set: &IngressDaemonSet) -> Vec<Finding> {
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let about = format!("IngressDaemonSet {}/{}", name(&set.metadata.namespace), name(&set.metadata.name));
+    let mut found = Vec::new();
+    let status = set.status.clone().unwrap_or_default();
+    match (status.observed_generation, set.metadata.generation) {
+        (None, _) => found.push(Finding::error(
+            "SetNotLookedAfter",
+            &about,
+            "nobody makes its pods; expected a `headgate daemonsets` that serves its namespace: chart value \
+             daemonsets.enabled",
+        )),
+        (Some(seen), Some(is)) if seen < is => found.push(Finding::warning(
+            "SetNotLookedAfter",
+            &about,
+            "its newest spec has not been looked at; if that stays so: expected a `headgate daemonsets` that is ready, see \
+             its log",
+        )),
+        _ => {}
+    }
+    let said = |kind: &str, reason: &str| {
+        let is_it = |condition: &&_| {
+            let condition: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition = condition;
+            condition.type_ == kind && condition.reason == reason
+        };
+        status.conditions.iter().find(is_it).map(|condition| condition.message.clone())
+    };
+    let stopped = said("Progressing", "ProgressDeadlineExceeded");
+    found.extend(stopped.map(|why| Finding::error("ProgressDeadlineExceeded", &about, why)));
+    let refused = said("PodsCreated", "PodsRefused");
+    found.extend(refused.map(|why| Finding::error("PodsRefused", &about, why)));
+    let per_node = set.spec.pods_per_node;
+    let away = away(&set.spec.update_strategy, per_node);
+    if away > 0 {
+        let said = format!(
+            "a roll ends {away} of {per_node} pods of a node before the next ones start there, and a version that never becomes \
+             healthy keeps them away; expected RollingUpdate with maxSurgePerNode: 1 and maxUnavailablePerNode: 0, unless \
+             nodes have no room for a pod more"
+        );
+        found.push(Finding::warning("DaemonSetWithoutSurge", &about, said));
+    }
+    found
+}
+
+/// How many pods of a node a roll may end before new ones serve there.
+fn away(strategy: &UpdateStrategy, per_node: i32) -> i32 {
+    match strategy.kind {
+        StrategyType::RollingUpdate => strategy.max_unavailable_per_node.min(per_node),
+        StrategyType::NodeReplace => per_node,
+        StrategyType::OnDelete => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::finding::Level;
+
+    fn found(strategy: &Value, status: &Value) -> Vec<(Level, String, String)> {
+        let set = serde_json::from_value(json!({
+            "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet",
+            "metadata": {"namespace": "ingress", "name": "edge", "generation": 2},
+            "spec": {"podsPerNode": 2, "template": {}, "updateStrategy": strategy}, "status": status,
+        }))
+        .unwrap();
+        one(&set).into_iter().map(|found| (found.level, found.reason, found.message)).collect()
+    }
+
+    fn only(found: &[(Level, String, String)], level: Level, reason: &str, said: &str) {
+        let [(is, word, message)] = found else { panic!("{found:?}") };
+        assert_eq!((*is, &**word), (level, reason));
+        assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn a_set_that_nobody_looks_after_is_found() {
+        let rolling = json!({"type": "RollingUpdate"});
+        only(&found(&rolling, &json!(null)), Level::Error, "SetNotLookedAfter", "nobody makes its pods");
+        let before = json!({"observedGeneration": 1});
+        only(&found(&rolling, &before), Level::Warning, "SetNotLookedAfter", "newest spec");
+        assert_eq!(found(&rolling, &json!({"observedGeneration": 2})), []);
+    }
+
+    #[test]
+    fn a_roll_that_has_stopped_and_pods_that_are_refused_are_found_with_the_words_of_the_set() {
+        let says = |kind: &str, reason: &str| {
+            json!({"observedGeneration": 2, "conditions": [{
+                "type": kind, "status": "False", "reason": reason, "message": "so it is",
+                "lastTransitionTime": "2027-01-15T08:00:00Z",
+            }]})
+        };
+        for (kind, reason) in [("Progressing", "ProgressDeadlineExceeded"), ("PodsCreated", "PodsRefused")] {
+            only(&found(&json!({}), &says(kind, reason)), Level::Error, reason, "so it is");
+        }
+        assert_eq!(found(&json!({}), &says("Progressing", "NodesInTurn")), []);
+    }
+
+    #[test]
+    fn what_a_roll_takes_from_a_node_is_said() {
+        let seen = json!({"observedGeneration": 2});
+        let takes = |strategy: Value| found(&strategy, &seen);
+        let reason = "DaemonSetWithoutSurge";
+        only(
+            &takes(json!({"maxSurgePerNode": 0, "maxUnavailablePerNode": 1})),
+            Level::Warning,
+            reason,
+            "1 of 2",
+        );
+        only(&takes(json!({"type": "NodeReplace"})), Level::Warning, reason, "2 of 2");
+        assert_eq!(takes(json!({"type": "OnDelete"})), []);
+        assert_eq!(takes(json!({"maxSurgePerNode": 2})), []);
+    }
+}

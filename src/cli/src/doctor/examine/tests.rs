@@ -1,0 +1,445 @@
+//! Facts in, findings out.
+
+use std::time::Duration;
+
+use headgate_core::model::target_group::{TargetGroupArn, TargetType};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::examine;
+use crate::{
+    doctor::{
+        facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook, Workloads},
+        finding::Level,
+        inspect::{Attributes, Inspected},
+    },
+    explain::reach::Holder,
+};
+
+const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
+
+fn pod(spec: &Value) -> Pod {
+    serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "web-0"}, "spec": spec})).unwrap()
+}
+
+fn held() -> Value {
+    json!({
+        "terminationGracePeriodSeconds": 180,
+        "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
+        "containers": [{"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": 150}}}}],
+    })
+}
+
+fn entries(name: &str, bundle: &str, ignores_failures: bool) -> Vec<Entry> {
+    let others = Entry {
+        name: "another.example.com".into(),
+        bundle: vec![],
+        ignores_failures: false,
+        path: Path::Bare,
+    };
+    let path = Path::Present;
+    vec![Entry { name: name.into(), bundle: bundle.into(), ignores_failures, path }, others]
+}
+
+const NEW_PODS: &str = "namespaces.inject.headgate.dev";
+const EVICTIONS: &str = "pods.evict.headgate.dev";
+
+fn group() -> Inspected {
+    Inspected {
+        target_type: Some(TargetType::Ip),
+        protocol: "TCP".into(),
+        load_balancers: 1,
+        checks_health: true,
+        health_protocol: "HTTP".into(),
+        attributes: attributes(&[("deregistration_delay.timeout_seconds", "300")]),
+        cross_zone: Some(true),
+        zones: [("us-east-1a".to_owned(), 1), ("us-east-1b".to_owned(), 2)].into(),
+    }
+}
+
+fn attributes(all: &[(&str, &str)]) -> Attributes {
+    Attributes(all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
+fn policy(fence: Fence) -> Policy {
+    Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
+}
+
+/// Nothing is wrong.
+fn sane() -> Facts {
+    let binding = json!({
+        "namespace": "shop", "kind": "Service", "name": "web", "port": "http", "targetGroup": ARN,
+        "targets": [{"pod": "web-0", "ending": null}], "hold": {"wanted": 150, "bound": 120}, "troubles": [],
+    });
+    let origin = json!({"namespace": "shop", "kind": "Service", "name": "web", "problems": []});
+    Facts {
+        missing_kinds: Ok(vec![]),
+        missing_namespaces: vec![],
+        leader: Ok(Holder {
+            identity: "headgate-a_1".into(),
+            silent_for: None,
+            serves: None,
+            served_before: None,
+        }),
+        missing_rights: Ok(vec![]),
+        policies: Ok([Fence::OwnWrites, Fence::OwnWritesOnNodes, Fence::Marks].map(policy).into()),
+        webhook: Webhook {
+            name: "headgate".into(),
+            mutating: Ok(Some(entries(NEW_PODS, "ca", true))),
+            validating: Ok(Some(entries(EVICTIONS, "ca", true))),
+            authorities: Ok(Some(b"ca".to_vec())),
+            tried: Ok(Tried::Asked),
+        },
+        shown: Ok(serde_json::from_value(json!({"bindings": [binding], "origins": [origin]})).unwrap()),
+        pods: Ok(vec![pod(&held())]),
+        workloads: Ok(Workloads::default()),
+        sets: Ok(vec![]),
+        asking: Ok(["shop".to_owned()].into()),
+        groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
+        holders: Ok([].into()),
+        narrowed: false,
+    }
+}
+
+/// What is found when this is changed: level and word, and what is said of the first.
+fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
+    let mut facts = sane();
+    change(&mut facts);
+    let found = examine(&facts);
+    let line = found.first().map(crate::doctor::finding::Finding::line).unwrap_or_default();
+    (found.into_iter().map(|finding| (finding.level, finding.reason)).collect(), line)
+}
+
+/// Asserts that this change alone makes this one finding.
+fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)) {
+    let (found, line) = found(change);
+    assert_eq!(found, [(level, reason.to_owned())], "{line}");
+    assert!(line.contains(said), "{line}");
+}
+
+use Level::{Error, Info, Warning};
+
+#[test]
+fn a_sane_installation_has_no_findings() {
+    assert_eq!(found(|_| {}).0, []);
+}
+
+#[test]
+fn what_is_wrong_with_headgate_itself_is_found() {
+    finds(Error, "KindMissing", "targetledgers", |facts| {
+        facts.missing_kinds = Ok(vec!["targetledgers.headgate.dev".into()]);
+    });
+    finds(Error, "NoLeader", "there is no Lease", |facts| facts.leader = Err("there is no Lease".into()));
+    finds(Error, "LeaderSilent", "for 99 s", |facts| {
+        let silent_for = Some(Duration::from_secs(99));
+        facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
+    });
+    finds(Warning, "NamespacesLeft", "it served all namespaces before", |facts| {
+        let served_before = Some("all namespaces".into());
+        facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
+    });
+    finds(Error, "LeaderUnreachable", "no route", |facts| facts.shown = Err("no route".into()));
+    finds(Error, "RightMissing", "it may not list pods", |facts| {
+        facts.missing_rights = Ok(vec!["list pods".into()]);
+    });
+    finds(Warning, "NamespaceMissing", "namespace nope", |facts| {
+        facts.missing_namespaces = vec!["nope".into()];
+    });
+    finds(Error, "AwsUnreachable", "refuses the connection", |facts| {
+        let word = json!({"reason": "AwsUnreachable", "message": "it refuses the connection"});
+        facts.shown.as_mut().unwrap().aws = Some(serde_json::from_value(word).unwrap());
+    });
+    let (found, _) = found(|facts| (facts.leader, facts.shown) = (Err("gone".into()), Err("gone".into())));
+    assert_eq!(found, [(Error, "NoLeader".to_owned())], "nobody could have answered");
+}
+
+#[test]
+fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
+    for (fence, without) in [
+        (Fence::OwnWrites, "may change all of a pod"),
+        (Fence::OwnWritesOnNodes, "may patch nodes"),
+        (Fence::Marks, "whoever may patch pods"),
+    ] {
+        let is = |is_there, denies| {
+            move |facts: &mut Facts| {
+                for policy in facts.policies.as_mut().unwrap().iter_mut().filter(|one| one.fence == fence) {
+                    (policy.is_there, policy.denies) = (is_there, denies);
+                }
+            }
+        };
+        let (missing, unbound) = (is(false, false), is(true, false));
+        finds(Warning, "PolicyMissing", without, missing);
+        finds(Warning, "PolicyMissing", &format!("config/admission/{}.yaml", fence.name()), missing);
+        finds(Warning, "PolicyUnbound", without, unbound);
+        finds(Warning, "PolicyUnbound", "ValidatingAdmissionPolicyBinding with the action Deny", unbound);
+    }
+    finds(Warning, "PoliciesUnchecked", "forbidden", |facts| facts.policies = Err("forbidden".into()));
+}
+
+#[test]
+fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() {
+    let none = "no new pod is given the readiness gate";
+    finds(Warning, "WebhookMissing", none, |facts| facts.webhook.mutating = Ok(None));
+    finds(Warning, "WebhookMissing", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
+    finds(Error, "WebhookMissing", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
+    finds(Error, "WebhookUntrusted", "is not what Headgate's Secret has", |facts| {
+        facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "old", true)));
+    });
+    finds(Error, "WebhookUntrusted", "evict.headgate.dev: its caBundle is empty", |facts| {
+        facts.webhook.validating = Ok(Some(entries(EVICTIONS, "", true)));
+        facts.webhook.authorities = Ok(None);
+    });
+    finds(Error, "WebhookRefuses", "is shown the secret path; expected Ignore", |facts| {
+        facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
+    });
+    for (path, word, said) in [
+        (Path::Bare, "WebhookPathOpen", "whoever reaches the webhook can ask"),
+        (Path::Other, "WebhookPathOther", "not the one of Headgate's Secret"),
+    ] {
+        finds(Warning, word, said, |facts| {
+            let mut entries = entries(NEW_PODS, "ca", true);
+            entries[0].path = path;
+            facts.webhook.mutating = Ok(Some(entries));
+        });
+    }
+    finds(Error, "WebhookSilent", "in namespace shop", |facts| {
+        facts.webhook.tried = Ok(Tried::Silent { namespace: "shop".into() });
+    });
+}
+
+#[test]
+fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
+    let with = |place: &str, value: Value| {
+        let mut spec = held();
+        *spec.pointer_mut(place).unwrap() = value;
+        move |facts: &mut Facts| facts.pods = Ok(vec![pod(&spec)])
+    };
+    finds(
+        Error,
+        "GateMissing",
+        "Service shop/web, pod web-0: no readiness gate, though",
+        with("/readinessGates", json!([])),
+    );
+    let ungated = with("/readinessGates", json!([]));
+    finds(Warning, "GateMissing", "expected the label headgate.dev/inject", |facts| {
+        ungated(facts);
+        facts.asking = Ok([].into());
+    });
+    finds(Error, "HoldMissing", "no preStop keeps web alive", with("/containers/0/lifecycle", Value::Null));
+    finds(
+        Error,
+        "HoldTooShort",
+        "takes 9 s",
+        with("/containers/0/lifecycle/preStop/sleep/seconds", json!(9)),
+    );
+    finds(Error, "GraceTooShort", "is 150", with("/terminationGracePeriodSeconds", json!(150)));
+    let own = json!({"exec": {"command": ["stop"]}});
+    finds(Warning, "OwnPreStop", "nobody knows", with("/containers/0/lifecycle/preStop", own));
+    let (found, line) = found(|facts| {
+        let shown = facts.shown.as_mut().unwrap();
+        let mut second = shown.bindings[0].targets[0].clone();
+        second.pod = "web-1".into();
+        shown.bindings[0].targets.push(second);
+        let mut spec = held();
+        spec["containers"][0]["lifecycle"] = Value::Null;
+        let first = pod(&spec);
+        let mut other = first.clone();
+        other.metadata.name = Some("web-1".into());
+        facts.pods = Ok(vec![first, other]);
+    });
+    assert_eq!(found.len(), 1, "{line}");
+    assert!(line.contains("2 pods, web-0 among them"), "{line}");
+}
+
+#[test]
+fn pods_that_end_or_say_themselves_that_they_are_not_held_are_left_out() {
+    let bare = || pod(&json!({"containers": [{"name": "web"}]}));
+    let (found_ending, _) = found(|facts| {
+        facts.shown.as_mut().unwrap().bindings[0].targets[0].ending = Some("PodTerminating".into());
+        facts.pods = Ok(vec![bare()]);
+    });
+    assert_eq!(found_ending, []);
+    let (off, _) = found(|facts| {
+        let mut pod = bare();
+        pod.metadata.annotations = Some([("headgate.dev/hold".to_owned(), "off".to_owned())].into());
+        pod.spec.as_mut().unwrap().readiness_gates =
+            serde_json::from_value(held()["readinessGates"].clone()).unwrap();
+        facts.pods = Ok(vec![pod]);
+    });
+    assert_eq!(off, []);
+}
+
+#[test]
+fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
+    let met = |reason: &str| json!([{"reason": reason, "message": "because"}]);
+    for (level, reason) in [(Error, "AccessDenied"), (Warning, "Paused"), (Error, "QuotaExceeded")] {
+        finds(level, reason, "Service shop/web: because", |facts| {
+            let shown = facts.shown.as_mut().unwrap();
+            shown.bindings[0].troubles = serde_json::from_value(met(reason)).unwrap();
+        });
+    }
+    finds(Error, "InvalidAnnotation", "Service shop/web: because", |facts| {
+        let shown = facts.shown.as_mut().unwrap();
+        shown.origins[0].problems = serde_json::from_value(met("InvalidAnnotation")).unwrap();
+    });
+    let is = |group: Inspected| {
+        move |facts: &mut Facts| {
+            facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group))].into());
+        }
+    };
+    let named = "target group blue, bound by Service shop/web";
+    finds(
+        Error,
+        "TargetGroupUnsupported",
+        named,
+        is(Inspected { target_type: Some(TargetType::parse("instance")), ..group() }),
+    );
+    finds(
+        Warning,
+        "TargetGroupUnused",
+        "expected a listener",
+        is(Inspected { load_balancers: 0, ..group() }),
+    );
+    finds(Warning, "HealthCheckOff", named, is(Inspected { checks_health: false, ..group() }));
+    let with = |all: &[(&str, &str)]| Inspected { attributes: attributes(all), ..group() };
+    let delay = "deregistration_delay.timeout_seconds";
+    finds(Warning, "DeregistrationDelayShort", "is 0 s", is(with(&[(delay, "0")])));
+    assert_eq!(found(is(with(&[]))).0, []);
+    let closes = ("deregistration_delay.connection_termination.enabled", "true");
+    finds(Warning, "ConnectionsCutEarly", "60 s after", is(with(&[(delay, "60"), closes])));
+    assert_eq!(found(is(with(&[(delay, "150"), closes]))).0, []);
+    let preserves = with(&[("preserve_client_ip.enabled", "true")]);
+    finds(Warning, "ClientIpPreserved", "is sent to itself", is(preserves.clone()));
+    assert_eq!(found(is(Inspected { protocol: "UDP".into(), ..preserves })).0, [], "it cannot be off");
+    let udp = |all: &[(&str, &str)]| Inspected { protocol: "UDP".into(), ..with(all) };
+    finds(Warning, "UdpFlowsOutliveHold", "for 300 s", is(udp(&[(delay, "300"), closes])));
+    finds(Warning, "UdpFlowsOutliveHold", "not idle for two minutes", is(udp(&[(delay, "60")])));
+    assert_eq!(found(is(udp(&[(delay, "150"), closes]))).0, []);
+    let alone = Inspected { cross_zone: Some(false), ..group() };
+    finds(Warning, "ZoneWithOneTarget", "zone us-east-1a has one target", is(alone.clone()));
+    assert_eq!(found(is(Inspected { cross_zone: None, ..alone.clone() })).0, [], "nobody may look");
+    assert_eq!(found(is(Inspected { zones: [("us-east-1a".to_owned(), 2)].into(), ..alone })).0, []);
+    finds(
+        Info,
+        "HealthCheckTcp",
+        "only connects",
+        is(Inspected { health_protocol: "TCP".into(), ..group() }),
+    );
+    let least = |of: &str| format!("target_group_health.{of}");
+    let (count, percent) = (
+        least("dns_failover.minimum_healthy_targets.count"),
+        least("unhealthy_state_routing.minimum_healthy_targets.percentage"),
+    );
+    finds(Info, "ZoneThreshold", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
+    finds(Info, "ZoneThreshold", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
+    assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
+    finds(Warning, "EvictionSlow", "gives a pod up after 120 s", |facts| {
+        facts.shown.as_mut().unwrap().bindings[0].hold.bound = 121;
+    });
+}
+
+fn grants(required: bool, all: &Value) -> impl Fn(&mut Facts) + use<> {
+    let granted = json!({"required": required, "unread": [], "problems": [], "all": all});
+    move |facts| facts.shown.as_mut().unwrap().grants = serde_json::from_value(granted.clone()).unwrap()
+}
+
+fn grant(groups: &[&str], namespaces: &[&str], exclusive: bool) -> Value {
+    json!({"name": "front", "targetGroups": groups, "namespaces": namespaces, "exclusive": exclusive})
+}
+
+fn held_by(facts: &mut Facts, namespaces: &[&str]) {
+    let namespaces = namespaces.iter().map(ToString::to_string).collect();
+    facts.holders = Ok([(TargetGroupArn::parse(ARN).unwrap(), namespaces)].into());
+}
+
+#[test]
+fn who_may_bind_a_target_group_is_said() {
+    let named = grants(false, &json!([grant(&["bl*"], &["pay", "shop"], true)]));
+    finds(Info, "TargetGroupGranted", "front: it may be bound from the namespaces pay, shop, and", &named);
+    finds(Info, "TargetGroupGranted", "removed for the namespaces pay, shop", &named);
+    let none = json!([]);
+    let optional = grants(false, &none);
+    finds(Info, "UngrantedTargetGroup", "namespace shop holds it", &optional);
+    finds(Info, "UngrantedTargetGroup", "namespace pay holds it", |facts| {
+        optional(facts);
+        held_by(facts, &["pay"]);
+    });
+    finds(Info, "UngrantedTargetGroup", "no namespace has a target in it", |facts| {
+        optional(facts);
+        held_by(facts, &[]);
+    });
+    finds(Error, "UngrantedTargetGroup", "    targetGroups: [\"blue\"]", grants(true, &none));
+}
+
+#[test]
+fn several_namespaces_without_a_grant_are_found_once_with_the_grant_that_would_be_needed() {
+    let optional = grants(false, &json!([]));
+    let shared = |facts: &mut Facts| {
+        optional(facts);
+        held_by(facts, &["pay", "shop"]);
+        let word = json!([{"reason": "SharedWithoutGrant", "message": "so it is"}]);
+        let shown = facts.shown.as_mut().unwrap();
+        shown.bindings[0].troubles = serde_json::from_value(word.clone()).unwrap();
+        shown.origins[0].problems = serde_json::from_value(word).unwrap();
+    };
+    for part in [
+        "the namespaces pay, shop have targets in it",
+        "kind: TargetGroupGrant\n  metadata:\n    name: blue\n",
+        "    namespaces: {names: [pay, shop]}",
+    ] {
+        finds(Warning, "SharedWithoutGrant", part, shared);
+    }
+}
+
+#[test]
+fn grants_that_do_not_count_are_found() {
+    let both = json!([grant(&["blue"], &["shop"], false), grant(&["green"], &["shop"], false)]);
+    let with_unused = grants(false, &both);
+    let (found_unused, _) = found(&with_unused);
+    assert_eq!(found_unused, [(Info, "GrantUnused".to_owned()), (Info, "TargetGroupGranted".to_owned())]);
+    finds(Info, "TargetGroupGranted", "front", |facts| {
+        with_unused(facts);
+        facts.narrowed = true;
+    });
+    for (required, level) in [(false, Warning), (true, Error)] {
+        finds(level, "GrantsUnread", "the kind is not there; until then", |facts| {
+            grants(required, &Value::Null)(facts);
+            let shown = facts.shown.as_mut().unwrap();
+            shown.grants.as_mut().unwrap().unread = vec!["the kind is not there".into()];
+        });
+    }
+    finds(Error, "InvalidGrant", "TargetGroupGrant front: expected", |facts| {
+        let problem = json!([{"object": "TargetGroupGrant front", "said": "expected something"}]);
+        let granted = json!({"required": false, "unread": [], "problems": problem, "all": null});
+        facts.shown.as_mut().unwrap().grants = serde_json::from_value(granted).unwrap();
+    });
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_a_warning() {
+    let why = || "forbidden".to_owned();
+    finds(Warning, "KindsUnchecked", "forbidden", |facts| facts.missing_kinds = Err(why()));
+    finds(Warning, "RightsUnchecked", "forbidden", |facts| facts.missing_rights = Err(why()));
+    finds(Warning, "WebhookUnchecked", "forbidden", |facts| facts.webhook.mutating = Err(why()));
+    let (found, _) = found(|facts| facts.webhook.authorities = Err(why()));
+    assert_eq!(found, [(Warning, "WebhookUnchecked".to_owned()), (Warning, "WebhookUnchecked".to_owned())]);
+    finds(Warning, "WebhookUntried", "forbidden", |facts| facts.webhook.tried = Err(why()));
+    finds(Warning, "PodsUnchecked", "forbidden", |facts| facts.pods = Err(why()));
+    finds(Warning, "NamespacesUnchecked", "forbidden", |facts| facts.asking = Err(why()));
+    finds(Warning, "WorkloadsUnchecked", "workloads: forbidden", |facts| facts.workloads = Err(why()));
+    finds(Warning, "WorkloadsUnchecked", "IngressDaemonSets: forbidden", |facts| facts.sets = Err(why()));
+    finds(Warning, "AwsUnchecked", "forbidden", |facts| facts.groups = Err(why()));
+    finds(Warning, "AwsUnchecked", "forbidden", |facts| {
+        facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
+    });
+}
+
+#[test]
+fn where_ledgers_cannot_be_read_who_binds_a_target_group_holds_it_as_far_as_is_known() {
+    let (found, _) = found(|facts| {
+        grants(false, &json!([]))(facts);
+        facts.holders = Err("forbidden".into());
+    });
+    let both = [(Warning, "LedgersUnchecked".to_owned()), (Info, "UngrantedTargetGroup".to_owned())];
+    assert_eq!(found, both, "who binds it now holds it as far as is known");
+}

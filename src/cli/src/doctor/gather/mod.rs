@@ -1,0 +1,243 @@
+//! Looks at everything. What cannot be looked at is noted with the reason, and holds up nothing else.
+
+mod policies;
+pub mod rights;
+mod sets;
+mod webhook;
+mod workloads;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use headgate::{
+    aws::TargetGroups,
+    kube::{
+        installation,
+        ledger::Ledgers,
+        words::{plain, plain_chain},
+    },
+    runtime::within::within,
+};
+use headgate_core::{FailureClass, inject, model::target_group::TargetGroupArn};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+
+use super::facts::{Facts, Looked, Shown};
+use crate::{
+    doctor::inspect::{Inspected, inspect},
+    explain::reach::{Holder, Way},
+};
+
+/// The API that the kinds are in.
+const API: &str = "headgate.dev/v1alpha1";
+/// The kinds, as the API server names them.
+const KINDS: [&str; 3] = ["targetbindings", "targetledgers", "targetgroupgrants"];
+/// A list comes in pages of so many.
+const PAGE: u32 = 500;
+/// For the ledgers.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only bindings of this namespace.
+    pub namespace: Option<String>,
+    /// Where Headgate is.
+    pub way: Way,
+    /// Its ServiceAccount; none: that of the pod that leads.
+    pub service_account: Option<String>,
+    /// The names of the webhook's configuration and Secret.
+    pub webhook: Names,
+}
+
+/// What the webhook's objects are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The MutatingWebhookConfiguration.
+    pub configuration: String,
+    /// The Secret, in Headgate's own namespace.
+    pub secret: String,
+}
+
+/// Looks at everything.
+pub async fn gather(client: &Client, options: &Options) -> Facts {
+    let leader = options.way.holder(client).await.map_err(|error| plain_chain(&error));
+    let shown = shown(client, options).await;
+    let none = Shown::default();
+    let known = shown.as_ref().unwrap_or(&none);
+    let namespaces: BTreeSet<&str> = known.bindings.iter().map(|bound| &*bound.namespace).collect();
+    let asking = asking(client, &namespaces).await;
+    let webhook = webhook::look(client, options, &namespaces, asking.as_ref().ok()).await;
+    Facts {
+        missing_kinds: missing_kinds(client).await,
+        holders: holders(client, &options.way).await,
+        narrowed: options.namespace.is_some(),
+        missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
+        policies: policies::look(client, &options.way.lease, sees_nodes(leader.as_ref().ok())).await,
+        missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
+        pods: pods(client, known).await,
+        workloads: workloads::look(client, &namespaces).await,
+        sets: sets::look(client, options.namespace.as_deref(), leader.as_ref().ok(), &namespaces).await,
+        groups: groups(known).await,
+        leader,
+        webhook,
+        asking,
+        shown,
+    }
+}
+
+async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
+    let name = |kind: &&str| format!("{kind}.headgate.dev");
+    match client.list_api_group_resources(API).await {
+        Ok(list) => {
+            let there = |kind: &&&str| list.resources.iter().any(|resource| resource.name == **kind);
+            Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
+        Err(error) => Err(format!("cannot ask which kinds there are: {}", plain(&error))),
+    }
+}
+
+/// Who holds which target group, by the ledgers that can be read.
+async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>> {
+    let ledgers = Ledgers::new(client.clone(), &way.own_namespace, &way.lease);
+    let all = within(PATIENCE, ledgers.load_all()).await.map_err(|failure| {
+        format!(
+            "the TargetLedgers in namespace {} cannot be read ({}); expected the right to list them",
+            way.own_namespace, failure.message
+        )
+    })?;
+    let opened = all.iter().filter_map(|stored| stored.open().ok());
+    let held = opened.map(|(group, ledger)| {
+        let namespaces = ledger.holders().iter().map(ToString::to_string).collect();
+        (group, namespaces)
+    });
+    Ok(held.collect())
+}
+
+async fn missing_namespaces(client: &Client, leader: Option<&Holder>) -> Vec<String> {
+    let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
+    installation::missing(client, installation::named(serves)).await
+}
+
+async fn shown(client: &Client, options: &Options) -> Looked<Shown> {
+    let text = options.way.ask(Some(client), "/debug/bindings").await.map_err(|error| plain_chain(&error))?;
+    let mut shown: Shown = serde_json::from_str(&text).map_err(|error| {
+        format!(
+            "its answer cannot be read ({error}); expected a Headgate of the same version as this program"
+        )
+    })?;
+    if let Some(only) = &options.namespace {
+        shown.bindings.retain(|bound| bound.namespace == *only);
+        shown.origins.retain(|origin| origin.namespace == *only);
+    }
+    Ok(shown)
+}
+
+async fn asking(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<BTreeSet<String>> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let mut asking = BTreeSet::new();
+    for name in namespaces {
+        let found = api.get_opt(name).await.map_err(|error| {
+            format!(
+                "namespace {name} cannot be read ({}); expected the right to get namespaces",
+                plain(&error)
+            )
+        })?;
+        let asks =
+            |namespace: Namespace| namespace.labels().get(inject::INJECT).is_some_and(|is| is == "true");
+        if found.is_some_and(asks) {
+            asking.insert((*name).to_owned());
+        }
+    }
+    Ok(asking)
+}
+
+/// The pods that are targets.
+async fn pods(client: &Client, shown: &Shown) -> Looked<Vec<Pod>> {
+    let mut meant: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for bound in &shown.bindings {
+        let pods = bound.targets.iter().map(|target| &*target.pod);
+        meant.entry(&bound.namespace).or_default().extend(pods);
+    }
+    let mut all = Vec::new();
+    for (namespace, names) in meant {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let listed = api.list(&page).await.map_err(|error| {
+                format!("the pods of namespace {namespace} cannot be listed ({}); expected the right to list pods", plain(&error))
+            })?;
+            let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
+            all.extend(listed.into_iter().filter(|pod| names.contains(&*pod.name_any())));
+            let Some(next) = next else { break };
+            page = page.continue_token(&next);
+        }
+    }
+    Ok(all)
+}
+
+async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>> {
+    let arns: BTreeSet<TargetGroupArn> =
+        shown.bindings.iter().filter_map(|bound| TargetGroupArn::parse(&bound.target_group).ok()).collect();
+    let mut groups = BTreeMap::new();
+    if arns.is_empty() {
+        return Ok(groups);
+    }
+    let unchecked = "the target groups are not looked at";
+    let aws = TargetGroups::connect().await.map_err(|error| format!("{unchecked}: {error}"))?;
+    for arn in arns {
+        let looked = match inspect(&aws, &arn).await {
+            Ok(group) => Ok(group),
+            // Without an answer, or credentials, there will be none for the others either.
+            Err(failure) if failure.class == FailureClass::Unavailable => {
+                return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
+            }
+            Err(failure) => Err(format!("it cannot be looked at: {}: {}", failure.code, failure.message)),
+        };
+        groups.insert(arn, looked);
+    }
+    Ok(groups)
+}
+
+/// Whether whoever leads may see the whole cluster, and nodes with it.
+fn sees_nodes(leader: Option<&Holder>) -> bool {
+    let serves = leader.and_then(|leader| leader.serves.as_deref());
+    serves.is_some_and(|serves| installation::named(serves).next().is_none())
+}
+
+async fn missing_rights(
+    client: &Client,
+    options: &Options,
+    leader: Option<&Holder>,
+    webhook: &super::facts::Webhook,
+) -> Looked<Vec<String>> {
+    let own = &options.way.own_namespace;
+    let (namespace, account) = match (&options.service_account, leader) {
+        (Some(account), _) => (own.clone(), account.clone()),
+        (None, None) => {
+            return Err("without a leader its ServiceAccount is not known; expected --service-account".into());
+        }
+        (None, Some(leader)) => {
+            let pods: Api<Pod> = Api::namespaced(client.clone(), own);
+            let pod = pods
+                .get_opt(leader.pod())
+                .await
+                .map_err(|error| format!("its pod cannot be read: {}", plain(&error)))?;
+            let account = pod.and_then(|pod| pod.spec?.service_account_name).ok_or_else(|| {
+                format!("{} is no pod of namespace {own}; expected --service-account", leader.identity)
+            })?;
+            (own.clone(), account)
+        }
+    };
+    let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
+    let is_there = webhook.authorities.as_ref().is_ok_and(Option::is_some)
+        || matches!(webhook.mutating, Ok(Some(_)))
+        || matches!(webhook.validating, Ok(Some(_)));
+    let names = is_there.then_some(&options.webhook);
+    let evictions = !matches!(webhook.validating, Ok(None));
+    let needed = rights::needed(serves, &options.way, names, evictions);
+    rights::missing(client, &namespace, &account, needed).await
+}

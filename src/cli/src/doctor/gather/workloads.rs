@@ -1,0 +1,69 @@
+//! Looks at what makes the pods that are targets, and at the budgets for their evictions.
+
+use std::{collections::BTreeSet, fmt::Debug};
+
+use headgate::kube::words::plain;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{DaemonSet, Deployment, StatefulSet},
+        policy::v1::PodDisruptionBudget,
+    },
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+};
+use serde::de::DeserializeOwned;
+
+use super::PAGE;
+use crate::doctor::facts::{Looked, Workloads};
+
+/// In these namespaces.
+pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Workloads> {
+    let mut all = Workloads::default();
+    for namespace in namespaces {
+        all.deployments.extend(list::<Deployment>(client, namespace).await?);
+        all.stateful_sets.extend(list::<StatefulSet>(client, namespace).await?);
+        all.daemon_sets.extend(list::<DaemonSet>(client, namespace).await?);
+        all.budgets.extend(list::<PodDisruptionBudget>(client, namespace).await?);
+        all.rollouts.extend(rollouts(client, namespace).await?);
+    }
+    Ok(all)
+}
+
+/// The Rollouts of Argo; none where there is no such kind. Without the right to list it the API server says that instead.
+async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>> {
+    let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Rollout");
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
+    match api.list(&ListParams::default()).await {
+        Ok(listed) => Ok(listed.items),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(format!(
+            "the rollouts of namespace {namespace} cannot be listed ({}); try again",
+            plain(&error)
+        )),
+    }
+}
+
+async fn list<K>(client: &Client, namespace: &str) -> Looked<Vec<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let listed = api.list(&page).await.map_err(|error| {
+            let kinds = K::plural(&());
+            format!(
+                "the {kinds} of namespace {namespace} cannot be listed ({}); expected the right to list {kinds}",
+                plain(&error)
+            )
+        })?;
+        let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
+        all.extend(listed);
+        let Some(next) = next else { return Ok(all) };
+        page = page.continue_token(&next);
+    }
+}

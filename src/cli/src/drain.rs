@@ -1,0 +1,291 @@
+//! `headgate drain`: evicts a pod, or the pods of a node, and says of each what it waits for.
+//!
+//! It asks for evictions as `kubectl drain` does, with the rights of whoever calls it: a Headgate that serves the eviction
+//! gate is asked by the API server, and says why a pod has to wait. A pod counts as gone when it is, not when its eviction
+//! was let through.
+//!
+//! Pods of DaemonSets are left alone, as `kubectl drain` leaves them, but not by load balancers: asked to, it waits until
+//! Headgate says on the Node that none sends to it any more.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use headgate::kube::{client, evictions::Evictions, marks};
+use headgate_core::model::{
+    node::DETACHED_AT,
+    object::{ObjectKey, Uid},
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::time::sleep;
+
+/// What `headgate drain` is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// In which cluster.
+    pub which: client::Which,
+    /// What leaves.
+    pub what: What,
+    /// The namespace of the pod; none: that of the kubeconfig's context.
+    pub namespace: Option<String>,
+    /// Also pods that nobody makes again.
+    pub force: bool,
+    /// Of a node: until no load balancer sends to those that are left alone.
+    pub daemonsets: bool,
+    /// It is only said what would be done.
+    pub dry_run: bool,
+    /// For how long it may take.
+    pub timeout: Duration,
+}
+
+/// What leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// One pod.
+    Pod(String),
+    /// All pods of a node, which takes no new ones from then on.
+    Node(String),
+}
+
+/// An eviction that has to wait, or a pod that is still ending, is looked at again after so long at most.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// One pod that leaves.
+struct Leaving {
+    uid: Uid,
+    /// What was last said of it.
+    said: String,
+    ends: bool,
+    again: Instant,
+}
+
+/// Why a pod is left alone.
+fn left_alone(pod: &Pod) -> Option<&'static str> {
+    let owned_by = |kind: &str| pod.owner_references().iter().any(|owner| owner.kind == kind);
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if pod.annotations().contains_key("kubernetes.io/config.mirror") {
+        Some("a static pod")
+    } else if owned_by("DaemonSet") {
+        Some("of a DaemonSet, which ignores that a node takes no pods")
+    } else if matches!(phase, Some("Succeeded" | "Failed")) {
+        Some("it has ended")
+    } else {
+        None
+    }
+}
+
+/// Evicts, and says on `out` what happens.
+///
+/// # Errors
+/// If something is not there, may not be evicted, or takes too long.
+pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
+    if options.daemonsets && matches!(options.what, What::Pod(_)) {
+        bail!("--daemonsets is about a node; expected node/NAME");
+    }
+    let end = Instant::now() + options.timeout;
+    let client = client::connect_to(&options.which).await?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let pods = match &options.what {
+        What::Pod(name) => {
+            let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+            let found = api.get_opt(name).await?;
+            vec![found.with_context(|| {
+                format!("there is no pod {namespace}/{name}; expected its name, or node/NAME; see -n")
+            })?]
+        }
+        What::Node(name) => pods_of(&client, name, options.dry_run, out).await?,
+    };
+    let mut leaving = BTreeMap::new();
+    for pod in pods {
+        let key = ObjectKey::new(pod.namespace().unwrap_or_default(), pod.name_any());
+        if let Some(why) = left_alone(&pod) {
+            writeln!(out, "{key}: left alone, {why}")?;
+            continue;
+        }
+        let is_made_again = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
+        if !is_made_again && !options.force {
+            bail!(
+                "{key} has no controller: nobody makes it again; expected --force, and nothing was evicted"
+            );
+        }
+        let uid = Uid::new(pod.uid().unwrap_or_default());
+        let again = Instant::now();
+        leaving.insert(key, Leaving { uid, said: String::new(), ends: false, again });
+    }
+    let evictions = Evictions::new(client.clone());
+    if options.dry_run {
+        for (key, pod) in &leaving {
+            let said = match evictions.evict(key, &pod.uid, true).await? {
+                Some((said, _)) => format!("would have to wait: {said}"),
+                None => "would be evicted".to_owned(),
+            };
+            writeln!(out, "{key}: {said}")?;
+        }
+        return Ok(());
+    }
+    evict_all(&client, &evictions, leaving, (end, options.timeout), out).await?;
+    match options.what {
+        What::Node(name) if options.daemonsets => detached(&client, &name, (end, options.timeout), out).await,
+        _ => Ok(()),
+    }
+}
+
+/// How far a pod that is left alone has left its target groups, if it has begun to.
+fn stands(pod: &Pod) -> Option<String> {
+    let annotations = pod.annotations();
+    let uid = Uid::new(pod.uid()?);
+    let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).facts()?;
+    Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
+        (Some(reason), ..) => format!("no load balancer sends to it any more ({reason})"),
+        (_, Some(_), _) => {
+            "it was deregistered, and its load balancers may go on sending for a while".to_owned()
+        }
+        (.., Some((_, reason))) => format!("waits to be deregistered ({reason})"),
+        _ => "it is to be deregistered".to_owned(),
+    })
+}
+
+/// Waits until it is written on a node that no load balancer sends to a pod there.
+async fn detached(
+    client: &Client,
+    name: &str,
+    (end, patience): (Instant, Duration),
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let pods: Api<Pod> = Api::all(client.clone());
+    let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let mut said: BTreeMap<ObjectKey, String> = BTreeMap::new();
+    writeln!(out, "node {name}: waits until no load balancer sends to a pod there ({DETACHED_AT})")?;
+    loop {
+        for pod in pods.list(&here).await?.items.iter().filter(|pod| left_alone(pod).is_some()) {
+            let key = ObjectKey::new(pod.namespace().unwrap_or_default(), pod.name_any());
+            let Some(stands) = stands(pod).filter(|stands| said.get(&key) != Some(stands)) else { continue };
+            writeln!(out, "{key}: {stands}")?;
+            said.insert(key, stands);
+        }
+        let node = nodes.get_metadata_opt(name).await?;
+        let node = node.with_context(|| format!("node {name} is gone, before it was detached"))?;
+        if let Some(at) = node.annotations().get(DETACHED_AT) {
+            writeln!(out, "node {name}: no load balancer sends to a pod there since {at}")?;
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!(
+                "{DETACHED_AT} is not on node {name} after {} s; expected a Headgate that leads, sees nodes, and may patch \
+                 them, and pods there that may leave: see headgate explain of those that are left, and headgate doctor; may \
+                 be done again",
+                patience.as_secs()
+            );
+        }
+        sleep(AGAIN / 2).await;
+    }
+}
+
+/// The pods of a node, which takes no new ones from now on.
+async fn pods_of(
+    client: &Client,
+    name: &str,
+    dry_run: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<Vec<Pod>> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = nodes.get_opt(name).await?;
+    let node = node.with_context(|| format!("there is no node {name}; see kubectl get nodes"))?;
+    let is_cordoned = node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
+    if is_cordoned {
+        writeln!(out, "node {name} takes no new pods already")?;
+    } else if dry_run {
+        writeln!(out, "node {name} would take no new pods")?;
+    } else {
+        // What was written about a time before says nothing of now.
+        let annotations = json!({DETACHED_AT: null});
+        let patch =
+            Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": {"unschedulable": true}}));
+        nodes.patch(name, &PatchParams::default(), &patch).await?;
+        writeln!(out, "node {name} takes no new pods (kubectl uncordon {name} lets it)")?;
+    }
+    let pods: Api<Pod> = Api::all(client.clone());
+    Ok(pods.list(&ListParams::default().fields(&format!("spec.nodeName={name}"))).await?.items)
+}
+
+async fn evict_all(
+    client: &Client,
+    evictions: &Evictions,
+    mut leaving: BTreeMap<ObjectKey, Leaving>,
+    (end, patience): (Instant, Duration),
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    while !leaving.is_empty() {
+        let mut gone = Vec::new();
+        for (key, pod) in &mut leaving {
+            if pod.again > Instant::now() {
+                continue;
+            }
+            let (said, retry) = if pod.ends {
+                let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+                let now = api.get_metadata_opt(&key.name).await?;
+                if now.is_none_or(|now| now.uid().as_deref() != Some(pod.uid.as_str())) {
+                    gone.push(key.clone());
+                    ("gone".to_owned(), AGAIN)
+                } else {
+                    ("evicted, it ends".to_owned(), AGAIN / 4)
+                }
+            } else {
+                match evictions.evict(key, &pod.uid, false).await? {
+                    None => {
+                        pod.ends = true;
+                        ("evicted, it ends".to_owned(), AGAIN / 4)
+                    }
+                    Some((said, retry)) => (format!("waits: {said}"), retry.min(AGAIN)),
+                }
+            };
+            pod.again = Instant::now() + retry;
+            if pod.said != said {
+                writeln!(out, "{key}: {said}")?;
+                pod.said = said;
+            }
+        }
+        for key in gone {
+            leaving.remove(&key);
+        }
+        if Instant::now() > end {
+            let left: Vec<String> = leaving.keys().map(ToString::to_string).collect();
+            bail!(
+                "{} still there after {} s; expected them to go: see above what they wait for; may be done again",
+                left.join(", "),
+                patience.as_secs()
+            );
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_daemon_sets_static_ones_and_those_that_have_ended_are_left_alone() {
+        let owner = |kind: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "o"}]);
+        for (pod, alone) in [
+            (json!({"metadata": {"ownerReferences": owner("DaemonSet")}}), true),
+            (json!({"metadata": {"ownerReferences": owner("ReplicaSet")}}), false),
+            (json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}), true),
+            (json!({"metadata": {}, "status": {"phase": "Failed"}}), true),
+            (json!({"metadata": {}, "status": {"phase": "Running"}}), false),
+        ] {
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(left_alone(&pod).is_some(), alone, "{:?}", pod.metadata);
+        }
+    }
+}

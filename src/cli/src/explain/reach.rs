@@ -1,0 +1,290 @@
+//! The way to what the leader knows, for whoever has rights in Kubernetes and none in the network of its pods: its Lease
+//! says which pod leads, and the API server forwards a connection to that pod's loopback (`pods/portforward`). Or straight
+//! to an address.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context, bail};
+use headgate::kube::{
+    client::{self, ClientError, Which},
+    installation::{SERVED_BEFORE, SERVES},
+    words::plain,
+};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, body::Bytes, client::conn::http1, header::HOST};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Pod},
+    jiff::Timestamp,
+};
+use kube::{Api, Client, ResourceExt};
+use thiserror::Error;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// What a replica answers that does not lead.
+pub const MISDIRECTED: u16 = 421;
+/// For one question.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where Headgate is.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Its own namespace.
+    pub own_namespace: String,
+    /// The name of its Lease.
+    pub lease: String,
+    /// The port of its `--debug-address`.
+    pub port: u16,
+    /// Straight to this address.
+    pub address: Option<SocketAddr>,
+    /// Which cluster it is in.
+    pub which: Which,
+}
+
+/// Why a question did not come through the API server.
+#[derive(Debug, Error)]
+enum Lost {
+    /// The API server refused, or is not to be reached.
+    #[error("{}", plain(.0))]
+    Refused(#[from] kube::Error),
+    /// The pod's node could not connect to the port, and says why.
+    #[error("its node says: {0}")]
+    NotConnected(String),
+    /// There was no answer.
+    #[error("{0:#}")]
+    Unanswered(#[from] anyhow::Error),
+}
+
+/// Who leads, by the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// How the replica calls itself.
+    pub identity: String,
+    /// How long ago the Lease was renewed, if its duration has passed since.
+    pub silent_for: Option<Duration>,
+    /// What it serves, in words.
+    pub serves: Option<String>,
+    /// What those before it served, where readiness gates may still wait.
+    pub served_before: Option<String>,
+}
+
+impl Holder {
+    /// The name of its pod.
+    pub fn pod(&self) -> &str {
+        self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
+    }
+
+    /// Reads the Lease; `None`: nobody holds it.
+    pub fn of(lease: &Lease, now: Timestamp) -> Option<Self> {
+        let spec = lease.spec.as_ref()?;
+        let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+        let duration = u64::try_from(spec.lease_duration_seconds?).unwrap_or_default();
+        let renewed = spec.renew_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let age = Duration::try_from(now.duration_since(renewed)).unwrap_or_default();
+        Some(Self {
+            identity,
+            silent_for: (age > Duration::from_secs(duration)).then_some(age),
+            serves: lease.annotations().get(SERVES).cloned(),
+            served_before: lease.annotations().get(SERVED_BEFORE).cloned(),
+        })
+    }
+}
+
+impl Way {
+    /// The leader's answer to `GET path`.
+    ///
+    /// # Errors
+    /// If nobody leads, or it cannot be reached: with another way to try.
+    pub async fn ask(&self, client: Option<&Client>, path: &str) -> anyhow::Result<String> {
+        if let Some(address) = self.address {
+            return match straight(address, path).await? {
+                (200, text) => Ok(text),
+                (_, text) => bail!("{address} says: {}", text.trim()),
+            };
+        }
+        let client = client.context("no Kubernetes configuration; expected one, or --address")?;
+        let mut last = None;
+        // Another one may have come to lead since the Lease was read.
+        for _ in 0..2 {
+            let holder = self.holder(client).await?;
+            match self.through_api_server(client, &holder, path).await {
+                Ok((200, text)) => return Ok(text),
+                Ok((MISDIRECTED, text)) => last = Some(text),
+                Ok((_, text)) => bail!("the leader, pod {}, says: {}", holder.pod(), text.trim()),
+                Err(error) => return Err(self.explained(&holder, &error)),
+            }
+        }
+        bail!("the replica that holds the Lease says: {}", last.unwrap_or_default().trim())
+    }
+
+    /// The cluster that Headgate is in; none is needed by who asks it straight, and may not be at hand.
+    ///
+    /// # Errors
+    /// If one is needed, and there is none.
+    pub async fn cluster(&self) -> Result<Option<Client>, ClientError> {
+        match client::connect_to(&self.which).await {
+            Ok(client) => Ok(Some(client)),
+            Err(_) if self.address.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who leads.
+    ///
+    /// # Errors
+    /// If nobody does, or the Lease cannot be read.
+    pub async fn holder(&self, client: &Client) -> anyhow::Result<Holder> {
+        let (namespace, name) = (&self.own_namespace, &self.lease);
+        let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+        let lease = leases.get_opt(name).await.with_context(|| {
+            format!("cannot read the Lease {namespace}/{name}; expected the right to get leases there")
+        })?;
+        let lease = lease.with_context(|| {
+            format!(
+                "there is no Lease {namespace}/{name}; expected Headgate's own namespace in --own-namespace and the \
+                 name of its Lease in --lease-name"
+            )
+        })?;
+        Holder::of(&lease, Timestamp::now()).with_context(|| {
+            format!("nobody holds the Lease {namespace}/{name}; expected a `headgate run` that is ready, see its log")
+        })
+    }
+
+    /// A connection to the leader's debug server, which the API server forwards.
+    ///
+    /// # Errors
+    /// If nobody leads, or it cannot be reached.
+    pub async fn connect(
+        &self,
+        client: &Client,
+    ) -> anyhow::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+        let holder = self.holder(client).await?;
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &self.own_namespace);
+        let forwarded = async {
+            let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
+            let stream =
+                forwarder.take_stream(self.port).context("the port was not forwarded; this is a bug")?;
+            // It ends with its stream.
+            tokio::spawn(forwarder.join());
+            Ok(stream)
+        };
+        let forwarded = timeout(PATIENCE, forwarded).await;
+        let late = || Err(Lost::Unanswered(anyhow::anyhow!("no answer within {PATIENCE:?}")));
+        forwarded.unwrap_or_else(|_| late()).map_err(|error| self.explained(&holder, &error))
+    }
+
+    async fn through_api_server(
+        &self,
+        client: &Client,
+        holder: &Holder,
+        path: &str,
+    ) -> Result<(u16, String), Lost> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &self.own_namespace);
+        let forwarded = async {
+            let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
+            let (stream, trouble) = (forwarder.take_stream(self.port), forwarder.take_error(self.port));
+            let stream = stream.context("the port was not forwarded; this is a bug")?;
+            let trouble = async {
+                match trouble {
+                    Some(trouble) => trouble.await,
+                    None => None,
+                }
+            };
+            let host = format!("localhost:{}", self.port);
+            let exchange = exchange(stream, &host, path);
+            let (mut exchange, mut trouble) = (std::pin::pin!(exchange), std::pin::pin!(trouble));
+            let answer = tokio::select! {
+                biased;
+                answer = exchange.as_mut() => answer.map_err(Lost::from),
+                Some(said) = trouble.as_mut() => Err(Lost::NotConnected(said)),
+            };
+            forwarder.abort();
+            answer
+        };
+        let answer = timeout(PATIENCE, forwarded).await;
+        answer.unwrap_or_else(|_| Err(Lost::Unanswered(anyhow::anyhow!("no answer within {PATIENCE:?}"))))
+    }
+
+    fn explained(&self, holder: &Holder, error: &Lost) -> anyhow::Error {
+        let (namespace, pod, port) = (&self.own_namespace, holder.pod(), self.port);
+        let by_hand = format!(
+            "`kubectl --namespace {namespace} port-forward {pod} {port}`, and here --address 127.0.0.1:{port}"
+        );
+        let silent =
+            holder.silent_for.map(|age| format!("; it has not renewed the Lease for {} s", age.as_secs()));
+        let silent = silent.unwrap_or_default();
+        let why = match error {
+            Lost::Refused(kube::Error::Api(status)) if status.code == 403 => format!(
+                "{}; expected the rights to get and to create pods/portforward in namespace {namespace}, or somebody \
+                 who has them and runs {by_hand}",
+                status.message
+            ),
+            Lost::Refused(kube::Error::Api(status)) if status.code == 404 => format!(
+                "{}; {} leads, by its Lease, and is not a pod of namespace {namespace}{silent}; expected --address with \
+                 its --debug-address",
+                status.message, holder.identity
+            ),
+            error => format!(
+                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}; expected the port \
+                 of its --debug-address in --debug-port, and an API server that reaches the kubelet; by hand: {by_hand}"
+            ),
+        };
+        anyhow::anyhow!(why)
+    }
+}
+
+/// Asks a debug server; gives the status and the text.
+async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let exchange = async {
+        let stream = TcpStream::connect(address).await?;
+        exchange(stream, &address.to_string(), path).await
+    };
+    let said = || format!("cannot ask {address}; expected the --debug-address of a `headgate run`");
+    timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
+}
+
+/// One question on a connection of its own.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    host: &str,
+    path: &str,
+) -> anyhow::Result<(u16, String)> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driver = tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new())?;
+    let answer = sender.send_request(request).await?;
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await?.to_bytes();
+    driver.abort();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holder(spec: &serde_json::Value) -> Option<Holder> {
+        let lease = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+        Holder::of(&lease, "2026-01-01T00:01:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn the_pod_of_the_leader_is_in_its_lease_and_so_is_whether_it_lives() {
+        let renewed = |at: &str| {
+            holder(
+                &json!({"holderIdentity": "headgate-7d9f_00ff", "leaseDurationSeconds": 15, "renewTime": at}),
+            )
+        };
+        let fresh = renewed("2026-01-01T00:00:50.000000Z").unwrap();
+        assert_eq!((fresh.pod(), fresh.silent_for), ("headgate-7d9f", None));
+        let stale = renewed("2026-01-01T00:00:40.000000Z").unwrap();
+        assert_eq!(stale.silent_for, Some(Duration::from_secs(20)));
+        assert_eq!(holder(&json!({"holderIdentity": "", "leaseDurationSeconds": 15})), None);
+    }
+}

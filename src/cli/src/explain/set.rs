@@ -1,0 +1,182 @@
+//! An IngressDaemonSet: what `headgate daemonsets` has written of it, and how the pods of the nodes that have their turn stand
+//! with the load balancers.
+
+use headgate::{
+    api::{
+        IngressDaemonSet,
+        ingress_daemon_set::{IngressDaemonSetStatus, NodeTurn, StrategyType},
+    },
+    explain::report::{Report, Word},
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::text::{place_line, said, when};
+
+/// All that there is to say of one set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetReport {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// So many pods a node is to have.
+    pub pods_per_node: i32,
+    /// How pods are replaced.
+    pub strategy: StrategyType,
+    /// Whether `status` is about the set as it is now.
+    pub looked_at: bool,
+    /// What is written of it.
+    pub status: IngressDaemonSetStatus,
+    /// The nodes that have their turn, those that have it longest first; of the first few the pods as well.
+    pub turns: Vec<Turn>,
+}
+
+/// A node that has its turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// Since when, and what it waits for.
+    #[serde(flatten)]
+    pub turn: NodeTurn,
+    /// Its pods of this set that are, should be or were targets; none: they were not asked for, or nobody answered.
+    pub pods: Vec<Report>,
+}
+
+impl SetReport {
+    /// What the set itself says.
+    pub fn new(set: IngressDaemonSet) -> Self {
+        let generation = set.metadata.generation;
+        let status = set.status.unwrap_or_default();
+        let mut turns: Vec<Turn> =
+            status.turns.iter().map(|turn| Turn { turn: turn.clone(), pods: Vec::new() }).collect();
+        turns.sort_by_key(|turn| turn.turn.since.0);
+        Self {
+            namespace: set.metadata.namespace.unwrap_or_default(),
+            name: set.metadata.name.unwrap_or_default(),
+            pods_per_node: set.spec.pods_per_node,
+            strategy: set.spec.update_strategy.kind,
+            looked_at: status.observed_generation.is_some() && status.observed_generation == generation,
+            status,
+            turns,
+        }
+    }
+
+    /// Whether a pod of a node is one of this set, as its name says.
+    pub fn has(&self, pod: &Report) -> bool {
+        pod.namespace == self.namespace
+            && pod.name.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('-'))
+    }
+}
+
+/// The report as text; `now` is the time that ages are counted from.
+pub fn render(report: &SetReport, now: Timestamp) -> String {
+    let status = &report.status;
+    let pods = if report.pods_per_node == 1 { "pod" } else { "pods" };
+    let mut lines = vec![format!(
+        "IngressDaemonSet  {}/{}, {} {pods} per node, {:?}",
+        report.namespace, report.name, report.pods_per_node, report.strategy
+    )];
+    if !report.looked_at {
+        lines.push(
+            "Not looked at  nobody has said anything of it as it is now; expected a `headgate daemonsets` that is ready \
+             (chart value daemonsets.enabled), see its log"
+                .to_owned(),
+        );
+    }
+    for condition in &status.conditions {
+        let since = when(&MicroTime(condition.last_transition_time.0), now);
+        let word = Word { reason: condition.reason.clone(), message: condition.message.clone() };
+        lines.push(format!("{}  {} since {since}  {}", condition.type_, condition.status, said(&word)));
+    }
+    lines.push(format!(
+        "Nodes  {}: {} updated, {} degraded, {} in turn",
+        status.nodes, status.updated_nodes, status.degraded_nodes, status.nodes_in_turn
+    ));
+    lines.push(format!(
+        "Pods  {} wanted: {} there, {} updated, {} ready, {} available",
+        status.wanted_pods, status.pods, status.updated_pods, status.ready_pods, status.available_pods
+    ));
+    for Turn { turn, pods } in &report.turns {
+        let since = when(&MicroTime(turn.since.0), now);
+        let waits = turn.waits_for.as_deref().map(|waits| format!("  {waits}")).unwrap_or_default();
+        let late = if turn.late { ", later than progressDeadlineSeconds" } else { "" };
+        lines.push(format!("Turn of {}  since {since}{late}{waits}", turn.node));
+        for pod in pods {
+            lines.push(format!("  Pod  {}", pod.name));
+            lines.extend(pod.nowhere.as_ref().map(|word| format!("    no target: {}", said(word))));
+            lines.extend(pod.targets.iter().map(|target| format!("    {}", place_line(target, now))));
+            let gate = pod.gate.as_ref().and_then(|gate| Some((&gate.state, gate.word.as_ref()?)));
+            lines.extend(gate.map(|(state, word)| format!("    readiness gate {state}: {}", said(word))));
+        }
+    }
+    if !status.degraded.is_empty() {
+        lines.push(format!("Degraded  {}", status.degraded.join(", ")));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(observed: i64) -> IngressDaemonSet {
+        serde_json::from_value(json!({
+            "apiVersion": "headgate.dev/v1alpha1", "kind": "IngressDaemonSet",
+            "metadata": {"name": "edge", "namespace": "ingress", "generation": 2},
+            "spec": {"podsPerNode": 2, "template": {}},
+            "status": {
+                "observedGeneration": observed, "nodes": 3, "updatedNodes": 1, "degradedNodes": 1, "nodesInTurn": 2,
+                "wantedPods": 6, "pods": 7, "updatedPods": 3, "readyPods": 6, "availablePods": 5,
+                "degraded": ["n3"],
+                "turns": [
+                    {"node": "n2", "since": "2026-03-04T05:06:00Z", "waitsFor": "PodsNotReadyYet", "late": false},
+                    {"node": "n1", "since": "2026-03-04T05:00:00Z", "late": true},
+                ],
+                "conditions": [{
+                    "type": "Progressing", "status": "True", "reason": "NodesInTurn", "message": "1 of 3 nodes are updated",
+                    "lastTransitionTime": "2026-03-04T05:05:00Z", "observedGeneration": observed,
+                }],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_set_says_how_far_it_is_and_for_which_nodes_it_waits() {
+        let mut report = SetReport::new(set(2));
+        let now: Timestamp = "2026-03-04T05:06:07Z".parse().unwrap();
+        let pod: Report = serde_json::from_value(json!({
+            "namespace": "ingress", "name": "edge-n2-x", "answeredBy": null, "pod": null, "targets": [],
+            "nowhere": {"reason": "NoIp", "message": "it has none"}, "gate": null, "hold": null,
+        }))
+        .unwrap();
+        let another = |namespace: &str, name: &str| Report {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..pod.clone()
+        };
+        assert!(report.has(&pod));
+        assert!(!report.has(&another("ingress", "edges-n2-x")) && !report.has(&another("shop", "edge-n2-x")));
+        report.turns[1].pods.push(pod);
+        let expected = "\
+IngressDaemonSet  ingress/edge, 2 pods per node, RollingUpdate
+Progressing  True since 05:05:00Z (67s ago)  NodesInTurn: 1 of 3 nodes are updated
+Nodes  3: 1 updated, 1 degraded, 2 in turn
+Pods  6 wanted: 7 there, 3 updated, 6 ready, 5 available
+Turn of n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
+Turn of n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
+  Pod  edge-n2-x
+    no target: NoIp: it has none
+Degraded  n3
+";
+        assert_eq!(render(&report, now), expected);
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<SetReport>(&json).unwrap(), report);
+        let late = render(&SetReport::new(set(1)), now);
+        assert!(late.contains("\nNot looked at  "), "{late}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Entry point of `headgate`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headgate_cli::main()
+}

@@ -1,0 +1,247 @@
+//! `headgate uninstall`: leaves the cluster so that nothing waits for a Headgate that will not come back.
+//!
+//! In this order: Headgate is stopped, if it is to be; the webhooks are asked no more, so that no new pod is given a
+//! readiness gate; the gates that wait are opened; what stands in the ledgers, and so is Headgate's own, stays where it is,
+//! or is removed if that was asked for, and nobody else's ever; certificate and finalizers go. What stays is said. Each step
+//! can be done again, and one that fails keeps no other from being tried.
+
+mod certificate;
+mod targets;
+mod webhooks;
+
+use std::{fmt::Debug, io::Write, time::Duration};
+
+use anyhow::{Context, bail};
+use headgate::{
+    api::{
+        TargetBinding,
+        target_binding::{FINALIZER, MADE_FROM},
+    },
+    kube::{
+        client,
+        installation::{SERVES, Serves},
+        ledger::Ledgers,
+    },
+    webhook::secret_name,
+};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, coordination::v1::Lease},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::time::Instant;
+
+/// What `headgate uninstall` is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which cluster.
+    pub which: client::Which,
+    /// Which namespaces were served.
+    pub serves: Serves,
+    /// Headgate's own namespace; none: [`client::own_namespace`].
+    pub own_namespace: Option<String>,
+    /// The name of the Lease.
+    pub lease: String,
+    /// The Secret of the webhook's certificate; none: that of the Lease.
+    pub webhook_secret: Option<String>,
+    /// The webhook configurations; none: those of the Lease's name.
+    pub webhook_configuration: Option<String>,
+    /// Open the readiness gates that wait, and do nothing else.
+    pub only_gates: bool,
+    /// Take the targets out of their target groups; they stay otherwise.
+    pub remove_targets: bool,
+    /// Also while a Headgate runs.
+    pub force: bool,
+    /// The Deployment of `headgate run`, to be scaled down first.
+    pub stop: Option<String>,
+}
+
+/// A Deployment has ended within this: its pods have 30 s, and Headgate needs 5 of them.
+const STOP: Duration = Duration::from_secs(120);
+/// The Lease is free when nobody has held it for so long: kubelets end the pods of a Deployment within moments of each other.
+const RELEASED: Duration = Duration::from_secs(5);
+
+/// Leaves, and says on `out` what it did and what stays.
+///
+/// # Errors
+/// If a Headgate still runs, or something could not be done; all the rest was then tried all the same.
+pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
+    let client = client::connect_to(&options.which).await?;
+    let own = options.own_namespace.clone().unwrap_or_else(client::own_namespace);
+    if options.only_gates {
+        let named = options.serves.names(&client).await.context("cannot list namespaces")?;
+        return gates::open(&client, named.as_deref(), &[], out).await;
+    }
+    if let Some(name) = &options.stop {
+        stop(&client, &own, name, out).await?;
+        wait_released(&client, &own, &options.lease).await?;
+    }
+    if !options.force {
+        may_leave(&client, &own, &options).await?;
+    }
+    let namespaces = options.serves.names(&client).await.context("cannot list namespaces")?;
+    let namespaces = namespaces.as_deref();
+    let configuration = options.webhook_configuration.as_ref().unwrap_or(&options.lease);
+    let silent = webhooks::empty(&client, configuration, out).await;
+    let opened = gates::open(&client, namespaces, &[], out).await;
+    let ledgers = Ledgers::new(client.clone(), &own, &options.lease);
+    let cleared = if options.remove_targets {
+        targets::remove(&client, &ledgers, &own, namespaces, out).await
+    } else {
+        targets::keep(&ledgers, &own, out).await.map(|()| 0)
+    };
+    let secret = options.webhook_secret.clone().unwrap_or_else(|| secret_name(&options.lease));
+    let secret = certificate::remove(&client, &own, &secret, out).await;
+    let freed = free_bindings(&client, namespaces, out).await;
+    if let Ok(freed) = freed {
+        writeln!(out, "{freed} TargetBindings are free")?;
+    }
+    let left = cleared.and_then(|left| match left {
+        0 => Ok(()),
+        left => Err(anyhow::anyhow!("{left} target groups could not be cleared, see above")),
+    });
+    let failed = [silent, opened, left, secret, freed.map(|_| ())].into_iter().filter_map(Result::err);
+    let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+    if !failed.is_empty() {
+        bail!("{}; run it again when that is mended", failed.join("; "));
+    }
+    Ok(())
+}
+
+/// Scales the Deployment down to 0 and waits until it counts no pods. Those that are ending it does not count.
+async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    match deployments.patch_scale(name, &PatchParams::default(), &none).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            writeln!(out, "Deployment {namespace}/{name} is not there")?;
+            return Ok(());
+        }
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("cannot scale Deployment {namespace}/{name} down to 0"));
+        }
+    }
+    let end = Instant::now() + STOP;
+    loop {
+        let deployment = deployments.get_opt(name).await.context("cannot read the Deployment")?;
+        let seen = deployment.as_ref().is_none_or(|deployment| {
+            let observed = deployment.status.as_ref().and_then(|status| status.observed_generation);
+            observed >= deployment.metadata.generation
+        });
+        let pods = deployment.and_then(|deployment| deployment.status?.replicas).unwrap_or_default();
+        if seen && pods == 0 {
+            writeln!(out, "Deployment {namespace}/{name} is stopped")?;
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!(
+                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}; run this again when they are gone"
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// A Headgate that runs would put everything back; and one that served other namespaces is another one.
+async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyhow::Result<()> {
+    let (name, asked) = (&*options.lease, options.serves.to_string());
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let lease = leases.get_opt(name).await.context("cannot read the Lease of Headgate")?;
+    let Some(lease) = lease else { return Ok(()) };
+    if let Some(served) = lease.annotations().get(SERVES).filter(|served| **served != asked) {
+        bail!(
+            "the Headgate of the Lease {namespace}/{name} served {served}, and you ask for {asked}; expected the same \
+             --namespaces or --namespace-selector, or the --lease-name of another one; or say --force"
+        );
+    }
+    match holder(&lease) {
+        Some(holder) => bail!(
+            "{holder} holds the Lease {namespace}/{name} and would put everything back; scale `headgate run` down to \
+             0 first, or say --force"
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Who holds the Lease, or may: it has been renewed not long ago.
+fn holder(lease: &Lease) -> Option<&str> {
+    let spec = lease.spec.as_ref()?;
+    let duration =
+        Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
+    let renewed = spec.renew_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let age = Duration::try_from(Timestamp::now().duration_since(renewed)).unwrap_or_default();
+    spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && age < duration * 2)
+}
+
+/// Waits until nobody holds the Lease any more: a leader that is stopped gives it back when it ends, and a replica that has yet
+/// to hear that it ends may take it in between.
+async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let end = Instant::now() + STOP;
+    let mut free_since = None;
+    while Instant::now() < end {
+        let lease = leases.get_opt(name).await.context("cannot read the Lease of Headgate")?;
+        let is_free = lease.is_none_or(|lease| holder(&lease).is_none());
+        free_since = is_free.then(|| free_since.unwrap_or_else(Instant::now));
+        if free_since.is_some_and(|since| since.elapsed() >= RELEASED) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}
+
+/// Takes the finalizer off every TargetBinding, and removes those that Headgate made; gives how many there were.
+async fn free_bindings(
+    client: &Client,
+    namespaces: Option<&[String]>,
+    out: &mut impl Write,
+) -> anyhow::Result<usize> {
+    let mut freed = 0;
+    for api in apis::<PartialObjectMeta<TargetBinding>>(client, namespaces) {
+        let mut all = Vec::new();
+        match each(&api, |object| all.push(object)).await {
+            Ok(()) => {}
+            // The kind is not installed.
+            Err(error) if is_not_found(&error) => return Ok(0),
+            Err(error) => return Err(error),
+        }
+        for object in all {
+            let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+            let here: Api<PartialObjectMeta<TargetBinding>> = Api::namespaced(client.clone(), &namespace);
+            if object.finalizers().iter().any(|name| name == FINALIZER) {
+                let others: Vec<&String> =
+                    object.finalizers().iter().filter(|name| *name != FINALIZER).collect();
+                let version = object.resource_version();
+                let patch = json!({"metadata": {"finalizers": others, "resourceVersion": version}});
+                here.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.with_context(
+                    || format!("cannot take the finalizer off TargetBinding {namespace}/{name}"),
+                )?;
+                writeln!(out, "TargetBinding {namespace}/{name} has no finalizer any more")?;
+            }
+            if object.labels().contains_key(MADE_FROM) {
+                match here.delete(&name, &DeleteParams::default()).await {
+                    Ok(_) => writeln!(out, "TargetBinding {namespace}/{name} is removed")?,
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    Err(error) => {
+                        return Err(error).with_context(|| format!("cannot remove {namespace}/{name}"));
+                    }
+                }
+            }
+            freed += 1;
+        }
+    }
+    Ok(freed)
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404)
+}

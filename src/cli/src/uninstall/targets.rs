@@ -1,0 +1,199 @@
+//! The targets that stand in Headgate's ledgers, which are its own: they stay, or are removed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    io::Write,
+    net::IpAddr,
+    time::Duration,
+};
+
+use anyhow::bail;
+use backon::{BackoffBuilder, ExponentialBuilder};
+use headgate::{
+    aws::TargetGroups,
+    kube::{
+        ledger::{Ledgers, NOT_INSTALLED},
+        pages::{apis, each},
+        slim::SlimPod,
+    },
+    runtime::within::within,
+};
+use headgate_core::{
+    Failure, FailureClass, Target,
+    ledger::{Ledger, Noted, StoredLedger},
+    model::{health::HealthState, target_group::TargetGroupArn},
+    rate_limit::MAX_TARGETS_PER_CALL,
+};
+use kube::Client;
+
+/// Calls to AWS that fail for a passing reason are tried again for about two minutes.
+const TRIES: usize = 12;
+/// A request about the ledgers is given up after this time.
+const LEDGER_PATIENCE: Duration = Duration::from_secs(15);
+/// So many targets of a group are named.
+const NAMED: usize = 5;
+
+async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> {
+    match within(LEDGER_PATIENCE, ledgers.load_all()).await {
+        Ok(all) => Ok(all),
+        Err(failure) if &*failure.code == NOT_INSTALLED => Ok(Vec::new()),
+        Err(failure) => bail!("cannot read the TargetLedgers in namespace {own}: {}", failure.message),
+    }
+}
+
+/// What AWS has, or may have, because of Headgate.
+fn noted(ledger: &Ledger) -> Vec<Target> {
+    ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed).map(|(target, ..)| *target).collect()
+}
+
+/// Leaves every target and its ledger where they are, and says what stays and what may be done about it. No call is made
+/// to AWS.
+pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut stays = false;
+    for stored in all(ledgers, own).await? {
+        let name = &stored.name;
+        match stored.open() {
+            Ok((group, ledger)) => {
+                let targets = noted(&ledger);
+                if targets.is_empty() {
+                    match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
+                        Ok(()) => writeln!(out, "TargetLedger {own}/{name} is removed: it names no target")?,
+                        Err(failure) => {
+                            let why = &failure.message;
+                            writeln!(out, "TargetLedger {own}/{name} stays, without a target: {why}")?;
+                        }
+                    }
+                    continue;
+                }
+                stays = true;
+                let some: Vec<String> = targets.iter().take(NAMED).map(ToString::to_string).collect();
+                let more = if targets.len() > NAMED { ", …" } else { "" };
+                writeln!(
+                    out,
+                    "target group {}: {} targets stay: {}{more} (TargetLedger {own}/{name})",
+                    group.name(),
+                    targets.len(),
+                    some.join(", ")
+                )?;
+            }
+            Err(error) => {
+                writeln!(out, "TargetLedger {own}/{name} stays as it is, it cannot be read: {error}")?;
+            }
+        }
+    }
+    if stays {
+        writeln!(
+            out,
+            "Nobody registers new pods or removes targets of pods that end any more. To go on, install Headgate again: \
+             it goes by the TargetLedgers. To take the targets out: headgate uninstall --remove-targets. If another \
+             controller has taken them over: kubectl delete targetledgers -n {own}, those named above."
+        )?;
+    }
+    Ok(())
+}
+
+/// Removes the targets that the ledgers name, and each ledger whose targets are gone; gives how many are left.
+pub async fn remove(
+    client: &Client,
+    ledgers: &Ledgers,
+    own: &str,
+    namespaces: Option<&[String]>,
+    out: &mut impl Write,
+) -> anyhow::Result<usize> {
+    let all = all(ledgers, own).await?;
+    if all.is_empty() {
+        return Ok(0);
+    }
+    let aws = TargetGroups::connect().await?;
+    let addresses = addresses(client, namespaces).await?;
+    let mut left = 0;
+    for stored in all {
+        let done = remove_of(&aws, &stored, &addresses, out).await;
+        let done = match (done, stored.content.as_ref().map(|packed| packed.group.clone())) {
+            (Ok(()), Ok(group)) => within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version))
+                .await
+                .map_err(|failure| failure.message.into_string()),
+            (Ok(()), Err(why)) => Err(why.to_string()),
+            (Err(why), _) => Err(why),
+        };
+        match done {
+            Ok(()) => writeln!(out, "TargetLedger {own}/{} is removed", stored.name)?,
+            Err(why) => {
+                left += 1;
+                writeln!(out, "TargetLedger {own}/{} stays: {why}", stored.name)?;
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// The addresses of all pods that can be seen.
+async fn addresses(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<BTreeSet<IpAddr>> {
+    let mut all = BTreeSet::new();
+    for api in apis::<SlimPod>(client, namespaces) {
+        each(&api, |pod: SlimPod| all.extend(pod.into_facts().into_iter().flat_map(|pod| pod.ips))).await?;
+    }
+    Ok(all)
+}
+
+async fn remove_of(
+    aws: &TargetGroups,
+    stored: &StoredLedger,
+    addresses: &BTreeSet<IpAddr>,
+    out: &mut impl Write,
+) -> Result<(), String> {
+    let (group, ledger) = stored.open().map_err(|error| error.to_string())?;
+    let states: BTreeMap<Target, HealthState> = match again(|| aws.read_health(&group)).await {
+        Ok(states) => states.into_iter().map(|(target, health)| (target, health.state)).collect(),
+        Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
+        Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
+    };
+    // As while it runs: what is healthy though no pod has its address may be another cluster's by now.
+    let is_suspect = |target: &Target| {
+        states.get(target) == Some(&HealthState::Healthy) && !addresses.contains(&target.ip)
+    };
+    let (suspects, own): (Vec<Target>, Vec<Target>) = noted(&ledger).into_iter().partition(is_suspect);
+    for targets in own.chunks(MAX_TARGETS_PER_CALL) {
+        match again(|| aws.deregister(&group, targets.iter().copied())).await {
+            Ok(()) => {}
+            Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
+            Err(failure) => return Err(said(&group, "DeregisterTargets", &failure)),
+        }
+    }
+    let _ = writeln!(out, "{}: {} targets are removed", group.name(), own.len());
+    for target in suspects {
+        let _ = writeln!(
+            out,
+            "{}: {target} is left: it is healthy, and no pod here has its address; another cluster may have got it",
+            group.name()
+        );
+    }
+    Ok(())
+}
+
+fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
+    let expected = match failure.class {
+        FailureClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
+        _ => String::new(),
+    };
+    format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)
+}
+
+/// Makes a call again while it fails for a passing reason.
+async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) -> Result<T, Failure> {
+    let waits = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(Duration::from_secs(15))
+        .with_max_times(TRIES)
+        .build();
+    for wait in waits {
+        match call().await {
+            Err(failure) if matches!(failure.class, FailureClass::Throttled | FailureClass::Unavailable) => {
+                tokio::time::sleep(wait).await;
+            }
+            ended => return ended,
+        }
+    }
+    call().await
+}

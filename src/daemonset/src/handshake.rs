@@ -1,0 +1,190 @@
+//! What else detaches nodes from load balancers is asked to, by an annotation of the node, before anything is done in the
+//! node's turn; and is waited for.
+//!
+//! * **Owns** no state: a node with a turn, its annotations, and since when it has the turn say all.
+//! * **Guarantees.** In its turn nothing is done on a node before it is annotated, and, if that is waited for, before it says
+//!   that it was detached since its turn began, and the grace period after that is over. When its turn is over, it is no
+//!   longer annotated. One that still says when it was detached before is annotated when it says so no more, or has said so
+//!   for too long: whoever detaches must have had the time to see that the turn before is over.
+//! * **Assumes** that whoever detaches writes when that was by a clock that is right within a second.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use headgate_core::model::WallTime;
+
+use crate::model::{
+    Handshake, SetFacts, SetNode,
+    ask::{Ask, Told},
+};
+
+/// What a node says of a turn before is waited for so long to go.
+const STALE: Duration = Duration::from_secs(60);
+/// A time is written in whole seconds.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How it stands with the nodes of a set now.
+pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTime) -> Told {
+    let mut told = Told::default();
+    let Some(handshake) = &facts.spec.handshake else { return told };
+    let is_known = facts.remembered.update.as_ref() == Some(&facts.spec.revision);
+    for (name, node) in nodes {
+        let is_annotated = is_annotated(handshake, node);
+        let ask =
+            |value: Option<Arc<str>>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value };
+        let Some(since) = facts.remembered.turns.get(name).filter(|_| is_known) else {
+            told.wants.extend(is_annotated.then(|| ask(None)));
+            continue;
+        };
+        let annotates = *since + STALE;
+        let is_stale = is_stale(handshake, node, *since) && wall < annotates;
+        if is_stale {
+            // Whoever detaches has to see first that the turn before is over.
+            told.wants.extend(is_annotated.then(|| ask(None)));
+            told.due = told.due.into_iter().chain([annotates]).min();
+        } else if !is_annotated {
+            told.wants.push(ask(Some(handshake.value.clone())));
+        }
+        if is_stale || !is_annotated {
+            told.closed.insert(name.clone());
+            continue;
+        }
+        match detached(handshake, node, *since) {
+            Some(from) if from <= wall => {}
+            from => {
+                told.closed.insert(name.clone());
+                told.due = told.due.into_iter().chain(from).min();
+            }
+        }
+    }
+    told
+}
+
+/// What was asked of those who detach nodes, now or before.
+#[derive(Debug, Default)]
+pub struct Handshakes(Vec<Arc<Handshake>>);
+
+impl Handshakes {
+    /// This is asked from now on: what is to be asked so that no node is annotated as it was before.
+    pub fn changed(&mut self, now: Option<&Arc<Handshake>>, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+        let mut wants = Vec::new();
+        self.0.retain(|before| {
+            let left = left(before, nodes);
+            let is_over = now.is_some_and(|is| (&is.key, &is.value) == (&before.key, &before.value));
+            let stays = !is_over && !left.is_empty();
+            wants.extend(left.into_iter().filter(|_| stays));
+            stays
+        });
+        self.0.extend(now.cloned());
+        wants
+    }
+
+    /// What is to be asked so that no node is annotated any more.
+    pub fn left(&self, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+        self.0.iter().flat_map(|before| left(before, nodes)).collect()
+    }
+}
+
+/// What is to be asked so that no node has the annotation any more.
+fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
+    let ask = |name: &Arc<str>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value: None };
+    nodes.iter().filter(|(_, node)| is_annotated(handshake, node)).map(|(name, _)| ask(name)).collect()
+}
+
+/// Whether a node is asked to be detached, by this set.
+fn is_annotated(handshake: &Handshake, node: &SetNode) -> bool {
+    node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value)
+}
+
+/// Whether a node says that it was detached in a turn before.
+fn is_stale(handshake: &Handshake, node: &SetNode, since: WallTime) -> bool {
+    let says = handshake.wait.as_ref().and_then(|wait| node.says(&wait.key));
+    says.is_some_and(|said| said.time.is_none_or(|at| at + SECOND <= since))
+}
+
+/// From when on a node counts as detached, if it says that it is.
+fn detached(handshake: &Handshake, node: &SetNode, since: WallTime) -> Option<WallTime> {
+    let Some(wait) = &handshake.wait else { return Some(WallTime::since_1970(Duration::ZERO)) };
+    let at = node.says(&wait.key)?.time?;
+    (at + SECOND > since).then(|| at + wait.grace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Noted, Wait};
+
+    const SINCE: u64 = 1_000;
+
+    fn at(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_secs(seconds))
+    }
+
+    fn noted(key: &str, value: &str, time: Option<u64>) -> Noted {
+        Noted { key: key.into(), value: value.into(), time: time.map(at) }
+    }
+
+    /// How it stands with one node, with these annotations, in its turn or not.
+    fn with(
+        has_turn: bool,
+        waits: bool,
+        annotations: Vec<Noted>,
+        wall: u64,
+    ) -> (Vec<Ask>, bool, Option<WallTime>) {
+        let mut facts = super::super::tests::set();
+        facts.spec.handshake = Some(Arc::new(Handshake {
+            key: "example.com/detach".into(),
+            value: "edge".into(),
+            wait: waits
+                .then(|| Wait { key: "example.com/detached-at".into(), grace: Duration::from_secs(30) }),
+        }));
+        if has_turn {
+            facts.remembered.turns.insert("n1".into(), at(SINCE));
+        }
+        let node = SetNode { name: "n1".into(), annotations, ..SetNode::default() };
+        let told = told(&facts, &BTreeMap::from([("n1".into(), node)]), at(wall));
+        (told.wants, told.closed.contains("n1"), told.due)
+    }
+
+    fn ask(value: Option<&str>) -> Vec<Ask> {
+        let (node, key) = ("n1".into(), "example.com/detach".into());
+        vec![Ask::Annotate { node, key, value: value.map(Into::into) }]
+    }
+
+    #[test]
+    fn a_node_is_annotated_before_anything_is_done_in_its_turn_and_no_more_after_it() {
+        let own = || noted("example.com/detach", "edge", None);
+        assert_eq!(with(true, false, vec![], SINCE), (ask(Some("edge")), true, None));
+        assert_eq!(with(true, false, vec![own()], SINCE), (vec![], false, None), "nothing is waited for");
+        assert_eq!(with(false, false, vec![own()], SINCE), (ask(None), false, None));
+        assert_eq!(with(false, false, vec![], SINCE), (vec![], false, None));
+        let before = || noted("example.com/detached-at", "a time", Some(SINCE - 90));
+        let waits = |wall| with(true, true, vec![before()], wall);
+        assert_eq!(
+            waits(SINCE + 59),
+            (vec![], true, Some(at(SINCE + 60))),
+            "the turn before is not over for others"
+        );
+        assert_eq!(waits(SINCE + 60), (ask(Some("edge")), true, None), "they never take it back");
+        let others = noted("example.com/detach", "by hand", None);
+        assert_eq!(with(false, false, vec![others], SINCE), (vec![], false, None), "it is somebody else's");
+    }
+
+    #[test]
+    fn what_a_node_says_of_its_detachment_counts_if_it_is_of_this_turn_and_some_time_ago() {
+        let says = |time: Option<u64>| {
+            let said = time.map(|time| noted("example.com/detached-at", "a time", Some(time)));
+            vec![noted("example.com/detach", "edge", None)].into_iter().chain(said).collect::<Vec<_>>()
+        };
+        assert_eq!(with(true, true, says(None), SINCE + 600), (vec![], true, None), "it says nothing");
+        assert_eq!(
+            with(true, true, says(Some(SINCE - 1)), SINCE + 600),
+            (vec![], true, None),
+            "of a turn before"
+        );
+        assert_eq!(with(true, true, says(Some(SINCE)), SINCE + 29), (vec![], true, Some(at(SINCE + 30))));
+        assert_eq!(with(true, true, says(Some(SINCE)), SINCE + 30), (vec![], false, None));
+        let no_time = noted("example.com/detached-at", "yes", None);
+        let both = vec![noted("example.com/detach", "edge", None), no_time];
+        assert_eq!(with(true, true, both, SINCE + 600), (vec![], true, None), "that is no time");
+    }
+}

@@ -1,0 +1,194 @@
+//! The controller of IngressDaemonSets: so many pods on every node, rolled node by node, drained like any other pod.
+//!
+//! The crate shares facts and words with the core (`headgate-core`). The engine does not use it: the controller of
+//! IngressDaemonSets is a program with other rights than the registrar, and neither needs the other.
+//!
+//! ```text
+//!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
+//!   (Input)      sets, pods, nodes,           │  which node has its turn (turns), what is done there (node),
+//!                revisions, budgets           │  where pods may be (placement), how many may go (budget),
+//!                                              │  whether others have to detach the node first (handshake)
+//!                      ▲                      └──► status, written before a turn is acted upon
+//!                      └───────────────── Input::Answered ◄──────────────────────────┘
+//! ```
+//!
+//! * **Owns** what was seen of the sets and of what belongs to them, and what was asked for and is not seen yet ([`asks`]).
+//! * **Guarantees.** A pod is named after its node and the lowest free number there, so that asking for it twice makes one.
+//!   What a turn is about is remembered by the status of the set alone, and is written there first. That most
+//!   nodes are gone is not believed before it is confirmed.
+//! * **Assumes** that whoever leads anew begins with consistent reads, and only when nothing can land any more that the one
+//!   before has sent.
+
+mod asks;
+mod belongings;
+mod budget;
+mod handshake;
+pub mod model;
+mod node;
+mod pace;
+pub mod placement;
+mod plan;
+mod seen;
+mod set;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::model::{Change, Moment, ObjectKey, RequestId, Scope, Uid, WallTime};
+
+use self::{seen::Seen, set::Set};
+use crate::model::{
+    BudgetFacts, RevisionFacts, SetFacts, SetNode, SetPod,
+    ask::{Ask, Asked, Outcome},
+    status::Status,
+};
+
+/// What the world says.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Of the sets.
+    Set(Change<SetFacts>),
+    /// Of the pods that have the label of a set, and that nothing else controls.
+    Pod(Change<SetPod>),
+    /// Of the nodes.
+    Node(Change<SetNode>),
+    /// Of the ControllerRevisions that have the label of a set.
+    Revision(Change<RevisionFacts>),
+    /// Of the PodDisruptionBudgets.
+    Budget(Change<BudgetFacts>),
+    /// What became of something that was asked for.
+    Answered(RequestId, Outcome),
+    /// Time has passed.
+    Passed,
+}
+
+/// What is asked, and whom the answer is for.
+#[derive(Clone, Debug)]
+struct InFlight {
+    set: ObjectKey,
+    uid: Uid,
+    ask: Ask,
+}
+
+/// All sets of this controller.
+#[derive(Debug, Default)]
+pub struct Daemonsets {
+    seen: Seen,
+    sets: BTreeMap<ObjectKey, Set>,
+    in_flight: BTreeMap<RequestId, InFlight>,
+    last_id: u64,
+    touched: BTreeSet<ObjectKey>,
+}
+
+impl Daemonsets {
+    /// Nothing is known. All of these scopes are listed before anything is done.
+    pub fn new(scopes: &[Scope]) -> Self {
+        Self { seen: Seen::new(scopes), ..Self::default() }
+    }
+
+    /// The world says this. Gives what is to be asked.
+    pub fn step(&mut self, input: Input, now: Moment, wall: WallTime) -> Vec<Asked> {
+        match input {
+            Input::Set(change) => {
+                let keys = self.seen.sets(change);
+                for key in &keys {
+                    if let Some(set) = self.sets.get_mut(key) {
+                        set.shown(self.seen.set(key));
+                    }
+                }
+                self.touched.extend(keys);
+            }
+            Input::Pod(change) => {
+                for (key, pod, is_there) in self.seen.pods(change) {
+                    let set = self.sets.entry(key.clone()).or_default();
+                    if is_there {
+                        set.shows_pod(&pod);
+                    } else {
+                        set.lost_pod(&pod);
+                    }
+                    self.touched.insert(key);
+                }
+            }
+            Input::Node(change) => {
+                if self.seen.nodes(change, now) {
+                    self.touched.extend(self.seen.set_keys());
+                }
+            }
+            Input::Revision(change) => self.touched.extend(self.seen.revisions(change)),
+            Input::Budget(change) => self.touched.extend(self.seen.budgets(change)),
+            Input::Answered(id, outcome) => self.answered(id, &outcome, now),
+            Input::Passed => {
+                if self.seen.pass(now) {
+                    self.touched.extend(self.seen.set_keys());
+                }
+                let due = self.sets.iter().filter(|(_, set)| set.is_due(now, wall));
+                self.touched.extend(due.map(|(key, _)| key.clone()));
+            }
+        }
+        if self.seen.has_listed() { self.plan(now, wall) } else { Vec::new() }
+    }
+
+    /// Whether everything was listed once: nothing is done before.
+    pub fn is_synced(&self) -> bool {
+        self.seen.has_listed()
+    }
+
+    /// How many pods of sets there are.
+    pub fn pod_count(&self) -> usize {
+        self.seen.pod_count()
+    }
+
+    /// Which kind is to be listed once more, if any: nodes, because most are said to be gone. Said once.
+    pub fn take_relist(&mut self) -> bool {
+        self.seen.take_relist()
+    }
+
+    /// When [`Input::Passed`] has something to do: by this clock, or by that one.
+    pub fn due(&self) -> (Option<Moment>, Option<WallTime>) {
+        let sets = self.sets.values().map(Set::due);
+        let first = |(moment, wall): (Option<Moment>, Option<WallTime>), (other, at)| {
+            let min = |a: Option<_>, b: Option<_>| a.into_iter().chain(b).min();
+            (min(moment, other), wall.into_iter().chain(at).min())
+        };
+        sets.fold((self.seen.due(), None), first)
+    }
+
+    /// How far each set is, as it is written or will be.
+    pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Uid, &Status)> {
+        self.sets.iter().filter_map(|(key, set)| {
+            let (uid, status) = set.status()?;
+            Some((key, uid, status))
+        })
+    }
+
+    fn answered(&mut self, id: RequestId, outcome: &Outcome, now: Moment) {
+        let Some(InFlight { set: key, uid, ask }) = self.in_flight.remove(&id) else { return };
+        if let Some(set) = self.sets.get_mut(&key).filter(|set| set.is(&uid)) {
+            set.answered(&ask, outcome, now);
+            self.touched.insert(key);
+        }
+    }
+
+    fn plan(&mut self, now: Moment, wall: WallTime) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        for key in std::mem::take(&mut self.touched) {
+            let (uid, asks) = if let Some(facts) = self.seen.set(&key) {
+                let set = self.sets.entry(key.clone()).or_default();
+                (facts.uid.clone(), set.plan(facts, &self.seen, now, wall))
+            } else {
+                let Some(set) = self.sets.remove(&key) else { continue };
+                (set.uid().clone(), set.leave_nodes(&self.seen))
+            };
+            for ask in asks {
+                self.last_id += 1;
+                let id = RequestId(self.last_id);
+                let uid = uid.clone();
+                self.in_flight.insert(id, InFlight { set: key.clone(), uid: uid.clone(), ask: ask.clone() });
+                asked.push(Asked { id, set: key.clone(), uid, ask });
+            }
+        }
+        asked
+    }
+}

@@ -1,0 +1,311 @@
+//! What the watches have shown of the sets and of what belongs to them.
+//!
+//! * **Owns** it, and by which set it is asked for: pods and revisions are kept by the name of what controls them, or of the
+//!   label where nothing does.
+//! * **Guarantees.** That most nodes are gone is not believed before a second list, or half a minute without a word to the
+//!   contrary ([`Brake`]).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use headgate_core::{
+    brake::{Becomes, Brake, most_of},
+    model::{Change, Moment, ObjectKey, Scope},
+};
+
+use crate::model::{BudgetFacts, Owner, RevisionFacts, SetFacts, SetNode, SetPod};
+
+/// For so long at most it is doubted that most nodes are gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is watched in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Sets,
+    Pods,
+    Revisions,
+    Budgets,
+}
+
+/// Things by the set that they belong to, and by their name.
+#[derive(Debug)]
+struct BySet<T> {
+    of: BTreeMap<ObjectKey, BTreeMap<Arc<str>, T>>,
+    set: BTreeMap<ObjectKey, ObjectKey>,
+}
+
+impl<T> Default for BySet<T> {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), set: BTreeMap::new() }
+    }
+}
+
+impl<T> BySet<T> {
+    /// Gives the set that it was of before, if that is another one.
+    fn put(&mut self, key: &ObjectKey, set: &ObjectKey, thing: T) -> Option<ObjectKey> {
+        let before = self.set.insert(key.clone(), set.clone()).filter(|before| before != set);
+        if let Some(before) = &before {
+            self.drop_of(before, key);
+        }
+        self.of.entry(set.clone()).or_default().insert(key.name.clone(), thing);
+        before
+    }
+
+    fn drop_of(&mut self, set: &ObjectKey, key: &ObjectKey) -> Option<T> {
+        let of = self.of.get_mut(set)?;
+        let thing = of.remove(&key.name);
+        if of.is_empty() {
+            self.of.remove(set);
+        }
+        thing
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<(ObjectKey, T)> {
+        let set = self.set.remove(key)?;
+        self.drop_of(&set, key).map(|thing| (set, thing))
+    }
+
+    /// Those of a scope that are not among these.
+    fn missing(&self, scope: &Scope, there: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+        let is_missing = |key: &&ObjectKey| scope.covers(&key.namespace) && !there.contains(*key);
+        self.set.keys().filter(is_missing).cloned().collect()
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    sets: BTreeMap<ObjectKey, SetFacts>,
+    pods: BySet<SetPod>,
+    revisions: BySet<RevisionFacts>,
+    budgets: BTreeMap<ObjectKey, BudgetFacts>,
+    nodes: BTreeMap<Arc<str>, SetNode>,
+    brake: Brake<Arc<str>>,
+    /// What was not listed yet.
+    unlisted: BTreeSet<(Kind, Scope)>,
+    nodes_are_listed: bool,
+}
+
+impl Seen {
+    /// Nothing was seen; this is listed before anything is done.
+    pub fn new(scopes: &[Scope]) -> Self {
+        let kinds = [Kind::Sets, Kind::Pods, Kind::Revisions, Kind::Budgets];
+        let of = |kind| scopes.iter().map(move |scope| (kind, scope.clone()));
+        let unlisted = kinds.into_iter().flat_map(of).collect();
+        Self { unlisted, brake: Brake::new(PATIENCE), ..Self::default() }
+    }
+
+    /// Whether everything was listed once.
+    pub fn has_listed(&self) -> bool {
+        self.unlisted.is_empty() && self.nodes_are_listed
+    }
+
+    /// Sets have changed. Gives which.
+    pub fn sets(&mut self, change: Change<SetFacts>) -> BTreeSet<ObjectKey> {
+        match change {
+            Change::Applied(set) => {
+                let key = set.key.clone();
+                self.sets.insert(key.clone(), set);
+                [key].into()
+            }
+            Change::Deleted(set) => {
+                self.sets.remove(&set.key);
+                [set.key].into()
+            }
+            Change::Relisted(scope, sets) => {
+                let mut touched: BTreeSet<ObjectKey> =
+                    self.sets.keys().filter(|key| scope.covers(&key.namespace)).cloned().collect();
+                self.sets.retain(|key, _| !scope.covers(&key.namespace));
+                for set in sets {
+                    touched.insert(set.key.clone());
+                    self.sets.insert(set.key.clone(), set);
+                }
+                self.unlisted.remove(&(Kind::Sets, scope));
+                touched
+            }
+        }
+    }
+
+    /// Pods have changed. Gives which, whose they are, and whether they are there.
+    pub fn pods(&mut self, change: Change<SetPod>) -> Vec<(ObjectKey, SetPod, bool)> {
+        let mut changes = Vec::new();
+        match change {
+            Change::Applied(pod) => self.put_pod(pod, &mut changes),
+            Change::Deleted(pod) => {
+                if let Some((set, _)) = self.pods.remove(&pod.key) {
+                    changes.push((set, pod, false));
+                }
+            }
+            Change::Relisted(scope, pods) => {
+                let there = pods.iter().map(|pod| pod.key.clone()).collect();
+                for key in self.pods.missing(&scope, &there) {
+                    changes.extend(self.pods.remove(&key).map(|(set, pod)| (set, pod, false)));
+                }
+                for pod in pods {
+                    self.put_pod(pod, &mut changes);
+                }
+                self.unlisted.remove(&(Kind::Pods, scope));
+            }
+        }
+        changes
+    }
+
+    fn put_pod(&mut self, pod: SetPod, changes: &mut Vec<(ObjectKey, SetPod, bool)>) {
+        let Some(set) = home(&pod.key, pod.controller.as_ref(), pod.set.as_ref()) else { return };
+        if let Some(before) = self.pods.put(&pod.key, &set, pod.clone()) {
+            changes.push((before, pod.clone(), false));
+        }
+        changes.push((set, pod, true));
+    }
+
+    /// Revisions have changed. Gives whose.
+    pub fn revisions(&mut self, change: Change<RevisionFacts>) -> BTreeSet<ObjectKey> {
+        let mut touched = BTreeSet::new();
+        match change {
+            Change::Applied(revision) => self.put_revision(revision, &mut touched),
+            Change::Deleted(revision) => {
+                touched.extend(self.revisions.remove(&revision.key).map(|(set, _)| set));
+            }
+            Change::Relisted(scope, revisions) => {
+                let there = revisions.iter().map(|revision| revision.key.clone()).collect();
+                for key in self.revisions.missing(&scope, &there) {
+                    touched.extend(self.revisions.remove(&key).map(|(set, _)| set));
+                }
+                for revision in revisions {
+                    self.put_revision(revision, &mut touched);
+                }
+                self.unlisted.remove(&(Kind::Revisions, scope));
+            }
+        }
+        touched
+    }
+
+    fn put_revision(&mut self, revision: RevisionFacts, touched: &mut BTreeSet<ObjectKey>) {
+        let set = home(&revision.key, revision.controller.as_ref(), revision.set.as_ref());
+        let Some(set) = set else { return };
+        touched.extend(self.revisions.put(&revision.key.clone(), &set, revision));
+        touched.insert(set);
+    }
+
+    /// Budgets have changed. Gives the sets of their namespaces.
+    pub fn budgets(&mut self, change: Change<BudgetFacts>) -> BTreeSet<ObjectKey> {
+        let scope = match &change {
+            Change::Applied(budget) | Change::Deleted(budget) => {
+                Scope::Namespace(budget.key.namespace.clone())
+            }
+            Change::Relisted(scope, _) => scope.clone(),
+        };
+        match change {
+            Change::Applied(budget) => _ = self.budgets.insert(budget.key.clone(), budget),
+            Change::Deleted(budget) => _ = self.budgets.remove(&budget.key),
+            Change::Relisted(scope, budgets) => {
+                self.budgets.retain(|key, _| !scope.covers(&key.namespace));
+                self.budgets.extend(budgets.into_iter().map(|budget| (budget.key.clone(), budget)));
+                self.unlisted.remove(&(Kind::Budgets, scope));
+            }
+        }
+        self.sets.keys().filter(|key| scope.covers(&key.namespace)).cloned().collect()
+    }
+
+    /// Nodes have changed. Says whether that matters.
+    pub fn nodes(&mut self, change: Change<SetNode>, now: Moment) -> bool {
+        match change {
+            Change::Applied(node) => {
+                self.brake.shows(&node.name);
+                let before = self.nodes.insert(node.name.clone(), node.clone());
+                before.as_ref() != Some(&node)
+            }
+            Change::Deleted(node) => {
+                let became = self.brake.deleted(&node.name, self.nodes.keys(), now);
+                self.drop_nodes(became)
+            }
+            Change::Relisted(scope, nodes) => {
+                let there: BTreeSet<&Arc<str>> = nodes.iter().map(|node| &node.name).collect();
+                let missing: Vec<Arc<str>> =
+                    self.nodes.keys().filter(|name| !there.contains(name)).cloned().collect();
+                let most = most_of(&missing, self.nodes.len());
+                let became = self.brake.listed(&scope, missing, &most, now);
+                self.drop_nodes(became);
+                self.nodes.extend(nodes.into_iter().map(|node| (node.name.clone(), node)));
+                self.nodes_are_listed = true;
+                true
+            }
+        }
+    }
+
+    fn drop_nodes(&mut self, became: Vec<(Arc<str>, Becomes)>) -> bool {
+        let before = self.nodes.len();
+        for (name, _) in became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
+            self.nodes.remove(&name);
+        }
+        self.nodes.len() < before
+    }
+
+    /// Time has passed. Says whether nodes are gone since then.
+    pub fn pass(&mut self, now: Moment) -> bool {
+        let before = self.nodes.len();
+        for name in self.brake.pass(now) {
+            self.nodes.remove(&name);
+        }
+        self.nodes.len() < before
+    }
+
+    /// When [`Seen::pass`] has something to do.
+    pub fn due(&self) -> Option<Moment> {
+        self.brake.next_due()
+    }
+
+    /// Whether nodes are to be listed once more. Said once.
+    pub fn take_relist(&mut self) -> bool {
+        self.brake.take_asks().is_some()
+    }
+
+    /// A set.
+    pub fn set(&self, key: &ObjectKey) -> Option<&SetFacts> {
+        self.sets.get(key)
+    }
+
+    /// The names of all sets.
+    pub fn set_keys(&self) -> impl Iterator<Item = ObjectKey> {
+        self.sets.keys().cloned()
+    }
+
+    /// The nodes.
+    pub const fn all_nodes(&self) -> &BTreeMap<Arc<str>, SetNode> {
+        &self.nodes
+    }
+
+    /// The pods of a set, or that may become its pods.
+    pub fn pods_of(&self, set: &ObjectKey) -> impl Iterator<Item = &SetPod> {
+        self.pods.of.get(set).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// How many pods there are, of all sets.
+    pub fn pod_count(&self) -> usize {
+        self.pods.set.len()
+    }
+
+    /// The pod of this name of a set.
+    pub fn pod(&self, set: &ObjectKey, name: &str) -> Option<&SetPod> {
+        self.pods.of.get(set)?.get(name)
+    }
+
+    /// The revisions of a set, or that may become its revisions.
+    pub fn revisions_of(&self, set: &ObjectKey) -> impl Iterator<Item = &RevisionFacts> {
+        self.revisions.of.get(set).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// The budgets of a namespace.
+    pub fn budgets_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a BudgetFacts> {
+        headgate_core::model::object::within(&self.budgets, namespace).map(|(_, budget)| budget)
+    }
+}
+
+/// The set that an object belongs to, or may.
+fn home(key: &ObjectKey, controller: Option<&Owner>, label: Option<&Arc<str>>) -> Option<ObjectKey> {
+    let name = controller.map(|owner| &owner.name).or(label)?;
+    Some(ObjectKey { namespace: key.namespace.clone(), name: name.clone() })
+}

@@ -1,0 +1,139 @@
+//! Opens the readiness gates that wait: nobody is left to open them, so without this no new pod would ever be ready, and
+//! no roll would ever end.
+//!
+//! A gate that is open stays as it is. A pod that goes meanwhile is no failure; one that may not be written to is said,
+//! and holds up no other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    time::Duration,
+};
+
+use anyhow::bail;
+use futures::{StreamExt, stream};
+use headgate_core::model::{gate::Shown, pod::PodFacts, readiness::OWN_GATE};
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+use serde_json::{Value, json};
+
+use crate::kube::{
+    pages::{apis, each},
+    slim::SlimPod,
+};
+
+/// The reason of a gate that is opened because Headgate leaves.
+pub const REASON: &str = "HeadgateLeft";
+const MESSAGE: &str = "Headgate has left; this says nothing about the health of the pod's targets";
+/// So many are written at once.
+const AT_ONCE: usize = 8;
+/// Pods that were let in while the webhook was still asked come a moment later.
+const PASSES: usize = 5;
+/// An API server has learned within this that a webhook is not to be asked any more.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Opens every gate that is closed, in all namespaces or in these `but` not in those, and says on `out` how many there were.
+///
+/// # Errors
+/// If pods cannot be listed, or a gate could not be opened.
+pub async fn open(
+    client: &Client,
+    namespaces: Option<&[String]>,
+    but: &[String],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let mut opened = BTreeMap::<Box<str>, usize>::new();
+    let mut refused = BTreeSet::new();
+    for pass in 0..PASSES {
+        if pass > 0 {
+            tokio::time::sleep(SETTLE).await;
+        }
+        let mut waiting = waiting(client, namespaces).await?;
+        waiting.retain(|pod| !but.iter().any(|name| **name == *pod.key.namespace));
+        waiting.retain(|pod| !refused.contains(&pod.uid));
+        let writes = waiting.into_iter().map(|pod| {
+            let client = client.clone();
+            async move {
+                let result = write(&client, &pod).await;
+                (pod, result)
+            }
+        });
+        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        if written.is_empty() && pass > 0 {
+            break;
+        }
+        for (pod, result) in written {
+            match result {
+                Ok(true) => *opened.entry((*pod.key.namespace).into()).or_default() += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    writeln!(out, "the readiness gate of pod {} stays closed: {error}", pod.key)?;
+                    refused.insert(pod.uid.clone());
+                }
+            }
+        }
+    }
+    for (namespace, count) in &opened {
+        writeln!(out, "namespace {namespace}: {count} readiness gates were closed and are open")?;
+    }
+    if !opened.is_empty() {
+        writeln!(
+            out,
+            "a pod whose own template has the readiness gate {OWN_GATE} is never ready from now on; take it out of such \
+             templates, or run this again"
+        )?;
+    }
+    if !refused.is_empty() {
+        bail!(
+            "{} readiness gates could not be opened, see above; expected the right to patch pods/status in the \
+             namespaces that were served",
+            refused.len()
+        );
+    }
+    Ok(())
+}
+
+/// The pods whose gate is closed, and that have not ended.
+async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<Vec<PodFacts>> {
+    let mut all = Vec::new();
+    for api in apis::<SlimPod>(client, namespaces) {
+        each(&api, |pod: SlimPod| {
+            let pod = pod.into_facts().filter(|pod| pod.goes().is_none());
+            let is_closed = |pod: &PodFacts| {
+                pod.gate.as_deref().is_some_and(|gate| !matches!(gate.shown, Shown::Open(_)))
+            };
+            all.extend(pod.filter(is_closed));
+        })
+        .await?;
+    }
+    Ok(all)
+}
+
+/// Opens one; `false`: the pod is gone.
+async fn write(client: &Client, pod: &PodFacts) -> Result<bool, String> {
+    let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), &pod.key.namespace);
+    let patch = Patch::Strategic(patch(pod, Timestamp::now()));
+    match api.patch_subresource("status", &pod.key.name, &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        // The name is another pod's by now.
+        Err(kube::Error::Api(status)) if status.code == 422 && status.message.contains("metadata.uid") => {
+            Ok(false)
+        }
+        Err(kube::Error::Api(status)) => Err(status.message.clone()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn patch(pod: &PodFacts, now: Timestamp) -> Value {
+    let now = Timestamp::from_second(now.as_second()).unwrap_or_default().to_string();
+    let condition = json!({
+        "type": OWN_GATE, "status": "True", "reason": REASON, "message": MESSAGE,
+        "lastProbeTime": now, "lastTransitionTime": now,
+    });
+    json!({"metadata": {"uid": pod.uid.as_str()}, "status": {"conditions": [condition]}})
+}

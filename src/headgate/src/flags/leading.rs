@@ -1,0 +1,122 @@
+//! Which replica of `headgate run` leads.
+
+use std::{hash::BuildHasher, path::PathBuf, time::Duration};
+
+use clap::{ArgAction, Args};
+use headgate_core::leadership::lease::{Timing, TimingError};
+
+use super::{lease_name, namespace};
+use crate::{app::leading::Leading as Options, flags::duration, kube::installation::LEASE};
+
+/// The flags. Their defaults are what client-go's users have.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Leading")]
+pub struct Leading {
+    /// Let one replica lead, which holds a Lease; the others stand by. `false`: act without asking anybody; then there
+    /// must be one replica only.
+    #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    leader_elect: bool,
+    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Default: in a pod that of its
+    /// ServiceAccount, else `headgate`.
+    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
+    own_namespace: Option<String>,
+    /// The name of the Lease, and what the TargetLedgers of this installation are named after. Headgates that serve
+    /// different namespaces and have one namespace for their own need different ones.
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
+    lease_name: String,
+    /// A standby takes over when the Lease has not changed for so long. Whole seconds.
+    #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    lease_duration: Duration,
+    /// A leader that has not renewed the Lease for so long stops. Less than the duration.
+    #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    lease_renew_deadline: Duration,
+    /// How often the leader renews the Lease and the others look at it. At most half of the renew deadline.
+    #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
+    lease_retry_period: Duration,
+    /// The terminationMessagePath of the container. This replica leaves its name there, so that another one takes over at
+    /// once when the kubelet says that the container has ended. No such file: nothing is done.
+    #[arg(
+        long,
+        env = "HEADGATE_TERMINATION_LOG",
+        default_value = "/dev/termination-log",
+        value_name = "FILE"
+    )]
+    termination_log: PathBuf,
+}
+
+impl Leading {
+    /// What was asked for.
+    pub fn options(self) -> Result<Options, TimingError> {
+        let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
+        Ok(Options {
+            elect: self.leader_elect,
+            namespace: self.own_namespace,
+            lease: self.lease_name,
+            identity: identity().into(),
+            timing,
+            termination_log: self.termination_log,
+        })
+    }
+}
+
+/// A name that no other replica has, and none had before: a restarted one is another one.
+fn identity() -> String {
+    let name = ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok());
+    // The keys of a RandomState are random.
+    let random = std::hash::RandomState::new().hash_one(std::process::id());
+    format!("{}_{random:016x}", name.as_deref().unwrap_or("headgate"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        leading: Leading,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["headgate"].iter().chain(arguments);
+        let command = Command::try_parse_from(all).map_err(|error| error.to_string())?;
+        command.leading.options().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_client_go() {
+        let options = parse(&[]).unwrap();
+        assert!(options.elect && options.namespace.is_none());
+        assert_eq!((&*options.lease, options.timing), ("headgate", Timing::default()));
+        assert_eq!(options.termination_log, PathBuf::from("/dev/termination-log"));
+    }
+
+    #[test]
+    fn a_lone_replica_may_do_without() {
+        assert!(!parse(&["--leader-elect=false"]).unwrap().elect);
+        assert!(parse(&["--leader-elect"]).unwrap().elect);
+    }
+
+    #[test]
+    fn a_lease_that_cannot_work_is_refused_with_what_was_expected() {
+        for (arguments, said) in [
+            (&["--lease-duration=2500ms"][..], "expected whole seconds"),
+            (&["--lease-duration=10s"], "expected less than the lease duration, 10s"),
+            (&["--lease-retry-period=6s"], "expected at most half of the renew deadline, 10s"),
+            (&["--lease-duration=15"], "expected a duration with its unit"),
+            (&["--own-namespace=A"], "expected the name of a namespace"),
+            (&["--lease-name=a_b"], "expected the name of a Lease"),
+            (&["--lease-name=a..b"], "expected the name of a Lease"),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_two_replicas_call_themselves_the_same() {
+        assert_ne!(identity(), identity());
+    }
+}

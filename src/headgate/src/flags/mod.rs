@@ -1,0 +1,171 @@
+//! The flags of `headgate run` and `headgate daemonsets`, and parsers that other commands share.
+
+mod daemonsets;
+mod grants;
+mod leading;
+mod log;
+mod pace;
+mod signals;
+mod webhook;
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use headgate_core::Settings;
+
+pub use self::{daemonsets::Daemonsets, pace::duration};
+use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
+use crate::{app::run::Options, journal::keeper, kube::installation::Serves};
+
+// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
+/// The flags of `headgate run`.
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub struct Run {
+    /// Only these namespaces, comma-separated. Needs Roles in them, and a ClusterRole that only reads grants. Default: all namespaces.
+    #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
+    namespaces: Vec<String>,
+    /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
+    #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
+    namespace_selector: Option<String>,
+    #[command(flatten)]
+    grants: Grants,
+    /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
+    #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
+    admin_address: SocketAddr,
+    /// Where /debug/bindings, /debug/diff, /debug/explain, /debug/journal, /debug/leader and /debug/status are served: on
+    /// loopback, which `headgate explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
+    #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
+    debug_address: SocketAddr,
+    /// Show IngressDaemonSets in `headgate status` and on the page. Needs the right to list and watch them.
+    #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS")]
+    show_daemonsets: bool,
+    /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 0.5 KiB each. 0: none.
+    #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
+    journal_entries: usize,
+    #[command(flatten)]
+    leading: Leading,
+    #[command(flatten)]
+    pace: Pace,
+    #[command(flatten)]
+    signals: Signals,
+    #[command(flatten)]
+    webhook: Webhook,
+    #[command(flatten)]
+    log: Log,
+}
+
+impl Run {
+    /// Starts the log, and gives what was asked for.
+    ///
+    /// # Errors
+    /// If the times of the Lease contradict each other.
+    pub fn options(self) -> anyhow::Result<Options> {
+        self.log.start();
+        Ok(Options {
+            serves: Serves { namespaces: self.namespaces, selector: self.namespace_selector },
+            admin_address: self.admin_address,
+            debug_address: self.debug_address,
+            show_daemonsets: self.show_daemonsets,
+            journal_entries: self.journal_entries,
+            leading: self.leading.options()?,
+            settings: Settings {
+                signals: self.signals.signs(),
+                grants: self.grants.granting(),
+                ..self.pace.settings()
+            },
+            webhook: self.webhook.options(),
+        })
+    }
+}
+
+/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+pub fn namespace(text: &str) -> Result<String, String> {
+    let good = (1..=63).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the name of a namespace: 1 to 63 lower-case letters, digits and hyphens".to_owned())
+    }
+}
+
+/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain).
+pub fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
+}
+
+/// That of a Lease, with room for what the names of ledgers begin with.
+pub fn lease_name(text: &str) -> Result<String, String> {
+    let good = text.len() <= 190 && is_subdomain(text);
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the name of a Lease: at most 190 lower-case letters, digits, hyphens and dots"
+            .to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use headgate_core::model::settings::Granting;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Run, String> {
+        let all = ["run"].iter().chain(arguments);
+        Command::try_parse_from(all).map(|command| command.run).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn namespaces_are_a_comma_separated_list_of_names() {
+        assert_eq!(parse(&["--namespaces", "a,b-1"]).unwrap().namespaces, ["a", "b-1"]);
+        for bad in ["A", "a_b", "", "-a", "a,,b"] {
+            let said = parse(&[&format!("--namespaces={bad}")]).unwrap_err();
+            assert!(
+                said.contains("expected the name of a namespace") || said.contains("value is required"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_flag_that_is_given_again_the_last_one_counts() {
+        let twice = ["--webhook-address=[::]:9443", "--admin-address=[::]:1"];
+        let again = ["--webhook-address=0.0.0.0:9443", "--admin-address=127.0.0.1:2"];
+        let run = parse(&[twice, again].concat()).unwrap();
+        assert_eq!(run.admin_address, "127.0.0.1:2".parse().unwrap());
+        assert_eq!(run.webhook.options().unwrap().address, "0.0.0.0:9443".parse().unwrap());
+    }
+
+    #[test]
+    fn every_address_is_listened_on_and_loopback_only_for_debugging() {
+        let run = parse(&[]).unwrap();
+        assert_eq!(run.admin_address, "[::]:8080".parse().unwrap());
+        assert!(run.debug_address.ip().is_loopback());
+    }
+
+    #[test]
+    fn grants_are_optional_unless_they_are_said_to_be_required() {
+        assert_eq!(parse(&[]).unwrap().grants.granting(), Granting::Optional);
+        assert_eq!(parse(&["--grants=optional"]).unwrap().grants.granting(), Granting::Optional);
+        assert_eq!(parse(&["--grants=required"]).unwrap().grants.granting(), Granting::Required);
+        let said = parse(&["--grants=yes"]).unwrap_err();
+        assert!(said.contains("optional, required"), "{said}");
+    }
+
+    #[test]
+    fn named_and_selected_namespaces_exclude_each_other() {
+        let said = parse(&["--namespaces=a", "--namespace-selector=x=y"]).unwrap_err();
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Whether and how `headgate run` serves its webhooks.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use crate::{
+    flags::duration,
+    webhook::{Options, Own, Source, giving},
+};
+
+/// The flags.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Webhook")]
+pub struct Webhook {
+    /// Where the webhooks for new pods and evictions are served, e.g. [::]:9443. Default: nowhere.
+    #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
+    address: Option<SocketAddr>,
+    /// A folder with tls.crt and tls.key, as cert-manager makes them; read again when they change. Default: Headgate
+    /// makes a certificate for itself.
+    #[arg(long = "webhook-cert-dir", env = "HEADGATE_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
+    cert_dir: Option<PathBuf>,
+    /// The names and addresses by which the API server calls the webhook, comma-separated. Default:
+    /// LEASE-webhook.NAMESPACE.svc, with the name of the Lease and Headgate's own namespace.
+    #[arg(
+        long = "webhook-names",
+        env = "HEADGATE_WEBHOOK_NAMES",
+        value_delimiter = ',',
+        value_name = "NAMES",
+        conflicts_with = "cert_dir"
+    )]
+    names: Vec<String>,
+    /// The Secret in Headgate's own namespace that keeps the certificate it has made, and the secret path by which the API
+    /// server calls. Default: LEASE-webhook-tls.
+    #[arg(
+        long = "webhook-secret",
+        env = "HEADGATE_WEBHOOK_SECRET",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    secret: String,
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of one name, in which the secret
+    /// path is kept, and the certificate that Headgate has made is kept trusted. Default: LEASE.
+    #[arg(
+        long = "webhook-configuration",
+        env = "HEADGATE_WEBHOOK_CONFIGURATION",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    configuration: String,
+    /// How long a certificate that Headgate makes, and a secret path, live; others follow when two thirds are over.
+    #[arg(long = "webhook-cert-lifetime", env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
+    cert_lifetime: Duration,
+    /// How long a liveness or startup probe leaves a container alive that is held and that it ends; never longer than the
+    /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
+    #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
+    probe_grace: u32,
+    /// The image that headgate-hold is in: that of this program. It holds a pod whose annotation headgate.dev/own-prestop
+    /// asks for it where no shell can, and comes into the pod as an image volume. Default: no pod is given it.
+    #[arg(
+        long,
+        env = "HEADGATE_HOLD_IMAGE",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = image,
+        value_name = "IMAGE"
+    )]
+    hold_image: String,
+}
+
+impl Webhook {
+    /// What was asked for.
+    pub fn options(self) -> Option<Options> {
+        let own = Own {
+            names: self.names,
+            secret: self.secret,
+            configuration: self.configuration,
+            lifetime: self.cert_lifetime,
+        };
+        let certificate = self.cert_dir.map_or(Source::Own, Source::Files);
+        let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
+        let giving = giving::Options { probe_grace: self.probe_grace, image };
+        Some(Options { address: self.address?, certificate, own, giving })
+    }
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let read = duration(text)?;
+    let years = Duration::from_secs(10 * 365 * 24 * 3600);
+    if (Duration::from_secs(10)..=years).contains(&read) {
+        Ok(read)
+    } else {
+        Err("expected a duration from 10s to 87600h (ten years)".to_owned())
+    }
+}
+
+/// An image, or nothing. What it may be called is for the API server to say.
+fn image(text: &str) -> Result<String, String> {
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) || text.len() > 512 {
+        return Err("expected the name of an image, such as registry.example/headgate:0.1.0".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn probe_grace(text: &str) -> Result<u32, String> {
+    let read = duration(text)?;
+    let seconds = u32::try_from(read.as_secs()).unwrap_or(u32::MAX);
+    if (1..=3600).contains(&seconds) && read.subsec_nanos() == 0 {
+        Ok(seconds)
+    } else {
+        Err("expected a duration from 1s to 1h in whole seconds".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        webhook: Webhook,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Option<Options>, String> {
+        let all = ["headgate"].iter().chain(arguments);
+        Command::try_parse_from(all)
+            .map(|command| command.webhook.options())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_an_address_it_is_not_served() {
+        assert!(parse(&["--webhook-names=a"]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_certificate_comes_from_files_or_is_made_for_ninety_days() {
+        let here = "--webhook-address=127.0.0.1:9443";
+        let made = parse(&[here, "--webhook-names=a.b,127.0.0.1"]).unwrap().unwrap();
+        assert!(matches!(made.certificate, Source::Own));
+        let own = made.own;
+        assert_eq!((own.names.len(), own.lifetime), (2, Duration::from_secs(90 * 24 * 3600)));
+        let files = parse(&[here, "--webhook-cert-dir=/tls"]).unwrap().unwrap();
+        assert!(matches!(files.certificate, Source::Files(folder) if *folder == *"/tls"));
+    }
+
+    #[test]
+    fn a_probe_leaves_five_seconds_unless_it_is_said_otherwise() {
+        let here = "--webhook-address=127.0.0.1:9443";
+        for (arguments, seconds) in [(&[here][..], 5), (&[here, "--probe-grace=1m"], 60)] {
+            assert_eq!(parse(arguments).unwrap().unwrap().giving.probe_grace, seconds);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_was_expected() {
+        for (arguments, said) in [
+            (&["--webhook-address=9443"][..], "invalid socket address"),
+            (&["--webhook-cert-lifetime=5s"], "expected a duration from 10s"),
+            (&["--webhook-cert-lifetime=90d"], "expected a duration"),
+            (&["--webhook-cert-dir=/tls", "--webhook-names=a"], "cannot be used with"),
+            (&["--hold-image=a b"], "expected the name of an image"),
+            (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
+            (&["--probe-grace=1500ms"], "expected a duration"),
+            (&["--probe-grace=2h"], "expected a duration from 1s to 1h"),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,7 +1,0 @@
-//! Entry point of `headgate`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    headgate::cli::main()
-}
