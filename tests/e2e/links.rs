@@ -124,7 +124,7 @@ fn sources_of_doctor() -> String {
     let is_source =
         |path: &Path| path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs");
     let mut found = Vec::new();
-    files(&root().join("src/headgate/src/doctor"), is_source, &mut found);
+    files(&root().join("src/cli/src/doctor"), is_source, &mut found);
     found.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
@@ -154,7 +154,7 @@ fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
     let missing: Vec<&String> = known.iter().filter(|word| !sections.contains_key(*word)).collect();
     assert!(missing.is_empty(), "docs/reasons.md has no section for {missing:?}");
     // Conditions of a TargetBinding have words of their own, and so have gates that are left open.
-    let own = ["src/headgate/src/api/conditions.rs", "src/headgate/src/app/uninstall/gates.rs"];
+    let own = ["src/headgate/src/api/conditions.rs", "src/headgate/src/app/gates.rs"];
     let conditions: String = own.iter().map(|path| fs::read_to_string(root().join(path)).unwrap()).collect();
     let is_said = |word: &str| {
         let quoted = format!("\"{word}\"");

@@ -9,7 +9,7 @@ mod certificate;
 mod targets;
 mod webhooks;
 
-use std::{fmt::Debug, io::Write, time::Duration};
+use std::{io::Write, time::Duration};
 
 use anyhow::{Context, bail};
 use headgate::{
@@ -17,10 +17,12 @@ use headgate::{
         TargetBinding,
         target_binding::{FINALIZER, MADE_FROM},
     },
+    app::gates,
     kube::{
         client,
         installation::{SERVES, Serves},
         ledger::Ledgers,
+        pages::{apis, each},
     },
     webhook::secret_name,
 };
@@ -29,11 +31,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
     core::PartialObjectMeta,
 };
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use headgate::flags::duration;
+use headgate::flags::{duration, namespace};
 
 use super::which::Which;
 use crate::drain::{Options, What};
@@ -15,7 +15,7 @@ pub struct Drain {
     #[arg(value_name = "POD|NODE", value_parser = what)]
     what: What,
     /// The namespace of the pod. Default: that of the kubeconfig's context.
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = super::namespace)]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
     /// Also pods without a controller, which nobody makes again.
     #[arg(long)]

@@ -75,7 +75,7 @@ impl Way {
 }
 
 /// What kubectl would call an object; without a kind it is a pod.
-pub(super) fn object(text: &str) -> Result<Object, String> {
+pub fn object(text: &str) -> Result<Object, String> {
     let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
     let of: fn(String) -> Object = match kind {
         "pod" | "pods" | "po" => Object::Pod,

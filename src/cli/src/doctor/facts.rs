@@ -229,6 +229,7 @@ pub struct Bound {
 }
 
 /// A target.
+#[allow(clippy::struct_field_names)] // the name of the field in /debug/bindings
 #[derive(Clone, Debug, Deserialize)]
 pub struct Target {
     /// `ip:port`.

@@ -10,7 +10,7 @@ use super::{apply, gather::Gatherer, steps::State, text};
 pub use super::{
     facts::Place,
     gather::{Names, Options, Which},
-    steps::{Wish, Wishes},
+    steps::Wish,
 };
 
 /// Says on `out` what is to be done, and does it if that was asked for. Gives whether something is in the way.
