@@ -1,14 +1,11 @@
 //! Bad input: one clear Event and log line each, and nothing else disturbed.
 
-use std::collections::BTreeSet;
-
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
     headgate::Headgate,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
 };
-use serde_json::json;
 
 /// Asserts that there is exactly this Warning on the Service, as an Event and as one log line.
 async fn assert_said_once(s: &Scenario, headgate: &Headgate, service: &str, reason: &str, part: &str) {

@@ -2,7 +2,7 @@
 
 use headgate_harness::{
     aws::Group,
-    bindings::{api, condition, pods_of, wait_binding, write},
+    bindings::{api, condition, pods_of, write},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,

@@ -9,7 +9,6 @@ use std::{
 use headgate::api::IngressDaemonSet;
 use headgate_harness::{
     daemonsets::{Seen, Set},
-    kubectl::Kubectl,
     rights::of_daemonsets,
     root,
     shared_world::{alone, beside_others},

@@ -1,20 +1,15 @@
 //! Evictions wait for the load balancer, and for nothing without end.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use headgate_harness::{
     cluster::pod_spec,
     evictions::{Answer, Stage, hash_of},
     headgate::Headgate,
-    scenario::targets,
-    shared_world::{alone, beside_others},
+    shared_world::beside_others,
     wait,
 };
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 /// For so long a load balancer may go on sending, as the Service says.

@@ -2,14 +2,14 @@
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
-    aws::{Group, authority},
+    aws::Group,
     cluster::{OWN_GATE, pod_spec},
-    http, on_both_kinds_of_nodes,
+    on_both_kinds_of_nodes,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 
 const ZONE: &str = "topology.kubernetes.io/zone";

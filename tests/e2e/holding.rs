@@ -5,7 +5,6 @@ use headgate_harness::{
     headgate::Headgate,
     on_real_nodes,
     scenario::{Scenario, http_port},
-    shared_world::beside_others,
     wait,
 };
 use serde_json::json;

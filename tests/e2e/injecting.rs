@@ -1,7 +1,6 @@
 //! What new pods are given by the webhook.
 
 use headgate_harness::{
-    headgate::Headgate,
     injection::{Stage, create, injected},
     scenario::{Scenario, http_port},
     shared_world::{beside_others, on},

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
-    cluster::{Cluster, OWN_GATE, pod_spec},
     headgate::{Headgate, command},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
@@ -14,7 +13,7 @@ use kube::{
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What says that a program is of the second installation.
 const SECOND: &str = "--lease-name=second";

@@ -8,7 +8,6 @@ use headgate_harness::{
     http, on_both_kinds_of_nodes,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
-    wait,
 };
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;

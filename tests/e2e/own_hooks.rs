@@ -8,11 +8,11 @@ use std::{
 
 use headgate_harness::{
     cluster::Cluster,
-    headgate::{Headgate, command},
+    headgate::Headgate,
     injection::{Stage, create, injected},
     kubectl::Kubectl,
     pods, root,
-    scenario::{Scenario, http_port},
+    scenario::Scenario,
     shared_world::{beside_others, on},
     wait,
     webhook::{Configuration, bare_pod},

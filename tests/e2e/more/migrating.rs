@@ -1,7 +1,7 @@
 //! From the AWS Load Balancer Controller (LBC) to Headgate and back, by `headgate migrate lbc`, under traffic. LBC's part is
 //! played by `headgate_harness::lbc`.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use headgate::api::TargetBinding;
 use headgate_harness::{
@@ -22,7 +22,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams},
 };
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};

@@ -3,18 +3,15 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
-    aws::Group,
-    bindings::{pods_of, write},
-    gateway::{Gateway, PODS, WRITTEN_BINDINGS},
+    gateway::{Gateway, PODS},
     headgate::Headgate,
     proxy::Proxy,
-    scenario::{Scenario, http_port, targets},
+    scenario::{Scenario, targets},
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::apps::v1::Deployment;
-use localstack_world::{Component, World};
-use serde_json::{Value, json};
+use localstack_world::Component;
+use serde_json::Value;
 
 /// A `headgate` whose way to the API server can be cut.
 async fn behind_a_proxy(s: &Scenario) -> (Proxy, Headgate) {

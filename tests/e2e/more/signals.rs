@@ -7,16 +7,13 @@ use std::{
 
 use headgate_harness::{
     cluster::{Running, pod_spec},
-    evictions::{Answer, Stage},
+    evictions::Stage,
     headgate::command,
-    http,
     kubectl::Kubectl,
     scenario::targets,
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
 use localstack_world::World;
 use serde_json::json;
 use tokio::sync::Mutex;

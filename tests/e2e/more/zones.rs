@@ -1,23 +1,18 @@
 //! The zone guard: evictions leave each zone with a healthy target.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
+use std::{net::Ipv4Addr, time::Duration};
 
 use headgate_harness::{
-    cluster::{Running, pod_spec},
-    evictions::{Answer, Stage, hash_of},
+    evictions::{Stage, hash_of},
     headgate::command,
-    shared_world::{alone, beside_others},
+    shared_world::alone,
     wait,
 };
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Node, Pod},
-};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
-use localstack_world::World;
 use serde_json::json;
 
 async fn set_cordoned(nodes: &Api<Node>, name: &str, is: bool) {

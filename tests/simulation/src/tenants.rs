@@ -347,7 +347,7 @@ impl World {
                 Answer::Ledger(self.ledgers.get_key_value(&object_name(&group)).map(stored))
             }
             LedgerRequest::Write(_, packed) => {
-                let holders: BTreeSet<Arc<str>> = packed.namespaces.iter().flatten().cloned().collect();
+                let holders: BTreeSet<Arc<str>> = packed.namespaces.iter().cloned().collect();
                 if !self.is_the_intruders(&packed.group) && holders.iter().any(|holder| **holder != *OWNER) {
                     return Err(format!("{holders:?} hold {}", packed.group.name()));
                 }

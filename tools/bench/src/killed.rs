@@ -9,7 +9,7 @@ use headgate_harness::{
     aws::Group,
     pods,
     recorder::{Micros, now},
-    rights::{OWN_NAMESPACE, ROLE, grant, rules_of, service_account},
+    rights::{OWN_NAMESPACE, ROLE, grant, let_read_grants, rules_of, service_account},
     scenario::Scenario,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -32,6 +32,7 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let group = s.web(2).await;
     grant(&s, "headgate", &rules_of(ROLE)).await;
     grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+    let_read_grants(&s).await;
     service_account(&s).await;
     pods::load_image(s.facts()).await;
     pods::deploy(s.facts(), &s.cluster, 2, &[]).await;

@@ -5,17 +5,16 @@ use std::{
 };
 
 use headgate_harness::{
-    accounts,
     aws::{self, Group},
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
-    headgate::{Headgate, beside, command_as},
+    headgate::{beside, command_as},
     helm, http,
     kubectl::Kubectl,
     rights::peoples_rights,
     root,
     scenario::{Scenario, http_port, targets},
-    shared_world::{alone, on},
+    shared_world::on,
     typed::{Step, Terminal, blocks, page},
     wait,
     webhook::{bare_pod, wait_secret},

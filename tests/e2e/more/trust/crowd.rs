@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use futures::{StreamExt, stream};
 use headgate_harness::{
     cluster::{Cluster, client_without_retries},
-    crowd::{Crowd, LARGE, half_sent},
+    crowd::{Crowd, LARGE},
     headgate::Headgate,
     scenario::Scenario,
     shared_world::alone,
