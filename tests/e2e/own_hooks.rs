@@ -67,7 +67,7 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
         }
         let command =
             |pod: &Value| pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"].clone();
-        let put = "sleep 8; exec \"$@\"";
+        let put = format!("sleep {}; exec \"$@\"", HOLD.as_secs());
 
         let binary = json!({"exec": {"command": ["/wait-shutdown"]}});
         if too_old {
@@ -77,14 +77,14 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
         let script = json!({"exec": {"command": ["/bin/sh", "-c", "nginx -s quit"]}});
         let pod = create(labelled, &asks("script", "wrap", &script), true).await;
         let own = ["/bin/sh", "-c", "nginx -s quit"];
-        assert_eq!(command(&pod), json!([&["/bin/sh", "-c", put, "headgate-hold"][..], &own[..]].concat()));
+        assert_eq!(command(&pod), json!([&["/bin/sh", "-c", &put, "headgate-hold"][..], &own[..]].concat()));
         assert!(
             pod["spec"]["volumes"].as_array().is_none_or(|all| all.iter().all(|one| one["image"].is_null()))
         );
-        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 38);
+        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 30 + HOLD.as_secs());
 
         let pod = create(labelled, &asks("binary", "wrap-by-shell", &binary), true).await;
-        assert_eq!(command(&pod), json!(["sh", "-c", put, "headgate-hold", "/wait-shutdown"]));
+        assert_eq!(command(&pod), json!(["sh", "-c", &put, "headgate-hold", "/wait-shutdown"]));
         let pod = create(labelled, &asks("binary", "leave", &binary), true).await;
         assert_eq!(command(&pod), json!(["/wait-shutdown"]));
 

@@ -15,6 +15,14 @@ pub fn chart() -> PathBuf {
     root().join("deploy/helm/headgate")
 }
 
+/// The file with what the chart renders with its defaults, which `make manifests` writes.
+pub fn manifest() -> PathBuf {
+    root().join("deploy/install.yaml")
+}
+
+/// The image that [`manifest`] names. It does not exist: users replace it with their own.
+pub const NO_IMAGE: &str = "registry.invalid/headgate";
+
 /// The program, which the local world builds once.
 pub async fn program() -> &'static PathBuf {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();

@@ -1,19 +1,8 @@
 //! `deploy/install.yaml`: the chart with its defaults as one file, which `make manifests` writes.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
-use headgate_harness::{
-    helm::{block, chart, run},
-    root,
-};
-
-/// The file.
-pub(super) fn file() -> PathBuf {
-    root().join("deploy/install.yaml")
-}
-
-/// The image that the file names. It exists nowhere: users replace it by theirs.
-pub(super) const NOWHERE: &str = "registry.invalid/headgate";
+use headgate_harness::helm::{NO_IMAGE, block, chart, manifest, run};
 
 const HEAD: &str = "\
 # Headgate for all namespaces: the chart with its defaults, made by `make manifests`. Do not edit it.
@@ -41,7 +30,7 @@ fn without_helm(object: &str) -> String {
 /// What the chart renders for a release `headgate` in namespace `headgate`, but for what helm alone runs, before it deletes
 /// or when it tests.
 async fn rendered() -> String {
-    let (chart, image) = (chart(), format!("--set=image.repository={NOWHERE}"));
+    let (chart, image) = (chart(), format!("--set=image.repository={NO_IMAGE}"));
     let arguments =
         ["template", "headgate", chart.to_str().unwrap(), "--namespace=headgate", "--kube-version=1.36"];
     let text = run(None, &[&arguments[..], &[&*image]].concat()).await.unwrap();
@@ -55,10 +44,10 @@ fn the_manifest_is_what_the_chart_renders() {
     block(async {
         let rendered = rendered().await;
         if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
-            fs::write(file(), rendered).unwrap();
+            fs::write(manifest(), rendered).unwrap();
             return;
         }
-        let written = fs::read_to_string(file()).unwrap_or_default();
+        let written = fs::read_to_string(manifest()).unwrap_or_default();
         let differs =
             || written.lines().zip(rendered.lines()).find(|(written, rendered)| written != rendered);
         assert!(

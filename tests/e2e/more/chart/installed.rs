@@ -9,7 +9,8 @@ use headgate_harness::{
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
     headgate::{beside, command_as},
-    helm, http,
+    helm::{self, NO_IMAGE},
+    http,
     kubectl::Kubectl,
     rights::peoples_rights,
     root,
@@ -37,8 +38,6 @@ use tokio::{
     sync::OnceCell,
     time::timeout,
 };
-
-use super::install;
 
 /// With it a zone with one target is nothing to be found.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
@@ -102,7 +101,7 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
 
         // Applied again, it leaves alone what Headgate has written.
         let secret = wait_secret(&s.cluster.client, MANIFEST).await;
-        std::fs::write(&manifest.file, manifest.text.replace(install::NOWHERE, LOCAL)).unwrap();
+        std::fs::write(&manifest.file, manifest.text.replace(NO_IMAGE, LOCAL)).unwrap();
         let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
         // kubectl always replaces the selector of a budget, and calls that a change.
         let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
@@ -190,7 +189,7 @@ impl<'a> Release<'a> {
         let (people, values) = (s.facts().kubeconfig.clone(), PathBuf::new());
         let release =
             Self { s, own, within, people, values, serves: format!("--namespace-selector={served}") };
-        (release, Manifest::with(&s.cluster.namespace, install::NOWHERE, &environment))
+        (release, Manifest::with(&s.cluster.namespace, NO_IMAGE, &environment))
     }
 
     /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
@@ -504,7 +503,7 @@ struct Manifest {
 impl Manifest {
     /// With an image from here, and with more environment.
     fn with(namespace: &str, repository: &str, environment: &[Value]) -> Self {
-        let text = std::fs::read_to_string(install::file()).unwrap();
+        let text = std::fs::read_to_string(helm::manifest()).unwrap();
         let mut all: Vec<Value> =
             text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
         let deployment = all.iter_mut().find(|object| object["kind"] == "Deployment").unwrap();
@@ -515,7 +514,7 @@ impl Manifest {
             let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
             // The first line tells kubectl that it is YAML.
             let text = format!("---\n{}\n", objects.join("\n---\n"));
-            text.replace(install::NOWHERE, repository).replace("headgate:0.1.0", "headgate:test")
+            text.replace(NO_IMAGE, repository).replace("headgate:0.1.0", "headgate:test")
         };
         let stays = |object: &Value| {
             object["kind"] == "CustomResourceDefinition"
