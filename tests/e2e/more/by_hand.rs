@@ -1,7 +1,10 @@
 //! "Try it by hand" of docs/local-world.md does what it says: its commands are taken from there and typed into a shell, as a
 //! newcomer does, in a world that is nobody else's.
 
-use headgate_harness::typed::{Step, Terminal, blocks, has_aws_cli, page};
+use headgate_harness::{
+    headgate::beside,
+    typed::{Step, Terminal, blocks, has_aws_cli, page},
+};
 use localstack_world::{Minor, Nodes, cache::Cache, kubernetes::Kubernetes};
 
 /// A world that is stopped whatever happens.
@@ -9,7 +12,7 @@ struct Stopped<'a>(&'a str);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        let world = headgate_harness::headgate::beside("world");
+        let world = beside("world");
         let _ = std::process::Command::new(world).args(["down", "--name", self.0]).status();
     }
 }
@@ -39,13 +42,18 @@ async fn try_it_by_hand_runs_as_printed() {
     let count: usize = blocks.iter().map(Vec::len).sum();
     assert!(count >= 15, "there are {count} commands only");
     // The page's world is called `default`.
-    let rename = |text: &str| text.replace("World default", &format!("World {name}"));
+    let programs = beside("world");
+    let programs = programs.parent().unwrap().display().to_string();
+    // Cargo may have been told to put programs elsewhere.
+    let rename = |text: &str| {
+        text.replace("World default", &format!("World {name}")).replace("target/debug", &programs)
+    };
     for block in &blocks {
-        let runs = |step: &&Step| step.command.starts_with("target/debug/headgate run");
+        let runs = |step: &&Step| step.command.contains("/headgate run");
         let terminal = if block.iter().any(|step| runs(&step)) { &mut second } else { &mut first };
         for step in block {
             if runs(&step) {
-                terminal.start(step).await;
+                terminal.start(&step.renamed(rename)).await;
             } else {
                 terminal.follow(&step.renamed(rename)).await;
             }

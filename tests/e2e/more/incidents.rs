@@ -43,7 +43,7 @@ const AGES: u32 = 15;
 /// Every half minute, as the PodMonitor asks, in milliseconds.
 const PERIOD: u32 = 30_000 / FACTOR;
 /// For how many seconds a pod is held: longer than the load balancer needs and an incident with removals takes.
-const HOLD: u32 = 6;
+const HOLD: u32 = 15;
 /// Where the ALB listens.
 const ALB_PORT: u16 = 28_080;
 const ZONE: &str = "topology.kubernetes.io/zone";

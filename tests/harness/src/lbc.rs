@@ -48,11 +48,7 @@ use kube::{
     },
 };
 use serde_json::{Value, json};
-use tokio::{
-    net::TcpListener,
-    sync::{OnceCell, watch},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
@@ -98,9 +94,7 @@ impl Drop for Lbc {
 impl Lbc {
     /// Starts it for the namespace of a test, and waits until it works.
     pub async fn start(s: &Scenario) -> Self {
-        static KIND: OnceCell<()> = OnceCell::const_new();
-        let client = s.cluster.client.clone();
-        KIND.get_or_init(|| install_kind(client.clone())).await;
+        install_kind(s.cluster.client.clone()).await;
         let own = s.cluster.within(&s.name("lbc"));
         own.create_namespace(&own.namespace, &[]).await;
         own.deploy(DEPLOYMENT, 1, &[("http", 8080)]).await;

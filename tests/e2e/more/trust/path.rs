@@ -106,7 +106,7 @@ fn secrets(secret: &Secret) -> Vec<String> {
 #[test]
 fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and_a_counter() {
     beside_others(|world| async move {
-        let stage = Evicting::with_nodes(world, "forged", 1, &["--webhook-cert-lifetime=40s"]).await;
+        let stage = Evicting::with_nodes(world, "forged", 1, &["--webhook-cert-lifetime=90s"]).await;
         stage.cluster.deploy("web", 4, &[("http", 8080)]).await;
         let running = stage.wait_asked("web", 4).await;
         let client = &stage.s.cluster.client;

@@ -237,9 +237,9 @@ fn odd_requests_for_probes_and_pages_are_answered_or_hung_up_on() {
                 (sent, None)
             });
             let tally = while_it_lives(&headgate, sending).await;
-            eprintln!("1500 requests to {address} came to {:?}", tally.came);
+            eprintln!("400 requests to {address} came to {:?}", tally.came);
             assert_eq!(tally.wrong, [""; 0]);
-            assert!(tally.came[&200] > 50 && !tally.came.contains_key(&500), "{:?}", tally.came);
+            assert!(tally.came[&200] > 5 && !tally.came.contains_key(&500), "{:?}", tally.came);
         }
         is_quiet(&headgate);
         headgate.probe("/metrics").await.unwrap();
