@@ -169,9 +169,9 @@ fn every_planted_bug_is_noticed() {
 
 #[test]
 fn without_a_bug_nothing_is_noticed() {
-    // The worlds of the core itself are played elsewhere.
+    // All checks are run on the core itself elsewhere: this is about the copy.
     let worlds = (0..FIRST).map(By::World).chain((0..FIRST).map(By::Set));
-    for by in worlds.chain(FAST.into_iter().chain(SLOW).map(By::Check)) {
+    for by in worlds.chain(FAST.first().copied().map(By::Check)) {
         by.check().unwrap_or_else(|wrong| panic!("{by}: {wrong}"));
     }
 }
