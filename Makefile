@@ -12,6 +12,9 @@ TESTED := $(addprefix -p ,headgate headgate-cli headgate-core headgate-daemonset
 TEST := $(CARGO) test --locked $(TESTED)
 # The same for everything in the repository.
 TEST_ALL := $(CARGO) test --locked --workspace
+TOOLS := $(addprefix -p ,headgate-bench headgate-demo headgate-release headgate-upgrade headgate-zero-loss)
+# The exhaustive world of `make test`.
+SMALL_WORLD := of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
 # End-to-end tests wait for their turn in a world, and need a thread while they wait.
 E2E_THREADS := --test-threads=48
 # The tests that `make test` leaves to `.ci/run`: they need root, other programs, or minutes.
@@ -117,13 +120,14 @@ release: ## Build the files of a release for amd64 and arm64 into target/release
 test: build ## Run the tests that every change needs: units, 1,000 simulated worlds, a small world, the main paths end to end
 	$(TEST) --lib --bins --test wire --test load
 	HEADGATE_SIM_WORLDS=1000 $(TEST) --test worlds
-	$(TEST) --test small_world -- of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
+	$(TEST) --test small_world -- $(SMALL_WORLD)
 	$(TEST) --test e2e -- $(E2E_THREADS) $(addprefix --skip ,$(MORE))
 
-test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, all small worlds, planted bugs (root)
-	$(TEST_ALL) -p headgate-planted --test planted
-	$(TEST_ALL) --test world --test tools
-	$(TEST_ALL) --test small_world -- --skip of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
+test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, 10,000 worlds, all small worlds, planted bugs (root)
+	$(CARGO) test --locked $(TOOLS) --lib --bins
+	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
+	$(TEST_ALL) --test worlds -- every_invariant
+	$(TEST_ALL) --no-fail-fast --test small_world -- --skip $(SMALL_WORLD)
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
 
 lint: ## Check format, lints, licences and sources of dependencies
