@@ -118,13 +118,13 @@ release: ## Build the files of a release for amd64 and arm64 into target/release
 	@tools/release/files.sh target/release-files $(DOWNLOADS)
 
 test: build ## Run the tests that every change needs: units, 1,000 simulated worlds, a small world, the main paths end to end
-	$(TEST) --lib --bins --test wire --test load
+	$(TEST) --lib --bin headgate-hold --test wire --test load
 	HEADGATE_SIM_WORLDS=1000 $(TEST) --test worlds
 	$(TEST) --test small_world -- $(SMALL_WORLD)
 	$(TEST) --test e2e -- $(E2E_THREADS) $(addprefix --skip ,$(MORE))
 
 test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, 10,000 worlds, all small worlds, planted bugs (root)
-	$(CARGO) test --locked $(TOOLS) --lib --bins
+	$(CARGO) test --locked $(TOOLS) --lib --bin release
 	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 	$(TEST_ALL) --test worlds -- every_invariant
 	$(TEST_ALL) --no-fail-fast --test small_world -- --skip $(SMALL_WORLD)
