@@ -39,11 +39,11 @@ struct Shared {
 }
 
 /// Most of a test's time is waiting, so more tests than cores run at once.
-static QUIET: Shared = Shared::new("e2e", 8);
+static QUIET: Shared = Shared::new("e2e", 6);
 /// Two, so that a test of minutes keeps the others waiting for one of them only.
 static DISTURBED: [Shared; 2] = [Shared::new("e2e-disturbed", 1), Shared::new("e2e-disturbed-too", 1)];
 /// A real node is slow to start containers.
-static REAL_TURNS: Semaphore = Semaphore::const_new(4);
+static REAL_TURNS: Semaphore = Semaphore::const_new(3);
 
 impl Shared {
     const fn new(name: &'static str, at_once: usize) -> Self {
