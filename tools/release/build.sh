@@ -43,7 +43,7 @@ fi
 mkdir -p "$folder"
 for program in headgate headgate-hold; do
   # An image has no dynamic linker: a program that asks for one would not start there.
-  if readelf --program-headers "$programs/$program" | grep -q INTERP; then
+  if readelf --program-headers "$programs/$program" | grep INTERP >/dev/null; then
     echo "build: $programs/$program is not static. Build it with RUSTFLAGS='-C target-feature=+crt-static' and a --target." >&2
     exit 1
   fi

@@ -12,7 +12,7 @@ if [ "$target" != aarch64-unknown-linux-gnu ]; then
 fi
 command -v rustup >/dev/null ||
   { echo "cross: rustup is missing; install it, it has Rust's standard library for $target" >&2; exit 1; }
-rustup target list --installed | grep -qx "$target" || rustup target add "$target" >&2
+rustup target list --installed | grep -x "$target" >/dev/null || rustup target add "$target" >&2
 
 folder="${XDG_CACHE_HOME:-$HOME/.cache}/headgate/tools/cross-arm64"
 if [ ! -x "$folder/run" ]; then
