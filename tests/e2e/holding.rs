@@ -10,7 +10,7 @@ use headgate_harness::{
 use serde_json::json;
 
 /// Less than AWS's bound at the time scale of the world: the pods here only count it.
-const BOUND: &str = "--nlb-propagation-bound=3s";
+const BOUND: &str = "--nlb-propagation-bound=12s";
 
 /// A pod of the app `web` that is held for so many seconds.
 async fn held(s: &Scenario, name: &str, seconds: u32) {
@@ -37,9 +37,9 @@ on_real_nodes! {
         let s = Scenario::new(world, "hold").await;
         let group = s.group("web").await;
         s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
-        held(&s, "held", 6).await;
+        held(&s, "held", 20).await;
         held(&s, "short", 1).await;
-        held(&s, "forced", 6).await;
+        held(&s, "forced", 20).await;
         let headgate = s.headgate_with(&[BOUND]).await;
         let count = format!("headgate_holds_too_short_total{{target_group=\"{}\"}}", group.name);
         wait_healthy(&headgate, 3.0).await;

@@ -23,15 +23,15 @@ use localstack_world::World;
 use serde_json::{Value, json};
 
 /// Two namespaces of different people, and a Headgate that serves both and sees the whole cluster.
-struct Tenants {
-    s: Scenario,
-    a: Cluster,
-    b: Cluster,
+pub struct Tenants {
+    pub s: Scenario,
+    pub a: Cluster,
+    pub b: Cluster,
     label: String,
 }
 
 impl Tenants {
-    async fn new(world: &'static World, test: &str) -> Self {
+    pub async fn new(world: &'static World, test: &str) -> Self {
         let s = Scenario::new(world, test).await;
         let label = s.name("serve");
         let [a, b] = ["a", "b"].map(|name| s.cluster.within(&s.name(name)));
@@ -48,20 +48,20 @@ impl Tenants {
         ]
     }
 
-    async fn headgate(&self, more: &[&str]) -> Headgate {
+    pub async fn headgate(&self, more: &[&str]) -> Headgate {
         let own = self.arguments();
         let arguments: Vec<&str> = own.iter().map(String::as_str).chain(more.iter().copied()).collect();
         Headgate::start(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await
     }
 
     /// Pods and a Service `web` of this tenant, bound to the group.
-    async fn bind(&self, tenant: &Cluster, group: &Group, pods: u32) {
+    pub async fn bind(&self, tenant: &Cluster, group: &Group, pods: u32) {
         tenant.deploy("web", pods, &[("http", 8080)]).await;
         tenant.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
     }
 
     /// The targets of so many pods of this tenant.
-    async fn targets(&self, tenant: &Cluster, pods: usize) -> BTreeSet<String> {
+    pub async fn targets(&self, tenant: &Cluster, pods: usize) -> BTreeSet<String> {
         targets(&tenant.wait_running("web", pods).await, 8080)
     }
 

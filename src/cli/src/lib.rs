@@ -16,6 +16,7 @@ mod journal;
 mod migrate;
 #[cfg(test)]
 mod properties;
+mod screen;
 mod status;
 mod ui;
 mod uninstall;
@@ -34,6 +35,7 @@ use headgate::{
     flags::{Daemonsets, Run},
     kube::words::plain_chain,
 };
+use headgate_core::model::excerpt::shown;
 
 use self::arguments::{
     diff::Diff,
@@ -45,6 +47,7 @@ use self::arguments::{
     ui::Ui,
     uninstall::Uninstall,
 };
+use crate::screen::screen;
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
 #[derive(Debug, Parser)]
@@ -129,7 +132,7 @@ pub fn main() -> ExitCode {
             Ok(true) => return ExitCode::FAILURE,
             Ok(false) => Ok(()),
             Err(error) => {
-                eprintln!("headgate: {}", plain_chain(&error));
+                eprintln!("headgate: {}", shown(&plain_chain(&error)));
                 return ExitCode::from(2);
             }
         },
@@ -145,7 +148,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headgate: {}", plain_chain(&error));
+            eprintln!("headgate: {}", shown(&plain_chain(&error)));
             ExitCode::FAILURE
         }
     }
@@ -166,51 +169,51 @@ fn install_tls() -> anyhow::Result<()> {
 fn explain(arguments: Explain) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(explain::command::explain(arguments.options(), &mut stdout()))
+    runtime.block_on(explain::command::explain(arguments.options(), &mut screen()))
 }
 
 fn status(arguments: Status) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(status::command::status(arguments.options(), &mut stdout()))
+    runtime.block_on(status::command::status(arguments.options(), &mut screen()))
 }
 
 fn ui(arguments: Ui) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(ui::ui(arguments.options(), &mut stdout()))
+    runtime.block_on(ui::ui(arguments.options(), &mut screen()))
 }
 
 fn diff(arguments: Diff) -> anyhow::Result<bool> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(diff::command::diff(arguments.options(), &mut stdout()))
+    runtime.block_on(diff::command::diff(arguments.options(), &mut screen()))
 }
 
 fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
     install_tls()?;
     let (options, json) = arguments.options();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(doctor::command::doctor(options, json, &mut stdout()))
+    runtime.block_on(doctor::command::doctor(options, json, &mut screen()))
 }
 
 fn drain(arguments: Drain) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(drain::drain(arguments.options(), &mut stdout()))
+    runtime.block_on(drain::drain(arguments.options(), &mut screen()))
 }
 
 fn migrate(arguments: migrating::Lbc) -> anyhow::Result<bool> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(Box::pin(migrate::command::migrate(arguments.options(), &mut stdout())))
+    runtime.block_on(Box::pin(migrate::command::migrate(arguments.options(), &mut screen())))
 }
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
     install_tls()?;
     let options = arguments.options()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(uninstall::uninstall(options, &mut stdout()))
+    runtime.block_on(uninstall::uninstall(options, &mut screen()))
 }
 
 fn run(arguments: Run) -> anyhow::Result<()> {

@@ -1,19 +1,27 @@
 //! `headgate ui`: opens the page in a browser, through ports that the API server forwards to the leader with the user's own
-//! rights. Each connection of the browser gets one of its own, to whoever leads then.
+//! rights. Each connection of the browser gets one of its own, to whoever leads then. Nobody else on the machine gets one
+//! ([`door`]).
 
-use std::{
-    io::Write,
-    net::{Ipv4Addr, SocketAddr},
-    process::Stdio,
-    sync::Arc,
-};
+mod door;
+
+use std::{io::Write, net::Ipv4Addr, process::Stdio, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use headgate::{kube::words::plain_chain, runtime::clock::Clock, serving::seldom::Seldom};
+use headgate_core::model::excerpt::shown;
 use kube::Client;
-use tokio::{io::copy_bidirectional, net::TcpListener, process::Command};
+use tokio::{
+    io::{AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    time::timeout,
+};
 
+use self::door::{Door, Knock};
 use crate::explain::reach::Way;
+
+/// The first request of a connection comes at once.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What `headgate ui` is told.
 #[derive(Clone, Debug)]
@@ -34,7 +42,7 @@ pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(address) = options.way.address {
         // Whoever named it has a way there.
         options.way.ask(None, "/debug/leader").await?;
-        return show(address, options.browser, out);
+        return show(&format!("http://{address}/"), options.browser, out);
     }
     let client =
         options.way.cluster().await?.context("no Kubernetes configuration; expected one, or --address")?;
@@ -43,18 +51,19 @@ pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.with_context(|| {
         format!("cannot listen on port {} of loopback; expected a free one in --port", options.port)
     })?;
-    show(listener.local_addr()?, options.browser, out)?;
+    let address = listener.local_addr()?;
+    let door = Arc::new(Door::new(address.port())?);
+    show(&format!("http://{address}/{}", door.query()), options.browser, out)?;
     let ended = tokio::signal::ctrl_c();
     tokio::select! {
         ended = ended => Ok(ended?),
-        () = forward(listener, Arc::new(options.way), client) => Ok(()),
+        () = forward(listener, door, Arc::new(options.way), client) => Ok(()),
     }
 }
 
-fn show(address: SocketAddr, browser: bool, out: &mut impl Write) -> anyhow::Result<()> {
-    let url = format!("http://{address}/");
+fn show(url: &str, browser: bool, out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out, "Headgate's page is at {url}")?;
-    if browser && let Err(error) = open(&url) {
+    if browser && let Err(error) = open(url) {
         writeln!(out, "no browser could be opened ({error}); open that address in one")?;
     }
     out.flush()?;
@@ -73,17 +82,32 @@ fn open(url: &str) -> std::io::Result<()> {
     quiet.map(|_| ())
 }
 
-async fn forward(listener: TcpListener, way: Arc<Way>, client: Client) {
+/// Lets a connection in, or answers it; gives what was read of it.
+async fn enters(browser: &mut TcpStream, door: &Door) -> Option<Vec<u8>> {
+    let head = timeout(PATIENCE, door::head(browser)).await.ok()?.ok()??;
+    match door.knock(&String::from_utf8_lossy(&head)) {
+        Knock::Enters => Some(head),
+        Knock::Answered(answer) => {
+            let _ = browser.write_all(answer.as_bytes()).await;
+            let _ = browser.shutdown().await;
+            None
+        }
+    }
+}
+
+async fn forward(listener: TcpListener, door: Arc<Door>, way: Arc<Way>, client: Client) {
     let (failed, clock) = (Arc::new(Seldom::default()), Clock::start());
     loop {
         let Ok((mut browser, _)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (way, client, failed) = (way.clone(), client.clone(), failed.clone());
+        let (door, way, client, failed) = (door.clone(), way.clone(), client.clone(), failed.clone());
         tokio::spawn(async move {
+            let Some(head) = enters(&mut browser, &door).await else { return };
             let forwarded = async {
                 let mut headgate = way.connect(&client).await?;
+                headgate.write_all(&head).await?;
                 // Whoever closes first closes both.
                 let _ = copy_bidirectional(&mut browser, &mut headgate).await;
                 anyhow::Ok(())
@@ -92,7 +116,7 @@ async fn forward(listener: TcpListener, way: Arc<Way>, client: Client) {
                 && let Some(left_out) = failed.say(clock.now())
             {
                 let more = if left_out > 0 { format!(" ({left_out} more like this)") } else { String::new() };
-                eprintln!("headgate: {}{more}", plain_chain(&error));
+                eprintln!("headgate: {}{more}", shown(&plain_chain(&error)));
             }
         });
     }

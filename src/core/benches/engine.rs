@@ -20,10 +20,10 @@ use headgate_core::{
         gate::{GateFacts, Shown},
         health::HealthState,
         leaving::{Asked, LeavingFacts},
-        limits::{Limit, Limits},
         object::{Labels, ObjectKey, Uid},
         pod::{Ending, PassedOver, PodFacts, Protocol},
         policy::Texts,
+        rates::{Limit, Limits},
         readiness::Readiness,
         service::{ServiceFacts, ServicePort, TargetPort},
         target::Target,
@@ -84,6 +84,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         left_over: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
         ports: [].into(),
+        beyond: [].into(),
     }
 }
 
@@ -100,6 +101,7 @@ fn service(group: usize) -> ServiceFacts {
             target_port: TargetPort::Number(8080),
             protocol: Protocol::Tcp,
         }],
+        beyond: [].into(),
     }
 }
 
@@ -191,13 +193,15 @@ impl World {
                         let seen = |pod: &PodFacts| (Target::new(pod.ips[0], 8080), state(pod).into());
                         Answer::Health(here.map(seen).collect())
                     }
-                    Call::FindGroup { reference: GroupRef::Name(name) } => Answer::Group(TargetGroupFacts {
-                        arn: arn(name[1..].parse().unwrap()),
-                        target_type: TargetType::Ip,
-                        protocol: "TCP".into(),
-                        ip_family: IpFamily::V4,
-                    }),
-                    Call::FindGroup { .. } => return None,
+                    Call::FindGroups { references } => {
+                        let facts = |reference: &GroupRef| TargetGroupFacts {
+                            arn: arn(reference.to_string()[1..].parse().unwrap()),
+                            target_type: TargetType::Ip,
+                            protocol: "TCP".into(),
+                            ip_family: IpFamily::V4,
+                        };
+                        Answer::Groups(references.iter().map(facts).collect())
+                    }
                 };
                 Some(Input::Answered { id, result: Ok(answer) })
             }

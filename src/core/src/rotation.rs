@@ -5,10 +5,21 @@
 
 use crate::model::webhook::{Certificate, Life};
 
-/// Two thirds of its life are over, or it is for other names: it is time for another one.
+/// A clock may be behind the one that a certificate was made by, and that is no fault, for so many seconds.
+const AHEAD: i64 = 3600;
+
+/// Its life begins so far in the future that the clock that it was made by was wrong: clients do not accept it before.
+const fn is_of_the_future(life: Life, now: i64) -> bool {
+    life.from.saturating_sub(now) > AHEAD
+}
+
+/// Two thirds of its life are over, it is for other names, or it is from the future: it is time for another one.
 fn should_be_followed(certificate: Certificate, now: i64) -> bool {
     let Life { from, until } = certificate.life;
-    !certificate.fits || now >= until || now.saturating_sub(from) >= certificate.life.length() / 3 * 2
+    !certificate.fits
+        || is_of_the_future(certificate.life, now)
+        || now >= until
+        || now.saturating_sub(from) >= certificate.life.length() / 3 * 2
 }
 
 /// What is to be done.
@@ -37,8 +48,9 @@ pub fn step(serving: Certificate, next: Option<Certificate>, trusted: bool, now:
     // left of the present one's life.
     let overlap = (next.life.length() / 6).min(LONGEST_OVERLAP);
     let seen_by_all = trusted && now.saturating_sub(next.life.from) >= overlap;
-    // One that has ended is worth nothing, so nothing is lost.
-    if seen_by_all || now >= serving.life.until { Step::Promote } else { Step::Nothing }
+    // One that has ended, or has not begun, is worth nothing, so nothing is lost.
+    let is_worthless = now >= serving.life.until || is_of_the_future(serving.life, now);
+    if seen_by_all || is_worthless { Step::Promote } else { Step::Nothing }
 }
 
 #[cfg(test)]
@@ -85,6 +97,16 @@ mod tests {
         assert_eq!(step(other(0), None, true, 1), Step::Prepare);
         assert_eq!(step(other(0), Some(other(1)), true, 2), Step::Prepare);
         assert_eq!(step(other(0), Some(made(1)), true, 2), Step::Nothing);
+    }
+
+    #[test]
+    fn one_that_was_made_by_a_clock_that_ran_ahead_is_followed_at_once() {
+        let ahead = made(365 * DAY);
+        assert_eq!(step(ahead, None, true, 0), Step::Prepare);
+        assert_eq!(step(ahead, Some(made(0)), false, 0), Step::Promote);
+        assert_eq!(step(made(0), Some(ahead), true, 60 * DAY), Step::Prepare);
+        assert_eq!(step(made(3600), None, true, 0), Step::Nothing, "clocks differ a little");
+        assert_eq!(step(made(3601), None, true, 0), Step::Prepare);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::model::{
     GateFacts, Hold, IpFamily, Labels, LeavingFacts, NamedPort, ObjectKey, PodFacts, Protocol, Readiness,
     ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
     gate::Shown,
+    limits::{Excess, Limit, POD_LABELS},
     pod::{Ending, PassedOver},
 };
 
@@ -37,6 +38,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         left_over: None,
         ips: Vec::new(),
         ports: [].into(),
+        beyond: [].into(),
     })
 }
 
@@ -132,6 +134,12 @@ impl PodBuilder {
         self.0.hold = Some(hold);
         self
     }
+    /// Its labels exceed their bound, and were not read.
+    pub fn without_labels(mut self) -> Self {
+        self.0.labels = Labels::default();
+        self.0.beyond = [Excess { limit: &POD_LABELS, found: POD_LABELS.most + 1 }].into();
+        self
+    }
     pub fn finished(mut self) -> Self {
         self.0.finished = true;
         self
@@ -161,6 +169,7 @@ pub fn service(name: &str) -> ServiceBuilder {
         policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
         ports: Vec::new(),
+        beyond: [].into(),
     })
 }
 
@@ -179,6 +188,11 @@ impl ServiceBuilder {
     }
     pub fn selector(mut self, pairs: &[(&str, &str)]) -> Self {
         self.0.selector = pairs.iter().copied().collect();
+        self
+    }
+    /// What of it exceeds a bound, and was not read.
+    pub fn beyond(mut self, limit: &'static Limit) -> Self {
+        self.0.beyond = [Excess { limit, found: limit.most + 1 }].into();
         self
     }
     pub fn port(self, name: &str, port: u16) -> Self {

@@ -6,7 +6,7 @@ mod installed;
 mod values;
 
 use headgate_harness::{
-    helm::{block, of_kind, pod_of, rendered},
+    helm::{self, block, of_kind, pod_of, rendered},
     root,
 };
 use serde_json::{Value, json};
@@ -111,6 +111,51 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
 }
 
 #[test]
+fn what_a_user_gives_is_not_taken_for_a_name_of_the_chart() {
+    block(async {
+        let all = rendered(&["--set=webhook.systemNamespaces={headgate}"]).await.unwrap();
+        let values = |entry: &Value| {
+            let rules = entry["namespaceSelector"]["matchExpressions"].as_array().unwrap().clone();
+            rules
+                .into_iter()
+                .map(|rule| (rule["operator"].clone(), rule["values"].clone()))
+                .collect::<Vec<_>>()
+        };
+        let mutating = &of_kind(&all, "MutatingWebhookConfiguration")[0]["webhooks"];
+        assert_eq!(values(&mutating[2]), [(json!("In"), json!(["headgate"]))]);
+        for webhooks in [mutating, &of_kind(&all, "ValidatingWebhookConfiguration")[0]["webhooks"]] {
+            let excluded = values(&webhooks[0]).into_iter().find(|(operator, values)| {
+                operator == "NotIn" && values.as_array().unwrap().contains(&json!("own"))
+            });
+            assert!(excluded.is_some(), "Headgate's own namespace is left out: {webhooks}");
+        }
+    });
+}
+
+#[test]
+fn objects_are_named_as_by_helm_create() {
+    block(async {
+        for (release, more, name) in [
+            ("headgate", None, "headgate"),
+            ("my-headgate", None, "my-headgate"),
+            ("edge", None, "edge-headgate"),
+            ("edge", Some("--set=nameOverride=gate"), "edge-gate"),
+            ("edge", Some("--set=fullnameOverride=ingress"), "ingress"),
+        ] {
+            let chart = helm::chart();
+            let mut arguments = vec!["template", release, chart.to_str().unwrap(), "--kube-version=1.36"];
+            arguments.push("--set=image.repository=x.io/headgate");
+            arguments.extend(more);
+            let text = helm::run(None, &arguments).await.unwrap();
+            assert!(
+                text.contains(&format!("kind: Deployment\nmetadata:\n  name: {name}\n")),
+                "{release}: {name}"
+            );
+        }
+    });
+}
+
+#[test]
 fn pods_of_system_namespaces_may_ask_by_a_label_of_their_own_if_the_chart_lets_them() {
     block(async {
         let all = rendered(&["--set=webhook.systemNamespaces={kube-system,ingress-system}"]).await.unwrap();
@@ -159,13 +204,14 @@ fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_
         let key = "--set=daemonsets.nodeAnnotations={example.com/one}";
         let all = rendered(&[&without[..], &[key]].concat()).await.unwrap();
         let sets = "daemonsets-writes-on-nodes";
-        for name in ["own-writes", "own-writes-on-nodes", "marks", sets] {
+        for name in ["own-writes", "own-writes-on-nodes", "marks", "daemonsets-writes", sets] {
             let text = std::fs::read_to_string(root().join(format!("config/admission/{name}.yaml"))).unwrap();
             let text = text
                 .replace("system:serviceaccount:headgate:headgate'", "system:serviceaccount:own:other'")
                 .replace(":headgate:headgate-daemonsets'", ":own:headgate-daemonsets'")
+                .replace("'kube-node-lease', 'headgate'", "'kube-node-lease', 'own'")
                 .replace("\"[]\"", "'[\"example.com/one\"]'");
-            assert_eq!(text.contains("serviceaccount:own:other"), name != "marks" && name != sets);
+            assert_eq!(text.contains("serviceaccount:own:other"), name.starts_with("own-"));
             let called = format!("headgate-{name}");
             for (kind, wanted) in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
                 .into_iter()

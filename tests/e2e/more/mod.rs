@@ -2,6 +2,7 @@
 //! moves from other controllers, IPv6, outages, nodes that go, attacks that take long.
 
 mod as_printed;
+mod attacks;
 mod by_hand;
 mod chart;
 mod incidents;

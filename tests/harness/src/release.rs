@@ -64,6 +64,8 @@ impl Release {
             "--kube-version=1.36",
             "--set=image.repository=x.io/headgate",
         ];
+        let called = format!("--set=fullnameOverride={name}");
+        arguments.push(&called);
         arguments.extend(values);
         let text = helm::run(None, &arguments).await.unwrap();
         let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());

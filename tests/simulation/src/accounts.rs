@@ -16,7 +16,8 @@ use headgate_core::{
     model::{
         Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, Moment, PodFacts, RequestId,
         Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
-        limits::{AccountKey, Limit, Limits},
+        rates::{AccountKey, Limit, Limits},
+        target_group::list,
     },
     requests::{Answer, Request},
 };
@@ -208,7 +209,7 @@ impl World {
                 format!("{} {} {}", call.action(), group.name(), targets.join(" "))
             }
             Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
-            Call::FindGroup { reference } => format!("{} {reference}", call.action()),
+            Call::FindGroups { references } => format!("{} {}", call.action(), list(references)),
         };
         self.sent[account].push((self.now, text));
         let fails = self.faulty == Some(account) && (at(FOUND)..at(CALM)).contains(&self.now);
@@ -230,12 +231,12 @@ impl World {
     fn take(&mut self, call: &Call) -> Answer {
         let now = self.now;
         match call {
-            Call::FindGroup { reference } => {
-                let arn = match reference {
+            Call::FindGroups { references } => {
+                let arns = references.iter().map(|reference| match reference {
                     GroupRef::Name(name) => arn(0, name),
                     GroupRef::Arn(arn) => arn.clone(),
-                };
-                Answer::Group(TargetGroupFacts { arn, ..group() })
+                });
+                Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
             Call::ReadHealth { group } => {
                 let health = |since: &Moment| {

@@ -264,7 +264,7 @@ impl Aws {
                         }
                     }
                 }
-                Call::ReadHealth { .. } | Call::FindGroup { .. } => {}
+                Call::ReadHealth { .. } | Call::FindGroups { .. } => {}
             }
         }
         self.check_health(now, cluster, coverage);
@@ -348,7 +348,7 @@ impl Aws {
                 fail("aws: never arrived", FailureClass::Unavailable)
             }
             94..=95 => fail("aws: denied", FailureClass::Denied),
-            _ if faults && matches!(call, Call::FindGroup { .. }) && now < self.look_ups_fail => {
+            _ if faults && matches!(call, Call::FindGroups { .. }) && now < self.look_ups_fail => {
                 fail("aws: a look-up failed", FailureClass::Unavailable)
             }
             _ if faults && names_the_bad_one(call) => {
@@ -400,16 +400,19 @@ impl Aws {
             message: "gone".into(),
         };
         let arn = match call {
-            Call::FindGroup { reference: GroupRef::Name(name) } => {
-                let group = self.groups.get(&**name).ok_or_else(gone)?;
-                return Ok(Answer::Group(TargetGroupFacts {
-                    arn: group.arn.clone(),
-                    target_type: TargetType::Ip,
-                    protocol: if **name == *APPLICATION { "HTTP" } else { "TCP" }.into(),
-                    ip_family: IpFamily::V4,
-                }));
+            Call::FindGroups { references } => {
+                let find = |reference: &GroupRef| {
+                    let GroupRef::Name(name) = reference else { return Err(gone()) };
+                    let group = self.groups.get(&**name).ok_or_else(gone)?;
+                    Ok(TargetGroupFacts {
+                        arn: group.arn.clone(),
+                        target_type: TargetType::Ip,
+                        protocol: if **name == *APPLICATION { "HTTP" } else { "TCP" }.into(),
+                        ip_family: IpFamily::V4,
+                    })
+                };
+                return references.iter().map(find).collect::<Result<_, _>>().map(Answer::Groups);
             }
-            Call::FindGroup { .. } => return Err(gone()),
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
                 group
             }
@@ -484,7 +487,7 @@ fn names_the_bad_one(call: &Call) -> bool {
     match call {
         Call::Register { items, .. } => names(items, BAD),
         Call::Deregister { items, .. } => names(items, KEPT_IN),
-        Call::ReadHealth { .. } | Call::FindGroup { .. } => false,
+        Call::ReadHealth { .. } | Call::FindGroups { .. } => false,
     }
 }
 

@@ -21,9 +21,9 @@ use headgate_core::{
     leadership::Watch,
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        BindingFacts, Call, Change, GroupRef, HealthState, Labels, Moment, NodeFacts, ObjectKey, PodFacts,
-        Protocol, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetPort,
-        Texts, Uid, target_binding::Pods,
+        BindingFacts, Call, Change, HealthState, Labels, Moment, NodeFacts, ObjectKey, PodFacts, Protocol,
+        RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetPort, Texts, Uid,
+        target_binding::Pods,
     },
     requests::{Answer, Request},
 };
@@ -298,8 +298,9 @@ impl World {
 
     fn carry_out(&mut self, id: RequestId, request: Request) -> Result<(), String> {
         let answer = match request {
-            Request::Call(Call::FindGroup { reference: GroupRef::Name(name) }) => {
-                Answer::Group(TargetGroupFacts { arn: arn(&name), ..group() })
+            Request::Call(Call::FindGroups { references }) => {
+                let arns = references.iter().map(|name| arn(&name.to_string()));
+                Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
             Request::Call(Call::ReadHealth { group }) => {
                 let here = self.there.iter().filter(|(space, _)| arn(&format!("group-{space}")) == group);

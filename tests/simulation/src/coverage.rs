@@ -169,7 +169,7 @@ const MUST: &[&str] = &[
     "effect: Detached",
     "effect: Detached no more",
     "effect: DropLedger",
-    "effect: FindGroup",
+    "effect: FindGroups",
     "effect: LoadLedger",
     "effect: LoadLedgers",
     "effect: Mark Asked",

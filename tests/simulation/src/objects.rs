@@ -52,6 +52,7 @@ pub fn pod(app: &str, last: u8) -> PodFacts {
         left_over: None,
         ips: vec![ip(last)],
         ports: [].into(),
+        beyond: [].into(),
     }
 }
 
@@ -70,5 +71,6 @@ pub fn service(name: &str) -> ServiceFacts {
         policy: Texts::default(),
         selector: Labels::from_iter([("app", name)]),
         ports: vec![port],
+        beyond: [].into(),
     }
 }

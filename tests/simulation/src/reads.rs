@@ -13,10 +13,10 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        Call, Change, GateFacts, GroupRef, Health, HealthState, Moment, ObjectKey, PodFacts, Readiness,
-        RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
+        Call, Change, GateFacts, Health, HealthState, Moment, ObjectKey, PodFacts, Readiness, RequestId,
+        Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
         gate::{GateWrite, Shown},
-        limits::{Limit, Limits},
+        rates::{Limit, Limits},
     },
     requests::{Answer, Request},
 };
@@ -216,7 +216,7 @@ impl World {
     fn carry_out(&mut self, id: RequestId, request: Request) -> Result<(), String> {
         let result = match request {
             Request::Call(call) => {
-                if matches!(call, Call::FindGroup { .. } | Call::ReadHealth { .. }) {
+                if matches!(call, Call::FindGroups { .. } | Call::ReadHealth { .. }) {
                     self.describes.push(self.now);
                 }
                 let takes = Duration::from_millis(self.rng.u64(30..250));
@@ -257,11 +257,10 @@ impl World {
 
     fn take(&mut self, call: &Call) -> Answer {
         match call {
-            Call::FindGroup { reference: GroupRef::Name(name) } => {
-                let arn = arn(name[1..].parse().unwrap());
-                Answer::Group(TargetGroupFacts { arn, ..group() })
+            Call::FindGroups { references } => {
+                let arns = references.iter().map(|name| arn(name.to_string()[1..].parse().unwrap()));
+                Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
-            Call::FindGroup { .. } => unreachable!("all are named"),
             Call::ReadHealth { group } => {
                 let state = |(target, since): (&Target, &Moment)| {
                     let state = self.plans[target].state(*since, self.now);

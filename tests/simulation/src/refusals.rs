@@ -157,11 +157,12 @@ impl World {
 
     fn call(&mut self, call: Call) -> Result<Answer, Failure> {
         match &call {
-            Call::FindGroup { reference: GroupRef::Name(name) } => {
-                return Ok(Answer::Group(TargetGroupFacts { arn: arn(name), ..group() }));
-            }
-            Call::FindGroup { reference: GroupRef::Arn(arn) } => {
-                return Ok(Answer::Group(TargetGroupFacts { arn: arn.clone(), ..group() }));
+            Call::FindGroups { references } => {
+                let facts = |reference: &GroupRef| match reference {
+                    GroupRef::Name(name) => TargetGroupFacts { arn: arn(name), ..group() },
+                    GroupRef::Arn(arn) => TargetGroupFacts { arn: arn.clone(), ..group() },
+                };
+                return Ok(Answer::Groups(references.iter().map(facts).collect()));
             }
             Call::ReadHealth { group } => {
                 let there = self.there[group].iter();

@@ -3,7 +3,10 @@
 use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
-    model::{BindingFacts, Call, Change, NodeFacts, PodFacts, RequestId, ServiceFacts, gate::GateWrite},
+    model::{
+        BindingFacts, Call, Change, NodeFacts, PodFacts, RequestId, ServiceFacts, gate::GateWrite,
+        target_group::list,
+    },
     requests::Answer,
 };
 
@@ -18,7 +21,7 @@ pub fn describe_call(call: &Call) -> String {
             format!("{} {} {}", call.action(), group.name(), items.join(" "))
         }
         Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
-        Call::FindGroup { reference } => format!("{} {reference}", call.action()),
+        Call::FindGroups { references } => format!("{} {}", call.action(), list(references)),
     }
 }
 
@@ -131,7 +134,7 @@ pub fn describe(input: &Input) -> String {
                 }
                 Ok(Answer::Written(version)) => format!("written {version:?}"),
                 Ok(Answer::Checked(checked)) => format!("{checked:?}"),
-                Ok(Answer::Done | Answer::Health(_) | Answer::Group(_)) => "ok".to_owned(),
+                Ok(Answer::Done | Answer::Health(_) | Answer::Groups(_)) => "ok".to_owned(),
                 Err(failure) => format!("{:?}", failure.class),
             };
             format!("request {} ended: {how}", id.0)

@@ -223,7 +223,7 @@ impl World {
     fn answer(&mut self, request: Request) -> Answer {
         let last = |target: &Target| (1..=u8::MAX).find(|at| ip(*at) == target.ip).unwrap_or_default();
         match request {
-            Request::Call(Call::FindGroup { .. }) => return Answer::Group(group()),
+            Request::Call(Call::FindGroups { .. }) => return Answer::Groups(vec![group()]),
             Request::Call(Call::Register { items, .. }) => {
                 for at in items.iter().map(|item| last(&item.target)) {
                     let after = self.new.get(&at).copied().unwrap_or(Some(1));

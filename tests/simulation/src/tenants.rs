@@ -28,7 +28,7 @@ use headgate_core::{
         gate::Shown,
         grant::{GrantFacts, GroupPattern},
         leaving::{Annotations, Asked, Mark},
-        limits::{Limit, Limits},
+        rates::{Limit, Limits},
         settings::Granting,
     },
     requests::{Answer, Request},
@@ -366,12 +366,12 @@ impl World {
     fn call(&mut self, call: &Call) -> Result<Answer, String> {
         let now = self.now;
         Ok(match call {
-            Call::FindGroup { reference } => {
-                let arn = match reference {
+            Call::FindGroups { references } => {
+                let arns = references.iter().map(|reference| match reference {
                     GroupRef::Name(name) => arn(name),
                     GroupRef::Arn(arn) => arn.clone(),
-                };
-                Answer::Group(TargetGroupFacts { arn, ..group() })
+                });
+                Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
             Call::ReadHealth { group } => {
                 let health = |since: &Moment| {

@@ -1,5 +1,8 @@
+{{- /* As in the charts that `helm create` makes; shorter, because more is added to it. */ -}}
 {{- define "headgate.name" -}}
-{{- .Values.fullnameOverride | default .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- $called := .Values.nameOverride | default .Chart.Name -}}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $called) (contains $called .Release.Name) -}}
+{{- .Values.fullnameOverride | default $name | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "headgate.called" -}}

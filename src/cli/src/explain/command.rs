@@ -11,6 +11,7 @@ use headgate::{
     explain::{PATH, node::NodeReport, origin::OriginReport, report::Report},
     kube::words::{plain, plain_chain},
 };
+use headgate_core::model::excerpt::shown;
 use k8s_openapi::{
     api::core::v1::{Node, Pod, Service},
     jiff::Timestamp,
@@ -141,7 +142,10 @@ impl Asked<'_> {
                     // Who knows.
                     exists = true;
                     let why = plain(&error);
-                    eprintln!("headgate: the pod itself cannot be read, its hold is not judged: {why}");
+                    eprintln!(
+                        "headgate: the pod itself cannot be read, its hold is not judged: {}",
+                        shown(&why)
+                    );
                 }
             }
         }
@@ -188,7 +192,7 @@ impl Asked<'_> {
                 Err(error) => {
                     eprintln!(
                         "headgate: how the pods stand with the load balancers is not known: {}",
-                        plain_chain(&error)
+                        shown(&plain_chain(&error))
                     );
                     break;
                 }

@@ -571,9 +571,11 @@ async fn group(aws: &TargetGroups, spec: &Spec) -> Looked<Group> {
     let named = spec.target_group().ok_or_else(|| "it names no target group".to_owned())?;
     let reference = GroupRef::parse(named).map_err(|error| error.to_string())?;
     let said = |failure: headgate_core::Failure| format!("{}: {}", failure.code, failure.message);
-    let Answer::Group(facts) = aws.make(&Call::FindGroup { reference }).await.map_err(said)? else {
+    let find = Call::FindGroups { references: vec![reference] };
+    let Answer::Groups(found) = aws.make(&find).await.map_err(said)? else {
         return Err("AWS has answered something else; this is a bug".to_owned());
     };
+    let facts = found.into_iter().next().ok_or("AWS has answered with none; this is a bug")?;
     let call = Call::ReadHealth { group: facts.arn.clone() };
     let Answer::Health(targets) = aws.make(&call).await.map_err(said)? else {
         return Err("AWS has answered something else; this is a bug".to_owned());

@@ -7,12 +7,10 @@ use headgate::status::{PATH, report::Status};
 use k8s_openapi::jiff::Timestamp;
 
 use super::text;
-use crate::explain::reach::Way;
+use crate::{explain::reach::Way, screen::CLEAR};
 
 /// How often `--watch` asks.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Clears a terminal, and goes to its beginning.
-const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// What `headgate status` is told.
 #[derive(Clone, Debug)]

@@ -1,4 +1,8 @@
 //! What AWS knows of the target groups that users named: looked up once, asked again while there is none.
+//!
+//! **Fair.** A namespace may name target groups that do not exist, as many as it likes. So the namespace whose look-up was
+//! longest ago goes first, and of its names the one that waits longest; a call asks for names of one namespace only, because
+//! AWS answers none of them if one does not exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,13 +16,39 @@ use crate::{
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after a fault that passes by itself.
 const LAST_RETRY: Duration = Duration::from_secs(15);
+/// The longest wait for a target group that does not exist. The waits double, so it is about as long as the name has been
+/// wrong.
+const LAST_RETRY_OF_MISSING: Duration = Duration::from_mins(5);
+/// What `DescribeTargetGroups` takes (ELBv2 API reference: `Names`, `TargetGroupArns`: 20 items).
+const IN_A_CALL: usize = 20;
+
+/// The namespaces that name a target group.
+pub type Namers = BTreeSet<Arc<str>>;
 
 #[derive(Clone, Debug)]
 struct Entry {
     state: Resolution,
+    namers: Namers,
     in_flight: bool,
+    /// A call that asked for it and others said that one of them does not exist.
+    alone: bool,
     retry: Backoff,
+    missing: Backoff,
+}
+
+impl Entry {
+    /// When it is to be looked up, if it is, and whether AWS did not find it.
+    fn due(&self) -> Option<(Moment, bool)> {
+        let due = self.retry.until().max(self.missing.until());
+        match self.state {
+            _ if self.in_flight => None,
+            Resolution::Found(_) => None,
+            Resolution::Pending => Some((due, false)),
+            Resolution::Failed(..) => Some((due, true)),
+        }
+    }
 }
 
 /// So many target groups are remembered although nothing names them any more: a Service that is deleted and made
@@ -32,15 +62,25 @@ pub struct Directory {
     entries: BTreeMap<GroupRef, Entry>,
     /// Those that nothing names any more.
     unnamed: BTreeSet<GroupRef>,
-    /// Those that are to be looked up, each with when.
-    due: BTreeSet<(Moment, GroupRef)>,
+    /// Those that are to be looked up, each with when: of which nothing is known, and that AWS did not find.
+    due: [BTreeSet<(Moment, GroupRef)>; 2],
+    /// The number of the last look-up of each namespace that has some to be looked up.
+    served: BTreeMap<Arc<str>, u64>,
+    look_ups: u64,
     seed: u64,
 }
 
 impl Directory {
     pub fn new(region: &str, seed: u64) -> Self {
-        let (entries, unnamed, due) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { region: region.into(), entries, unnamed, due, seed }
+        Self {
+            region: region.into(),
+            entries: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
+            due: Default::default(),
+            served: BTreeMap::new(),
+            look_ups: 0,
+            seed,
+        }
     }
 
     /// The region of a target group, if it is another one.
@@ -64,62 +104,139 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Takes up references that have come to be named (`true`), and drops those that are named no more and have no group,
-    /// or are too many.
-    pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a bool)>) {
+    /// Takes up references that have come to be named by these namespaces, and drops those that none names any more and that
+    /// have no group, or are too many.
+    pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a Namers)>) {
         let many = self.entries.len() > REMEMBERED;
-        for (reference, is_named) in renamed {
-            if !is_named || self.elsewhere(reference).is_some() {
+        for (reference, namers) in renamed {
+            if namers.is_empty() || self.elsewhere(reference).is_some() {
                 self.unnamed.insert(reference.clone());
-            } else if !self.unnamed.remove(reference) && !self.entries.contains_key(reference) {
-                self.seed = self.seed.wrapping_add(1);
-                let retry = Backoff::new(FIRST_RETRY, LAST_RETRY, self.seed);
-                self.due.insert((retry.until(), reference.clone()));
-                let entry = Entry { state: Resolution::Pending, in_flight: false, retry };
-                self.entries.insert(reference.clone(), entry);
+                continue;
             }
+            self.unnamed.remove(reference);
+            if let Some(entry) = self.entries.get_mut(reference) {
+                entry.namers.clone_from(namers);
+                continue;
+            }
+            self.seed = self.seed.wrapping_add(1);
+            let entry = Entry {
+                state: Resolution::Pending,
+                namers: namers.clone(),
+                in_flight: false,
+                alone: false,
+                retry: Backoff::new(FIRST_RETRY, LAST_RETRY, self.seed),
+                missing: Backoff::new(FIRST_RETRY, LAST_RETRY_OF_MISSING, self.seed),
+            };
+            self.entries.insert(reference.clone(), entry);
+            self.change(reference, |_| ());
         }
+        let mut dropped = Vec::new();
         self.unnamed.retain(|reference| {
             let is_found = |entry: &Entry| matches!(entry.state, Resolution::Found(_));
             if !many && self.entries.get(reference).is_some_and(is_found) {
                 return true;
             }
-            if let Some(entry) = self.entries.remove(reference) {
-                self.due.remove(&(entry.retry.until(), reference.clone()));
-            }
+            dropped.push(reference.clone());
             false
         });
+        for reference in dropped {
+            self.change(&reference, |entry| entry.in_flight = true);
+            self.entries.remove(&reference);
+        }
     }
 
-    /// When the next reference should be looked up.
-    pub fn next_due(&self) -> Option<Moment> {
-        self.due.first().map(|(due, _)| *due)
+    /// When the next reference should be looked up. A standby does not ask again for what AWS did not find.
+    pub fn next_due(&self, is_standby: bool) -> Option<Moment> {
+        let [unknown, missing] = self.due.each_ref().map(|due| due.first().map(|(due, _)| *due));
+        unknown.into_iter().chain(missing.filter(|_| !is_standby)).min()
     }
 
     /// Changes what is known of `reference`, and so when it is looked up.
     fn change<T>(&mut self, reference: &GroupRef, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let entry = self.entries.get_mut(reference)?;
-        self.due.remove(&(entry.retry.until(), reference.clone()));
+        if let Some((due, is_missing)) = entry.due() {
+            self.due[usize::from(is_missing)].remove(&(due, reference.clone()));
+        }
         let changed = change(entry);
-        if !entry.in_flight && !matches!(entry.state, Resolution::Found(_)) {
-            self.due.insert((entry.retry.until(), reference.clone()));
+        if let Some((due, is_missing)) = entry.due() {
+            self.due[usize::from(is_missing)].insert((due, reference.clone()));
         }
         Some(changed)
     }
 
-    /// Begins a look-up that is due.
-    pub fn start(&mut self, now: Moment) -> Option<GroupRef> {
-        let due = self.due.iter().take_while(|(due, _)| *due <= now);
-        let reference = due.map(|(_, reference)| reference).min()?.clone();
-        self.change(&reference, |entry| entry.in_flight = true);
-        Some(reference)
+    /// Begins a look-up that is due: of one target group, or of several that one namespace names.
+    pub fn start(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
+        let [unknown, missing] = &self.due;
+        let missing = if is_standby { None } else { Some(missing) };
+        let all = || unknown.iter().chain(missing.into_iter().flatten());
+        let due = || all().filter(|(due, _)| *due <= now).map(|(_, reference)| reference);
+        let namers = |reference| self.entries.get(reference).into_iter().flat_map(|entry| &entry.namers);
+        let last = |namespace: &Arc<str>| self.served.get(namespace).copied().unwrap_or_default();
+        let all = due().flat_map(|reference| namers(reference).map(move |namespace| (namespace, reference)));
+        // Of equals the first: what nobody has asked for yet, and what waits longest.
+        let Some((namespace, first)) = all.min_by_key(|(namespace, _)| last(namespace)) else {
+            return Vec::new();
+        };
+        let goes_along = |other: &&GroupRef| {
+            let known = |reference| self.entries.get(reference).filter(|entry: &&Entry| !entry.alone);
+            let is_theirs = known(*other).is_some_and(|entry| entry.namers.contains(namespace));
+            *other != first
+                && is_theirs
+                && known(first).is_some()
+                && other.arn().is_some() == first.arn().is_some()
+        };
+        let others = due().filter(goes_along).take(IN_A_CALL - 1).cloned();
+        let (namespace, all): (_, Vec<GroupRef>) =
+            (namespace.clone(), [first.clone()].into_iter().chain(others).collect());
+        self.look_ups += 1;
+        self.served.insert(namespace, self.look_ups);
+        for reference in &all {
+            self.change(reference, |entry| entry.in_flight = true);
+        }
+        if self.due.iter().all(BTreeSet::is_empty) {
+            self.served.clear();
+        }
+        all
     }
 
-    /// The look-up of `reference` has ended. Says whether anything is known now that was not before.
+    /// The look-up of `references` has ended. Says of which of them anything is known now that was not before.
     pub fn answered(
         &mut self,
+        references: &[GroupRef],
+        result: &Result<Vec<TargetGroupFacts>, Failure>,
+        now: Moment,
+    ) -> Vec<GroupRef> {
+        // Which of them it is AWS does not say.
+        let one_of_several = references.len() > 1
+            && result
+                .as_ref()
+                .is_err_and(|failure| matches!(failure.class, FailureClass::Gone | FailureClass::Refused));
+        if one_of_several {
+            for reference in references {
+                self.change(reference, |entry| (entry.in_flight, entry.alone) = (false, true));
+            }
+            return Vec::new();
+        }
+        let changed = references.iter().filter(|reference| {
+            let is_it = |facts: &&TargetGroupFacts| match reference {
+                GroupRef::Arn(arn) => facts.arn == *arn,
+                GroupRef::Name(name) => facts.arn.name() == &**name,
+            };
+            let result = result.as_ref().map_err(Clone::clone).and_then(|all| {
+                all.iter().find(is_it).ok_or_else(|| {
+                    Failure::new(FailureClass::Gone, "TargetGroupNotFound", "it is not in the answer")
+                })
+            });
+            self.learn(reference, result, now)
+        });
+        changed.cloned().collect()
+    }
+
+    /// Says whether anything is known now that was not before.
+    fn learn(
+        &mut self,
         reference: &GroupRef,
-        result: Result<TargetGroupFacts, Failure>,
+        result: Result<&TargetGroupFacts, Failure>,
         now: Moment,
     ) -> bool {
         let (region, account) = (self.region.clone(), self.account());
@@ -128,10 +245,15 @@ impl Directory {
             let state = match result {
                 Ok(facts) => {
                     entry.retry.succeeded();
-                    Resolution::Found(Arc::new(facts))
+                    entry.missing.succeeded();
+                    entry.alone = false;
+                    Resolution::Found(Arc::new(facts.clone()))
                 }
                 Err(failure) => {
-                    entry.retry.failed(now);
+                    match failure.class {
+                        FailureClass::Gone | FailureClass::Refused => entry.missing.failed(now),
+                        _ => entry.retry.failed(now),
+                    }
                     match sentence(reference, &region, account.as_deref(), &failure) {
                         Some((reason, said)) => Resolution::Failed(reason, said.into()),
                         // Nothing was learnt: what was known stays.
@@ -211,8 +333,27 @@ mod tests {
 
     fn directory(reference: &GroupRef) -> Directory {
         let mut directory = Directory::new("us-east-1", 1);
-        directory.refer([(reference, &true)].into_iter());
+        directory.refer([(reference, &by("shop"))].into_iter());
         directory
+    }
+
+    fn by(namespace: &str) -> Namers {
+        Namers::from([namespace.into()])
+    }
+
+    fn answered(
+        directory: &mut Directory,
+        reference: &GroupRef,
+        result: Result<TargetGroupFacts, Failure>,
+        now: Moment,
+    ) -> bool {
+        let changed =
+            directory.answered(std::slice::from_ref(reference), &result.map(|facts| vec![facts]), now);
+        !changed.is_empty()
+    }
+
+    fn name(name: &str) -> GroupRef {
+        GroupRef::Name(name.into())
     }
 
     fn failure(class: FailureClass) -> Failure {
@@ -223,27 +364,97 @@ mod tests {
     fn a_reference_is_looked_up_once_and_again_only_while_there_is_no_group() {
         let blue = GroupRef::Name("blue".into());
         let mut directory = directory(&blue);
-        assert_eq!(directory.start(Moment::START), Some(blue.clone()));
-        assert_eq!((directory.start(Moment::START), directory.next_due()), (None, None));
-        assert!(directory.answered(&blue, Err(failure(FailureClass::Gone)), Moment::START));
-        assert_eq!(directory.start(Moment::START), None);
-        let later = directory.next_due().unwrap();
-        assert_eq!(directory.start(later), Some(blue.clone()));
-        assert!(directory.answered(&blue, Ok(group("blue")), later));
-        assert_eq!(directory.next_due(), None);
+        assert_eq!(directory.start(false, Moment::START), std::slice::from_ref(&blue));
+        assert_eq!((directory.start(false, Moment::START), directory.next_due(false)), (vec![], None));
+        assert!(answered(&mut directory, &blue, Err(failure(FailureClass::Gone)), Moment::START));
+        assert_eq!(directory.start(false, Moment::START), []);
+        let later = directory.next_due(false).unwrap();
+        assert_eq!(directory.start(false, later), std::slice::from_ref(&blue));
+        assert!(answered(&mut directory, &blue, Ok(group("blue")), later));
+        assert_eq!(directory.next_due(false), None);
         directory.gone(&arn("blue"));
-        assert_eq!(directory.start(later), Some(blue));
+        assert_eq!(directory.start(false, later), [blue]);
+    }
+
+    #[test]
+    fn a_namespace_that_names_thousands_keeps_no_other_waiting() {
+        let mut directory = Directory::new("us-east-1", 1);
+        let (evil, shop) = (by("evil"), by("shop"));
+        let missing: Vec<GroupRef> = (0..1000).map(|at| name(&format!("a{at}"))).collect();
+        directory.refer(missing.iter().map(|name| (name, &evil)));
+        assert_eq!(directory.start(false, Moment::START).len(), IN_A_CALL);
+        directory.refer([(&name("z"), &shop)].into_iter());
+        assert_eq!(directory.start(false, Moment::START), [name("z")], "its turn comes next");
+        let calls =
+            std::iter::from_fn(|| Some(directory.start(false, Moment::START)).filter(|all| !all.is_empty()));
+        assert_eq!(calls.count(), 1000 / IN_A_CALL - 1);
+    }
+
+    #[test]
+    fn of_two_namespaces_that_name_the_same_the_one_that_names_more_does_not_hold_it_up() {
+        let mut directory = Directory::new("us-east-1", 1);
+        let evil = by("evil");
+        let missing: Vec<GroupRef> = (0..100).map(|at| name(&format!("a{at}"))).collect();
+        directory.refer(missing.iter().map(|name| (name, &evil)));
+        let both = Namers::from(["evil".into(), "shop".into()]);
+        directory.refer([(&name("z"), &both)].into_iter());
+        directory.start(false, Moment::START);
+        assert_eq!(directory.start(false, Moment::START), [name("z")]);
+    }
+
+    #[test]
+    fn names_and_arns_are_asked_for_apart_and_one_that_does_not_exist_stops_no_other_for_long() {
+        let mut directory = Directory::new("us-east-1", 1);
+        let all = [name("bad"), name("good"), GroupRef::Arn(arn("blue"))];
+        let shop = by("shop");
+        directory.refer(all.iter().map(|reference| (reference, &shop)));
+        let mut calls = [directory.start(false, Moment::START), directory.start(false, Moment::START)];
+        calls.sort_by_key(Vec::len);
+        assert_eq!(calls, [vec![all[2].clone()], all[..2].to_vec()]);
+        let gone = Err(failure(FailureClass::Gone));
+        assert_eq!(directory.answered(&calls[1], &gone, Moment::START), []);
+        let alone = [directory.start(false, Moment::START), directory.start(false, Moment::START)];
+        assert_eq!(alone, [vec![name("bad")], vec![name("good")]], "one of them alone is known to be bad");
+        assert_eq!(directory.answered(&alone[0], &gone, Moment::START), [name("bad")]);
+        assert_eq!(directory.answered(&alone[1], &Ok(vec![group("good")]), Moment::START), [name("good")]);
+    }
+
+    #[test]
+    fn one_that_does_not_exist_is_asked_for_every_five_to_ten_minutes_in_the_end_and_a_fault_more_often() {
+        for (class, longest) in [(FailureClass::Gone, 600), (FailureClass::Unavailable, 30)] {
+            let blue = name("blue");
+            let (mut directory, mut now, mut waits) = (directory(&blue), Moment::START, Vec::new());
+            for _ in 0..14 {
+                assert_eq!(directory.start(false, now), std::slice::from_ref(&blue));
+                answered(&mut directory, &blue, Err(failure(class)), now);
+                let next = directory.next_due(false).unwrap();
+                waits.push(next.since(now).as_secs());
+                now = next;
+            }
+            assert!(waits[0] <= 1 && (longest / 2..=longest).contains(waits.last().unwrap()), "{waits:?}");
+        }
+    }
+
+    #[test]
+    fn a_standby_asks_once_for_each_and_a_leader_again_for_what_was_not_found() {
+        let blue = name("blue");
+        let mut directory = directory(&blue);
+        assert_eq!(directory.start(true, Moment::START), std::slice::from_ref(&blue));
+        answered(&mut directory, &blue, Err(failure(FailureClass::Gone)), Moment::START);
+        let later = directory.next_due(false).unwrap();
+        assert_eq!((directory.next_due(true), directory.start(true, later)), (None, vec![]));
+        assert_eq!(directory.start(false, later), [blue]);
     }
 
     #[test]
     fn a_group_that_was_found_is_remembered_while_nothing_names_it() {
         let blue = GroupRef::Name("blue".into());
         let mut directory = directory(&blue);
-        directory.refer([(&blue, &false)].into_iter());
-        assert_eq!(directory.next_due(), None, "nothing was found, so nothing is asked");
-        directory.refer([(&blue, &true)].into_iter());
-        directory.answered(&blue, Ok(group("blue")), Moment::START);
-        directory.refer([(&blue, &false)].into_iter());
+        directory.refer([(&blue, &Namers::new())].into_iter());
+        assert_eq!(directory.next_due(false), None, "nothing was found, so nothing is asked");
+        directory.refer([(&blue, &by("shop"))].into_iter());
+        answered(&mut directory, &blue, Ok(group("blue")), Moment::START);
+        directory.refer([(&blue, &Namers::new())].into_iter());
         assert!(matches!(directory.resolve(&blue), Resolution::Found(_)));
     }
 
@@ -253,11 +464,14 @@ mod tests {
             let mut directory = Directory::new("us-east-1", 1);
             let names: BTreeSet<GroupRef> =
                 (0..found).map(|at| GroupRef::Name(format!("g{at}").into())).collect();
-            directory.refer(names.iter().map(|name| (name, &true)));
+            let (shop, nobody) = (by("shop"), Namers::new());
+            directory.refer(names.iter().map(|name| (name, &shop)));
             for name in &names {
-                directory.answered(name, Ok(group("blue")), Moment::START);
+                let mut facts = group("blue");
+                facts.arn = arn(&name.to_string());
+                answered(&mut directory, name, Ok(facts), Moment::START);
             }
-            directory.refer(names.iter().map(|name| (name, &false)));
+            directory.refer(names.iter().map(|name| (name, &nobody)));
             let one = names.first().unwrap();
             assert_eq!(matches!(directory.resolve(one), Resolution::Found(_)), remembered, "{found}");
         }
@@ -276,7 +490,7 @@ mod tests {
             (FailureClass::Unavailable, None),
         ] {
             let mut directory = directory(&blue);
-            directory.answered(&blue, Err(failure(class)), Moment::START);
+            answered(&mut directory, &blue, Err(failure(class)), Moment::START);
             match (directory.resolve(&blue), said) {
                 (Resolution::Failed(reason, text), Some((expected, part))) => {
                     assert!(reason == expected && text.contains(part), "{text}");
@@ -293,16 +507,16 @@ mod tests {
         let theirs = GroupRef::Arn(TargetGroupArn::parse(theirs).unwrap());
         let ours = GroupRef::Name("green".into());
         let mut directory = Directory::new("us-east-1", 1);
-        directory.refer([(&theirs, &true), (&ours, &true)].into_iter());
+        directory.refer([(&theirs, &by("shop")), (&ours, &by("shop"))].into_iter());
         let said = |directory: &mut Directory| {
-            directory.answered(&theirs, Err(failure(FailureClass::Gone)), Moment::START);
+            answered(directory, &theirs, Err(failure(FailureClass::Gone)), Moment::START);
             match directory.resolve(&theirs) {
                 Resolution::Failed(Reason::TargetGroupNotFound, said) => said,
                 other => panic!("{other:?}"),
             }
         };
         assert!(said(&mut directory).contains("create it"), "no account is known");
-        directory.answered(&ours, Ok(group("green")), Moment::START);
+        answered(&mut directory, &ours, Ok(group("green")), Moment::START);
         let said = said(&mut directory);
         assert!(said.contains("is in account 999999999999, and this Headgate works in account"), "{said}");
         assert!(!said.contains("create it"), "{said}");
@@ -312,8 +526,8 @@ mod tests {
     fn a_group_of_another_region_is_refused_without_asking() {
         let mut directory = Directory::new("eu-west-1", 1);
         let elsewhere = GroupRef::Arn(arn("blue"));
-        directory.refer([(&elsewhere, &true)].into_iter());
-        assert_eq!(directory.next_due(), None);
+        directory.refer([(&elsewhere, &by("shop"))].into_iter());
+        assert_eq!(directory.next_due(false), None);
         let Resolution::Failed(Reason::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
             panic!("not refused")
         };

@@ -15,12 +15,12 @@ mod directory;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::directory::Directory;
+use self::directory::{Directory, Namers};
 use crate::{
     groups::{Calls, Groups},
     model::{
         Call, Failure, FailureClass, GroupRef, Moment, Resolution, TargetGroupArn,
-        limits::{AccountKey, Due, Limits},
+        rates::{AccountKey, Due, Limits},
     },
     rate_limit::{Lane, Lanes, Ticket},
     requests::{Answer, fitting},
@@ -114,8 +114,8 @@ impl Accounts {
         self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
-    /// These target groups have come to be named (`true`), or are named no more.
-    pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, bool>) {
+    /// These target groups are named by other namespaces now than before.
+    pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, Namers>) {
         for (at, account) in self.all.iter_mut().enumerate() {
             let here = |named: &GroupRef| place(&self.keys, named.arn()) == at;
             account.directory.refer(renamed.iter().filter(|(named, _)| here(named)));
@@ -129,7 +129,13 @@ impl Accounts {
     }
 
     /// Which call of this lane goes now, of all that are due; its targets are its group's to say. If none: they wait.
-    pub fn goes(&mut self, lane: Lane, calls: Calls<'_>, now: Moment) -> Option<(Call, Turn)> {
+    pub fn goes(
+        &mut self,
+        lane: Lane,
+        calls: Calls<'_>,
+        is_standby: bool,
+        now: Moment,
+    ) -> Option<(Call, Turn)> {
         (0..self.all.len()).find_map(|at| {
             let before: &[Lane] = match lane {
                 Lane::Removal | Lane::LookUp | Lane::AwaitedRead | Lane::Read => &[],
@@ -138,7 +144,10 @@ impl Accounts {
             };
             let may_go = before.iter().all(|lane| self.due(at, *lane, calls).is_empty());
             // What is looked up is in no group: a standby, whose groups are all awake, asks none of them.
-            let due = if lane == Lane::LookUp { Vec::new() } else { self.due(at, lane, calls) };
+            if lane == Lane::LookUp {
+                return self.all[at].looks_up(is_standby, now);
+            }
+            let due = self.due(at, lane, calls);
             self.all[at].goes(lane, &due, may_go, now)
         })
     }
@@ -147,7 +156,7 @@ impl Accounts {
         calls.due(lane).filter(|due| self.sent_to(Some(due.group)) == at).collect()
     }
 
-    /// A call has been answered, or given up. Says whether a look-up has shown anything that was not known before.
+    /// A call has been answered, or given up. Says of which target groups a look-up has shown what was not known before.
     pub fn answered(
         &mut self,
         call: &Call,
@@ -155,26 +164,27 @@ impl Accounts {
         result: &Result<Answer, Failure>,
         groups: &Groups,
         now: Moment,
-    ) -> bool {
+    ) -> Vec<GroupRef> {
         let class = result.as_ref().err().map(|failure| failure.class);
         let sent_to = self.sent_to(call.group());
         self.all[sent_to].lanes.answered(ticket, class == Some(FailureClass::Throttled), now);
         let directory = &mut self.all[place(&self.keys, call.group())].directory;
         match call {
-            Call::FindGroup { reference } => {
-                directory.answered(reference, fitting!(result.clone(), Answer::Group(facts) => facts), now)
+            Call::FindGroups { references } => {
+                let found = fitting!(result.clone(), Answer::Groups(found) => found);
+                directory.answered(references, &found, now)
             }
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
                 if class == Some(FailureClass::Gone) && groups.get(group).is_some() {
                     directory.gone(group);
                 }
-                false
+                Vec::new()
             }
         }
     }
 
     /// When something may go that is to be looked up, or is due by these `calls`; or what is throttled has changed.
-    pub fn next(&mut self, calls: Option<Calls<'_>>, now: Moment) -> Option<Moment> {
+    pub fn next(&mut self, calls: Option<Calls<'_>>, is_standby: bool, now: Moment) -> Option<Moment> {
         let next = (0..self.all.len()).filter_map(|at| {
             let removals = calls.map(|calls| self.due(at, Lane::Removal, calls)).unwrap_or_default();
             let later = |lane| {
@@ -187,7 +197,7 @@ impl Accounts {
             let reads = [later(Lane::AwaitedRead), later(Lane::Read)].into_iter().flatten().min();
             let retry = later(Lane::Retry).filter(|_| removals.is_empty() && additions.is_empty());
             let Account { directory, lanes, .. } = &mut self.all[at];
-            let look_up = directory.next_due().map(|due| due.max(lanes.when(Lane::LookUp, now)));
+            let look_up = directory.next_due(is_standby).map(|due| due.max(lanes.when(Lane::LookUp, now)));
             let removal = if removals.is_empty() { None } else { lanes.next_removal(&removals, now) };
             [removal, addition, retry, look_up, reads, lanes.next_recovery()].into_iter().flatten().min()
         });
@@ -207,16 +217,17 @@ impl Accounts {
 }
 
 impl Account {
+    fn looks_up(&mut self, is_standby: bool, now: Moment) -> Option<(Call, Turn)> {
+        self.directory.next_due(is_standby).filter(|due| *due <= now)?;
+        let ticket = self.lanes.take(Lane::LookUp, now)?;
+        let references = self.directory.start(is_standby, now);
+        Some((Call::FindGroups { references }, (ticket, None)))
+    }
+
     fn goes(&mut self, lane: Lane, due: &[Due<'_>], may_go: bool, now: Moment) -> Option<(Call, Turn)> {
         let goes = match lane {
-            Lane::LookUp => {
-                self.directory.next_due().filter(|due| *due <= now)?;
-                let ticket = self.lanes.take(lane, now)?;
-                let reference = self.directory.start(now)?;
-                return Some((Call::FindGroup { reference }, (ticket, None)));
-            }
             Lane::Removal => self.lanes.removal(due, now),
-            Lane::Addition | Lane::Retry | Lane::AwaitedRead | Lane::Read => {
+            Lane::LookUp | Lane::Addition | Lane::Retry | Lane::AwaitedRead | Lane::Read => {
                 let longest = due.iter().filter(|_| may_go).min_by_key(|due| due.since);
                 longest.and_then(|due| Some((due.group, self.lanes.take(lane, now)?)))
             }

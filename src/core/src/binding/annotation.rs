@@ -12,7 +12,8 @@ use thiserror::Error;
 use crate::{
     inject::INJECT,
     model::{
-        GroupRef, ServicePort, excerpt::excerpt, policy, service::PortRef, target_group::ReferenceError,
+        GroupRef, ServicePort, excerpt::excerpt, limits, policy, service::PortRef,
+        target_group::ReferenceError,
     },
 };
 
@@ -153,8 +154,8 @@ pub enum PartError {
     },
 }
 
-/// So many parts are read. A Service may have hundreds of ports, but each part is a target group that is read and kept.
-pub const MOST_PARTS: usize = 200;
+/// So many parts are read.
+pub const MOST_PARTS: usize = limits::PARTS.most;
 
 /// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and what is wrong with the one after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {

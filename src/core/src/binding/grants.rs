@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    TargetGroupArn,
+    GroupRef, TargetGroupArn,
     grant::{GrantFacts, Holders, Permit, Refusal},
 };
 
@@ -24,6 +24,11 @@ impl Grants {
     /// None so far.
     pub const fn new(required: bool) -> Self {
         Self { all: Vec::new(), required }
+    }
+
+    /// Whether a namespace may bind only what a grant names.
+    pub const fn is_required(&self) -> bool {
+        self.required
     }
 
     /// These are all there are now; says whether that is another word than before.
@@ -57,6 +62,22 @@ impl Grants {
             return Err(Refusal::OtherNamespaces(naming.iter().map(|grant| grant.name.clone()).collect()));
         }
         Ok(Permit { exclusive: own.any(|grant| grant.exclusive), shared: false })
+    }
+
+    /// Could `namespace` bind what is meant by `reference`, whatever it turns out to be?
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn could(&self, namespace: &str, reference: &GroupRef) -> Result<(), Refusal> {
+        let names = |grant: &&GrantFacts| grant.groups.iter().any(|pattern| pattern.may_match(reference));
+        let naming: Vec<&GrantFacts> = self.all.iter().filter(names).collect();
+        if !self.required || naming.iter().any(|one| one.namespaces.contains(namespace)) {
+            return Ok(());
+        }
+        Err(match &naming[..] {
+            [] => Refusal::NoGrant,
+            _ => Refusal::OtherNamespaces(naming.iter().map(|grant| grant.name.clone()).collect()),
+        })
     }
 
     fn rule_without_grant(&self, namespace: &str, holders: Holders<'_>) -> Result<Permit, Refusal> {

@@ -13,8 +13,11 @@ use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
         Binding, BindingFacts, BindingKey, GroupRef, Labels, LoadBalancerType, Origin, Policy, Problem,
-        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, excerpt::excerpt,
-        service::PortRef, target_binding::Pods,
+        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort,
+        excerpt::excerpt,
+        limits::{self, Limit},
+        service::PortRef,
+        target_binding::Pods,
     },
 };
 
@@ -38,27 +41,35 @@ pub fn settle(
         .problems
         .extend(bad.into_iter().map(|bad| Problem::of_all(Reason::InvalidAnnotation, bad.to_string())));
 
+    let exceeds = |limit: &Limit| service.beyond.iter().any(|excess| excess.limit == limit);
+    let beyond = service.beyond.iter();
+    settled.problems.extend(beyond.map(|excess| Problem::of_all(Reason::LimitExceeded, excess.to_string())));
+
     let mut selector = Arc::new(service.selector.clone());
     if selector.is_empty() {
         let last = before.bindings.values().next().map(|binding| binding.selector.clone());
         let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
-        settled.problems.push(Problem::of_all(
-            Reason::NoSelector,
-            format!(
-                "{} needs a Service with a selector, which says which pods become targets; \
+        let missing = (!exceeds(&limits::SELECTOR)).then(|| {
+            Problem::of_all(
+                Reason::NoSelector,
+                format!(
+                    "{} needs a Service with a selector, which says which pods become targets; \
                  expected spec.selector to have at least one label{then}",
-                match origin {
-                    Origin::Service(_) => TARGET_GROUPS,
-                    Origin::TargetBinding(_) => "serviceRef",
-                }
-            ),
-        ));
+                    match origin {
+                        Origin::Service(_) => TARGET_GROUPS,
+                        Origin::TargetBinding(_) => "serviceRef",
+                    }
+                ),
+            )
+        });
+        settled.problems.extend(missing);
         selector = last.unwrap_or_default();
     }
 
     let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
-    let mut anything_doubtful = false;
-    for read in read(value, &service.ports) {
+    let mut anything_doubtful = exceeds(&limits::TARGET_GROUPS);
+    let parts = if anything_doubtful { Vec::new() } else { read(value, &service.ports) };
+    for read in parts {
         let (bound, port) = match read {
             Ok(found) => found,
             Err(bad) => {
@@ -103,7 +114,10 @@ pub fn settle(
         };
         doubtful.insert(label.clone());
         let problem = problem.map(|(reason, said)| {
-            Problem::of_ports([label.clone()], reason, format!("port {label}: {said}"))
+            // What is not granted is said in the same words when the target group is known.
+            let of_port = reason != Reason::NotGranted;
+            let said = if of_port { format!("port {label}: {said}") } else { said };
+            Problem::of_ports([label.clone()], reason, said)
         });
         settled.problems.extend(problem);
     }
@@ -173,8 +187,18 @@ pub fn read_written(
 ) -> (ServiceFacts, Option<(Reason, String)>) {
     let (key, uid) = (binding.key.clone(), binding.uid.clone());
     let policy = binding.policy.clone();
-    let read =
-        |target_groups, selector, ports| ServiceFacts { key, uid, target_groups, policy, selector, ports };
+    // A Service whose own annotation is too long may be named all the same.
+    let beyond = named.map_or(&[][..], |service| &service.beyond).iter();
+    let beyond = beyond.copied().filter(|excess| *excess.limit != limits::TARGET_GROUPS).collect();
+    let read = |target_groups, selector, ports| ServiceFacts {
+        key,
+        uid,
+        target_groups,
+        policy,
+        selector,
+        ports,
+        beyond,
+    };
     match (&binding.pods, named) {
         (Pods::Selected(selector, port, protocol), _) => {
             let (name, number) = match port {
@@ -351,6 +375,29 @@ mod tests {
         assert_eq!(in_force(&settled), ["web=blue"]);
         assert!(settled.problems[0].said.contains("the selector it had stays in force"), "{settled:?}");
         assert!(!settled.bindings.values().next().unwrap().selector.is_empty());
+    }
+
+    #[test]
+    fn what_exceeds_a_bound_is_said_with_one_word_and_what_it_said_before_stays_in_force() {
+        for limit in [&limits::SELECTOR, &limits::TARGET_GROUPS] {
+            let text = if *limit == limits::SELECTOR { "web=blue" } else { "" };
+            let beyond = two_ports(text).beyond(limit);
+            let beyond = if *limit == limits::SELECTOR {
+                beyond.selector(&[])
+            } else {
+                beyond.selector(&[("app", "web")])
+            };
+            let settled = settle_after(&two_ports("web=blue"), &beyond);
+            assert_eq!(in_force(&settled), ["web=blue"], "{limit:?}");
+            assert!(!settled.bindings.values().next().unwrap().selector.is_empty());
+            let said: Vec<(Reason, &str)> =
+                settled.problems.iter().map(|problem| (problem.reason, &*problem.said)).collect();
+            let excess = limit.excess(limit.most + 1).unwrap().to_string();
+            assert_eq!(said, [(Reason::LimitExceeded, &*excess)]);
+        }
+        let ports = two_ports("web=red,websecure=blue").beyond(&limits::SERVICE_PORTS);
+        let settled = settle_after(&two_ports("web=blue"), &ports);
+        assert_eq!(in_force(&settled), ["web=red", "websecure=blue"], "the ports that were read count");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! How a request ended, and what follows from it.
 
+use std::collections::BTreeSet;
+
 use crate::{
     engine::{Effect, Engine, Span, gating::may_be_put_back},
     eviction,
     gate::Touched,
     model::{
-        Call, CallItem, Failure, Health, Moment, Notice, Owner, PodFacts, Reason, RequestId, Target,
+        Call, CallItem, Failure, Health, Moment, Notice, Origin, Owner, PodFacts, Reason, RequestId, Target,
         TargetGroupArn, Transition, notice::About, transition::TargetStep,
     },
     rate_limit::Ticket,
@@ -47,14 +49,15 @@ impl Engine {
         now: Moment,
     ) {
         let action = call.action();
-        let is_news = self.accounts.answered(&call, ticket, &result, &self.groups, now);
+        let news = self.accounts.answered(&call, ticket, &result, &self.groups, now);
         match call {
-            Call::FindGroup { reference } => {
-                if is_news {
+            Call::FindGroups { .. } => {
+                if !news.is_empty() {
                     self.groups.orphans().touch();
-                    for origin in self.services.origins().naming(&reference) {
-                        self.settle(&origin, now, now);
-                    }
+                }
+                let naming = news.iter().flat_map(|reference| self.services.origins().naming(reference));
+                for origin in naming.collect::<BTreeSet<Origin>>() {
+                    self.settle(&origin, now, now);
                 }
             }
             Call::ReadHealth { group } => match fitting!(result, Answer::Health(states) => states) {

@@ -96,6 +96,10 @@ impl Engine {
         self.term.role() == Role::Acting
     }
 
+    fn is_standby(&self) -> bool {
+        self.term.role() == Role::Standby
+    }
+
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.index.pods().count()
@@ -128,7 +132,7 @@ impl Engine {
             Input::Service { change, seen } => self.on_written(Watched::Service(change), seen, now),
             Input::Binding { change, seen } => {
                 self.on_written(Watched::Binding(change), seen, now);
-                self.accounts.refer(&self.services.take_renamed());
+                self.accounts.refer(&self.services.take_renamed(&self.groups));
             }
             Input::Namespace { change, seen } => self.on_written(Watched::Namespace(change), seen, now),
             Input::Grants { all, seen } => {
@@ -167,7 +171,8 @@ impl Engine {
         earlier(self.nodes.last_seen().next_due());
         earlier(self.term.next_load());
         let calls = self.acts().then(|| self.groups.calls(now));
-        earlier(self.accounts.next(calls, now));
+        let is_standby = self.is_standby();
+        earlier(self.accounts.next(calls, is_standby, now));
         if let Some(calls) = calls {
             earlier(calls.when());
             earlier(self.gates.next_due());
@@ -225,7 +230,7 @@ impl Engine {
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }
-        self.accounts.refer(&self.services.take_renamed());
+        self.accounts.refer(&self.services.take_renamed(&self.groups));
         let changes = self.index.set_bindings(origin, &bindings, ended, seen);
         for key in &changes.bindings {
             self.govern(&key.group, now);
@@ -304,6 +309,7 @@ impl Engine {
         }
         self.record_ends(ended, gone);
         self.out.extend(changes.relist.map(|scope| Effect::Relist(Watch::Pods, scope)));
+        self.tell_excesses(changes.beyond);
         self.tell_troubles(changes.troubles);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {

@@ -45,7 +45,7 @@ impl Outbox {
     /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
     pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
         let over =
-            self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(Call::FindGroup { .. }, _)));
+            self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(Call::FindGroups { .. }, _)));
         let call =
             |(_, asker)| if let Asker::Call(call, ticket) = asker { Some((call, ticket)) } else { None };
         over.filter_map(call).collect()
@@ -77,7 +77,7 @@ impl Extend<Effect> for Outbox {
 mod tests {
     use super::*;
     use crate::{
-        model::{GroupRef, limits::Limits},
+        model::{GroupRef, rates::Limits},
         rate_limit::{Lane, Lanes},
         testing::arn,
     };
@@ -88,7 +88,7 @@ mod tests {
         let mut out = Outbox::default();
         let (look_up, read, ledger) = (out.next_id(), out.next_id(), out.next_id());
         assert!(look_up < read && read < ledger);
-        let find = Call::FindGroup { reference: GroupRef::Name("blue".into()) };
+        let find = Call::FindGroups { references: vec![GroupRef::Name("blue".into())] };
         out.open.insert(look_up, Asker::Call(find, ticket));
         out.open.insert(read, Asker::Call(Call::ReadHealth { group: arn("blue") }, ticket));
         out.open.insert(ledger, Asker::ReadLedger(arn("blue")));
@@ -96,6 +96,6 @@ mod tests {
         assert!(out.answered(ledger).is_none(), "it was answered already");
         assert_eq!(out.stand_by().len(), 1, "the look-up goes on");
         assert!(out.answered(read).is_none());
-        assert!(matches!(out.answered(look_up), Some(Asker::Call(Call::FindGroup { .. }, _))));
+        assert!(matches!(out.answered(look_up), Some(Asker::Call(Call::FindGroups { .. }, _))));
     }
 }

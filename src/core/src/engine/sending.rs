@@ -1,4 +1,4 @@
-//! Which calls leave now: removals first, then ledgers and registrations, then reads.
+//! Which calls leave now: removals first, then ledgers and registrations, then reads, then look-ups.
 
 use crate::{
     engine::Engine,
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Sends what is due: removals first, then ledgers and registrations, then reads.
+    /// Sends what is due: removals first, then ledgers and registrations, then reads, then look-ups.
     pub(super) fn send(&mut self, now: Moment) {
         if self.acts() {
             for arn in self.groups.pass(now) {
@@ -20,15 +20,17 @@ impl Engine {
             self.send_calls(Lane::Addition, now);
             self.send_calls(Lane::Retry, now);
         }
-        self.send_calls(Lane::LookUp, now);
         if self.acts() {
             self.send_calls(Lane::AwaitedRead, now);
             self.send_calls(Lane::Read, now);
         }
+        self.send_calls(Lane::LookUp, now);
     }
 
     fn send_calls(&mut self, lane: Lane, now: Moment) {
-        while let Some((mut call, turn)) = self.accounts.goes(lane, self.groups.calls(now), now) {
+        while let Some((mut call, turn)) =
+            self.accounts.goes(lane, self.groups.calls(now), self.is_standby(), now)
+        {
             let id = self.out.next_id();
             match &mut call {
                 Call::Deregister { group, items } => *items = self.remove(id, group, now),
@@ -38,7 +40,7 @@ impl Engine {
                         group.start_read(now);
                     }
                 }
-                Call::FindGroup { .. } => {}
+                Call::FindGroups { .. } => {}
             }
             self.out.call(id, call, turn);
         }

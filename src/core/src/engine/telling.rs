@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{Effect, Engine},
     leadership::Role,
-    model::{Notice, Origin, Reason, Trouble, TroubleKind, notice::About, view::Picture},
+    model::{
+        Notice, Origin, Owner, Reason, Trouble, TroubleKind, limits::Excess, notice::About, view::Picture,
+    },
     reports::troubles::troubles,
     services::Shown,
 };
@@ -29,6 +31,17 @@ impl Engine {
             Shown::Unchanged => {}
             Shown::Changed(view) => self.out.put(Effect::Shows(Picture::Origin(view))),
             Shown::Gone => self.out.put(Effect::Shows(Picture::OriginGone(origin.clone()))),
+        }
+    }
+
+    /// Tells the pods of which something exceeds a bound.
+    pub(super) fn tell_excesses(&mut self, beyond: Vec<(Owner, Excess)>) {
+        if self.term.role() == Role::Standby {
+            return;
+        }
+        for (Owner { pod, uid }, excess) in beyond {
+            let (about, note) = (About::Pod(pod, uid), excess.to_string());
+            self.out.tell(Notice { about, reason: Reason::LimitExceeded, note });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Group, Groups};
 use crate::{
-    model::{Moment, Target, TargetGroupArn, limits::Due},
+    model::{Moment, Target, TargetGroupArn, rates::Due},
     rate_limit::Lane,
 };
 

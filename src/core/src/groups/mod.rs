@@ -36,7 +36,7 @@ use crate::{
     agenda::Agenda,
     ledger::PodMark,
     model::{
-        Call, Moment, Target, TargetGroupArn, Uid,
+        Call, GroupRef, Moment, Target, TargetGroupArn, Uid,
         grant::{Held, Holders},
         target_group::GroupSettings,
     },
@@ -231,6 +231,13 @@ impl Groups {
 impl Held for Groups {
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_> {
         self.all.get(group).map_or(Holders::Unknown, |group| group.registrations.holders())
+    }
+
+    fn knows(&self, reference: &GroupRef) -> bool {
+        match reference {
+            GroupRef::Arn(arn) => self.all.contains_key(arn),
+            GroupRef::Name(name) => self.all.keys().any(|arn| arn.name() == &**name),
+        }
     }
 
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target> {

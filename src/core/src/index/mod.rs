@@ -44,7 +44,7 @@ use crate::{
     ledger::PodMark,
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
-        Standing, Target, TroubleKind,
+        Standing, Target, TroubleKind, limits::Excess,
     },
 };
 
@@ -252,6 +252,7 @@ impl Index {
         let key = facts.key.clone();
         self.believe(&key);
         let (mut had, mut rivals) = (Vec::new(), BTreeSet::new());
+        self.note_beyond(&facts);
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
                 if entry.facts == facts {
@@ -296,6 +297,16 @@ impl Index {
         rivals.append(&mut self.addresses.moved(&key, &had, now));
         self.claim_all(&key, cause);
         rivals
+    }
+
+    /// Notes what of a pod exceeds a bound that did not before.
+    fn note_beyond(&mut self, facts: &PodFacts) {
+        let known = self.pods.get(&facts.key).filter(|entry| entry.facts.uid == facts.uid);
+        let known = known.map_or(&[][..], |entry| &entry.facts.beyond);
+        let is_new = |excess: &&Excess| !known.iter().any(|old| old.limit == excess.limit);
+        let owner = Owner { pod: facts.key.clone(), uid: facts.uid.clone() };
+        let new = facts.beyond.iter().filter(is_new).map(|excess| (owner.clone(), *excess));
+        self.bindings.changes.beyond.extend(new);
     }
 
     /// The addresses of these pods may be theirs no more, or theirs again.

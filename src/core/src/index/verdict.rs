@@ -2,7 +2,9 @@
 //!
 //! The planner and every answer to "why is this pod not a target?" go through [`verdict`].
 
-use crate::model::{Binding, PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady};
+use crate::model::{
+    Binding, PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady, limits,
+};
 
 /// The target that `pod` should be for `binding`.
 ///
@@ -23,7 +25,8 @@ pub fn verdict(
         return Err(reason);
     }
     if !binding.selector.selects(&pod.labels) {
-        return Err(Reason::NotSelected);
+        let unread = pod.beyond.iter().any(|excess| *excess.limit == limits::POD_LABELS);
+        return Err(if unread { Reason::LimitExceeded } else { Reason::NotSelected });
     }
     let port = match &binding.port.target_port {
         TargetPort::Number(number) => *number,

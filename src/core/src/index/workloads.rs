@@ -7,11 +7,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
 };
 
-use crate::model::{Labels, Moment};
+use crate::model::{Labels, Moment, limits::WORKLOADS};
 
 /// For how long a workload is remembered that has no pod: one of a single pod that is replaced has none for a moment.
 const REMEMBERED: Duration = Duration::from_hours(1);
@@ -31,7 +32,9 @@ const OF_ONE: [&str; 11] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-type Name = (Arc<str>, Labels);
+/// A workload by its namespace and a hash of its labels: what a tenant writes is not kept for an hour after its pods are gone.
+/// Two workloads of one namespace with the same hash count as one, which leaves a gate waiting for a moment, or does not.
+type Name = (Arc<str>, u64);
 
 #[derive(Clone, Debug)]
 struct Workload {
@@ -47,12 +50,14 @@ struct Workload {
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     all: BTreeMap<Name, Workload>,
-    /// Those whose last pod was gone then, in that order; pods of it may have come since.
-    ended: VecDeque<(Moment, Name)>,
+    /// Of each namespace those whose last pod was gone then, in that order; pods of it may have come since.
+    ended: BTreeMap<Arc<str>, VecDeque<(Moment, u64)>>,
 }
 
 fn name(namespace: &Arc<str>, labels: &Labels) -> Name {
-    (namespace.clone(), labels.pairs().filter(|(key, _)| !OF_ONE.contains(key)).collect())
+    let mut hash = DefaultHasher::new();
+    labels.pairs().filter(|(key, _)| !OF_ONE.contains(key)).for_each(|pair| pair.hash(&mut hash));
+    (namespace.clone(), hash.finish())
 }
 
 impl Workloads {
@@ -70,9 +75,15 @@ impl Workloads {
         let name = name(namespace, labels);
         let Some(workload) = self.all.get_mut(&name) else { return };
         workload.pods = workload.pods.saturating_sub(1);
-        if workload.pods == 0 {
-            workload.gone = Some(now);
-            self.ended.push_back((now, name));
+        if workload.pods > 0 {
+            return;
+        }
+        workload.gone = Some(now);
+        let ended = self.ended.entry(name.0.clone()).or_default();
+        ended.push_back((now, name.1));
+        if ended.len() > WORKLOADS.most {
+            let first = ended.pop_front();
+            self.drop_ended(namespace, first);
         }
     }
 
@@ -89,11 +100,26 @@ impl Workloads {
         workload.map(|workload| workload.since)
     }
 
+    /// Forgets those whose last pod was gone an hour ago.
     fn forget(&mut self, now: Moment) {
-        while let Some((gone, name)) = self.ended.pop_front_if(|(gone, _)| now.since(*gone) >= REMEMBERED) {
-            if self.all.get(&name).is_some_and(|workload| workload.gone == Some(gone)) {
-                self.all.remove(&name);
+        let is_over = |(gone, _): &mut (Moment, u64)| now.since(*gone) >= REMEMBERED;
+        let mut over = Vec::new();
+        self.ended.retain(|namespace, ended| {
+            while let Some(first) = ended.pop_front_if(is_over) {
+                over.push((namespace.clone(), first));
             }
+            !ended.is_empty()
+        });
+        for (namespace, first) in over {
+            self.drop_ended(&namespace, Some(first));
+        }
+    }
+
+    fn drop_ended(&mut self, namespace: &Arc<str>, ended: Option<(Moment, u64)>) {
+        let Some((gone, hash)) = ended else { return };
+        let name = (namespace.clone(), hash);
+        if self.all.get(&name).is_some_and(|workload| workload.gone == Some(gone)) {
+            self.all.remove(&name);
         }
     }
 }
@@ -132,6 +158,24 @@ mod tests {
         workloads.left(&here, &labels("web", "a"), at(2));
         workloads.came(&here, &labels("web", "b"), at(3));
         assert_eq!(workloads.unbound_since("here", &labels("web", "b")), None);
+    }
+
+    #[test]
+    fn of_a_namespace_a_thousand_without_pods_are_remembered_and_of_another_as_many() {
+        let mut workloads = Workloads::default();
+        let namespaces = ["here", "there"].map(Arc::<str>::from);
+        for at_ in 0..=WORKLOADS.most {
+            for namespace in &namespaces {
+                let labels = labels(&format!("job-{at_}"), "a");
+                workloads.came(namespace, &labels, at(1));
+                workloads.left(namespace, &labels, at(2));
+            }
+        }
+        assert_eq!(workloads.all.len(), 2 * WORKLOADS.most);
+        for namespace in ["here", "there"] {
+            assert_eq!(workloads.unbound_since(namespace, &labels("job-0", "a")), None);
+            assert_eq!(workloads.unbound_since(namespace, &labels("job-1", "a")), Some(at(1)));
+        }
     }
 
     #[test]

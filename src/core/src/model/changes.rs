@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid};
+use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid, limits::Excess};
 
 /// A target and the pod whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,8 @@ pub struct Changes {
     pub gone: Vec<Owner>,
     /// Pods that were alive and have ended.
     pub ended: Vec<Ended>,
+    /// Pods of which something exceeds a bound that did not before.
+    pub beyond: Vec<(Owner, Excess)>,
     /// Troubles that have begun or ended.
     pub troubles: BTreeSet<Trouble>,
     /// Bindings whose set of targets changed.

@@ -1,16 +1,42 @@
-//! What is repeated of a text that somebody wrote, in messages, Events and log lines: its beginning.
+//! What is repeated of a text that somebody wrote, in messages, Events and log lines: its beginning, as far as it can be
+//! shown.
 //!
-//! An annotation may be 256 KiB long, and what is said about it is written to the API server and to logs.
+//! An annotation may be 256 KiB long, and what is said about it is written to the API server and to logs. And whoever reads it
+//! in a terminal must see what is there: a control character may move the cursor or change what was said before, and a
+//! bidirectional override may show a text in another order.
+
+use std::borrow::Cow;
 
 /// So many characters are repeated: a whole ARN fits in.
 pub const LONGEST: usize = 128;
 
-/// The text; if it is longer than [`LONGEST`] characters, its beginning and "…".
+/// The text, as it is shown; if it is longer than [`LONGEST`] characters, its beginning and "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
-        None => text.into(),
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => shown(text).into(),
+        Some((end, _)) => format!("{}…", shown(&text[..end])).into(),
     }
+}
+
+/// The text with U+FFFD in place of each control character and of what changes the direction of writing. Lines and tabs stay.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_hidden) {
+        let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
+        text.chars().map(shown).collect::<String>().into()
+    } else {
+        text.into()
+    }
+}
+
+/// Whether a character shows nothing and changes how others are shown (Unicode Standard Annex 9, "Explicit Directional
+/// Embedding and Override Characters", and the isolates and marks beside them).
+fn is_hidden(c: char) -> bool {
+    let is_text = matches!(c, '\n' | '\t');
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // What separates lines and is none of theirs.
+    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
+    (c.is_control() && !is_text) || turns || breaks
 }
 
 #[cfg(test)]
@@ -23,5 +49,14 @@ mod tests {
         assert_eq!(&*excerpt(&just), just);
         assert_eq!(*excerpt(&format!("{just}b")), format!("{just}…"));
         assert_eq!(&*excerpt(""), "");
+    }
+
+    #[test]
+    fn nothing_that_changes_what_is_shown_gets_through() {
+        assert_eq!(shown("a\u{1b}[2Jb\rc\u{202e}d\u{9b}e"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\u{fffd}e");
+        assert_eq!(&*excerpt("\u{2066}x\0"), "\u{fffd}x\u{fffd}");
+        for fine in ["ein Wort, ä", "two\nlines\tand a tab", "日本語", ""] {
+            assert!(matches!(shown(fine), Cow::Borrowed(same) if same == fine));
+        }
     }
 }

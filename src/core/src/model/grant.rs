@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use thiserror::Error;
 
-use super::{Target, TargetGroupArn, excerpt::excerpt};
+use super::{GroupRef, Target, TargetGroupArn, excerpt::excerpt};
 
 /// Some target groups: by name or ARN, in which each `*` stands for any characters, or none.
 ///
@@ -50,6 +50,19 @@ impl GroupPattern {
     pub fn matches(&self, group: &TargetGroupArn) -> bool {
         let of = if self.0.starts_with("arn:") { group.as_str() } else { group.name() };
         glob(&self.0, of)
+    }
+
+    /// Whether a target group that is meant by this may be one of them: of a name the account and the region are not known.
+    pub fn may_match(&self, reference: &GroupRef) -> bool {
+        match reference {
+            GroupRef::Arn(arn) => self.matches(arn),
+            GroupRef::Name(name) if !self.0.starts_with("arn:") => glob(&self.0, name),
+            GroupRef::Name(name) => {
+                let Some((_, of_group)) = self.0.rsplit_once("targetgroup/") else { return true };
+                let (name, literal) = (format!("{name}/"), of_group.split('*').next().unwrap_or_default());
+                name.starts_with(literal) || literal.starts_with(&name)
+            }
+        }
     }
 
     /// The pattern as it is written.
@@ -105,6 +118,8 @@ pub enum Holders<'a> {
 pub trait Held {
     /// The namespaces that have targets in a group.
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
+    /// Whether a group that is meant by this is known: from a ledger, or because it was bound.
+    fn knows(&self, reference: &GroupRef) -> bool;
     /// The targets of a group of which AWS was told.
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
 }
@@ -131,8 +146,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// What a user is told: why, and what would be needed.
-    pub fn said(&self, namespace: &str, group: &TargetGroupArn) -> String {
-        let name = group.name();
+    pub fn said(&self, namespace: &str, name: &str) -> String {
         match self {
             Self::OtherNamespaces(grants) => format!(
                 "namespace {namespace} may not bind target group {name}: it is not among the namespaces of {}; expected \
@@ -177,6 +191,25 @@ mod tests {
     use super::*;
     use crate::testing::arn;
 
+    #[test]
+    fn a_name_may_be_that_of_a_group_whose_arn_a_pattern_matches() {
+        let web = GroupRef::Name("web".into());
+        for (pattern, expected) in [
+            ("web", true),
+            ("we*", true),
+            ("api", false),
+            ("arn:*", true),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/*", true),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/we*", true),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web/*", true),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web/0123456789abcdef", true),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-2/*", false),
+            ("arn:aws:elasticloadbalancing:*:123456789012:targetgroup/api*", false),
+        ] {
+            assert_eq!(GroupPattern::parse(pattern).unwrap().may_match(&web), expected, "{pattern}");
+        }
+    }
+
     fn matches(pattern: &str, group: &str) -> bool {
         GroupPattern::parse(pattern).unwrap().matches(&arn(group))
     }
@@ -218,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_why_and_what_would_be_needed() {
-        let said = |refusal: Refusal| refusal.said("b", &arn("web"));
+        let said = |refusal: Refusal| refusal.said("b", "web");
         let grants = |count: usize| (0..count).map(|at| format!("g{at}").into()).collect();
         assert_eq!(
             said(Refusal::OtherNamespaces(grants(1))),

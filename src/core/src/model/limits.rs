@@ -1,54 +1,215 @@
-//! How fast calls may be sent to an account of AWS, and which account that is.
+//! Every bound on what comes from outside.
+//!
+//! Whoever may edit a namespace may write objects of up to 1.5 MiB, as many as the quota allows, and Kubernetes hardly bounds
+//! what is in them. Adapters apply these bounds where an object becomes facts, so that nothing that a tenant writes makes
+//! Headgate slow or large for others. What exceeds a bound is left out and reported as `LimitExceeded`.
+//!
+//! The bounds are far above what people write. `docs/limits.md` lists them; a test compares the two.
 
-use super::{Moment, TargetGroupArn};
+use std::fmt;
 
-/// What tells an account from others. AWS limits calls, and names target groups, by account and region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountKey {
-    /// Its 12 digits.
-    pub id: Box<str>,
-    /// The region.
-    pub region: Box<str>,
-    /// The ARN of the role that is taken on there.
-    pub role: Box<str>,
-}
+use super::object::Labels;
 
-/// A limit of AWS: one token a request, whatever it carries.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A bound on one thing.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Tokens that come each second; above 0.
-    pub per_second: f64,
-    /// Tokens that are kept at most; at least 1.
-    pub burst: f64,
+    /// What is bounded, in the plural or as a size: "ports of a Service".
+    pub what: &'static str,
+    /// The most that is read.
+    pub most: usize,
+    /// "bytes", or nothing where things are counted.
+    pub unit: &'static str,
+    /// What becomes of what exceeds it.
+    pub effect: &'static str,
 }
 
-/// The limits of one account and region.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// Of `RegisterTargets` and `DeregisterTargets` together.
-    pub changes: Limit,
-    /// Of `Describe…`.
-    pub reads: Limit,
+/// The size of a pod's labels, keys and values together. Kubernetes bounds each key to 317 bytes and each value to 63, and not
+/// how many there are.
+pub const POD_LABELS: Limit = Limit {
+    what: "the labels of a pod",
+    most: 16 * 1024,
+    unit: " bytes",
+    effect: "Headgate reads none of them, so nothing selects the pod",
+};
+
+/// The size of a selector, keys and values together.
+pub const SELECTOR: Limit = Limit {
+    what: "the selector of a Service or TargetBinding",
+    most: 16 * 1024,
+    unit: " bytes",
+    effect: "Headgate does not read it; the selector it had stays in force",
+};
+
+/// Named ports of the containers of a pod.
+pub const POD_PORTS: Limit = Limit {
+    what: "named ports of a pod",
+    most: 256,
+    unit: "",
+    effect: "Headgate does not read the ones after them",
+};
+
+/// Ports of a Service. A load balancer has at most 100 listeners.
+pub const SERVICE_PORTS: Limit = Limit {
+    what: "ports of a Service",
+    most: 256,
+    unit: "",
+    effect: "Headgate does not read the ones after them",
+};
+
+/// The annotation `headgate.dev/target-groups`: room for [`PARTS`] ARNs.
+pub const TARGET_GROUPS: Limit = Limit {
+    what: "headgate.dev/target-groups",
+    most: 64 * 1024,
+    unit: " bytes",
+    effect: "Headgate does not read it; what it said before stays in force",
+};
+
+/// Parts of that annotation. A Service may have hundreds of ports, but each part is a target group that is read and kept.
+pub const PARTS: Limit = Limit {
+    what: "parts of headgate.dev/target-groups",
+    most: 200,
+    unit: "",
+    effect: "Headgate does not read the ones after them",
+};
+
+/// The annotation `headgate.dev/expected-bindings` of a pod: 200 target groups with the longest name.
+pub const EXPECTED: Limit = Limit {
+    what: "headgate.dev/expected-bindings",
+    most: 8 * 1024,
+    unit: " bytes",
+    effect: "Headgate ignores it",
+};
+
+/// Bindings in force in one namespace. Each event of a pod is compared with all of its namespace.
+pub const BINDINGS: Limit = Limit {
+    what: "bindings in a namespace",
+    most: 1000,
+    unit: "",
+    effect: "no binding is added before others have ended",
+};
+
+/// Target groups that the objects of one namespace name: each is looked up, again and again if it does not exist.
+pub const NAMES: Limit = Limit {
+    what: "target groups that a namespace names",
+    most: 1000,
+    unit: "",
+    effect: "Headgate looks up no further ones",
+};
+
+/// Problems of one object that have one reason: a Service may have 200 parts that cannot be read.
+pub const PROBLEMS: Limit = Limit {
+    what: "problems of an object with the same reason",
+    most: 20,
+    unit: "",
+    effect: "Headgate counts the rest",
+};
+
+/// Workloads of one namespace that are remembered for an hour after their last pod.
+pub const WORKLOADS: Limit = Limit {
+    what: "workloads of a namespace without pods",
+    most: 1000,
+    unit: "",
+    effect: "Headgate forgets the one that ended first",
+};
+
+/// All of them, for the docs.
+pub const ALL: [&Limit; 11] = [
+    &POD_LABELS,
+    &SELECTOR,
+    &POD_PORTS,
+    &SERVICE_PORTS,
+    &TARGET_GROUPS,
+    &PARTS,
+    &EXPECTED,
+    &BINDINGS,
+    &NAMES,
+    &PROBLEMS,
+    &WORKLOADS,
+];
+
+/// Something that exceeds a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// The bound.
+    pub limit: &'static Limit,
+    /// How much there is.
+    pub found: usize,
 }
 
-impl Default for Limits {
-    /// AWS's own (ELBv2 "API request throttling"): registration 4/s with a burst of 20, Describe 50/s with a burst of
-    /// 200.
-    fn default() -> Self {
-        Self {
-            changes: Limit { per_second: 4.0, burst: 20.0 },
-            reads: Limit { per_second: 50.0, burst: 200.0 },
-        }
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limit { what, most, unit, effect } = self.limit;
+        write!(f, "{what}: {}{unit}, and Headgate reads at most {most}{unit}; {effect}", self.found)
     }
 }
 
-/// A call about a target group that is due.
-#[derive(Clone, Copy, Debug)]
-pub struct Due<'a> {
-    /// The target group.
-    pub group: &'a TargetGroupArn,
-    /// When the longest waiting cause of it came.
-    pub since: Moment,
-    /// How many targets are to go.
-    pub targets: usize,
+impl Limit {
+    /// What `found` of this is, if it is too much.
+    pub fn excess(&'static self, found: usize) -> Option<Excess> {
+        (found > self.most).then_some(Excess { limit: self, found })
+    }
+
+    /// Labels or a selector, if they are not too large.
+    ///
+    /// # Errors
+    /// How large they are.
+    pub fn labels<K: AsRef<str>, V: AsRef<str>>(
+        &'static self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Labels, Excess> {
+        let pairs: Vec<(K, V)> = pairs.into_iter().collect();
+        let size = pairs.iter().map(|(key, value)| key.as_ref().len() + value.as_ref().len()).sum();
+        self.excess(size).map_or_else(|| Ok(pairs.into_iter().collect()), Err)
+    }
+
+    /// A text, if it is not too long.
+    ///
+    /// # Errors
+    /// How long it is.
+    pub fn text(&'static self, text: &str) -> Result<Box<str>, Excess> {
+        self.excess(text.len()).map_or_else(|| Ok(text.into()), Err)
+    }
+
+    /// As many as are read, and what of them is too much.
+    pub fn list<T>(&'static self, all: impl IntoIterator<Item = T>) -> (Vec<T>, Option<Excess>) {
+        let mut all = all.into_iter();
+        let read: Vec<T> = all.by_ref().take(self.most).collect();
+        let more = all.count();
+        let excess = self.excess(read.len() + more);
+        (read, excess)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_just_within_a_bound_is_read_and_one_more_is_not() {
+        let labels = |length: usize| {
+            POD_LABELS.labels([("app".to_owned(), "web".to_owned()), ("x".repeat(length), String::new())])
+        };
+        assert_eq!(labels(POD_LABELS.most - 6).unwrap().get("app"), Some("web"));
+        let excess = labels(POD_LABELS.most - 5).unwrap_err();
+        assert_eq!(
+            excess.to_string(),
+            "the labels of a pod: 16385 bytes, and Headgate reads at most 16384 bytes; Headgate reads none of them, so \
+             nothing selects the pod"
+        );
+        assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most)).is_ok());
+        assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most + 1)).is_err());
+        let (read, excess) = POD_PORTS.list(0..POD_PORTS.most);
+        assert_eq!((read.len(), excess), (POD_PORTS.most, None));
+        let (read, excess) = POD_PORTS.list(0..POD_PORTS.most + 3);
+        assert_eq!((read.len(), excess.unwrap().found), (POD_PORTS.most, POD_PORTS.most + 3));
+    }
+
+    #[test]
+    fn the_docs_list_every_bound() {
+        let page = include_str!("../../../../docs/limits.md");
+        for limit in ALL {
+            let row = format!("| {} | {}{} |", limit.what, limit.most, limit.unit);
+            assert!(page.contains(&row), "docs/limits.md has no row {row}");
+        }
+    }
 }

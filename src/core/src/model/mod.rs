@@ -25,6 +25,7 @@ pub mod origin;
 pub mod pod;
 pub mod policy;
 pub mod problem;
+pub mod rates;
 pub mod readiness;
 pub mod reason;
 pub mod request;

@@ -6,6 +6,7 @@ use crate::model::{
     gate::{GateFacts, Shown},
     hold::Hold,
     leaving::LeavingFacts,
+    limits::Excess,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
     reason::Reason,
@@ -130,6 +131,8 @@ pub struct PodFacts {
     pub ips: Vec<IpAddr>,
     /// The named ports.
     pub ports: Arc<[NamedPort]>,
+    /// What of it exceeds a bound, and was not read.
+    pub beyond: Box<[Excess]>,
 }
 
 impl PodFacts {

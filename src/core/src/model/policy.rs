@@ -242,7 +242,7 @@ impl Texts {
     pub fn set(&mut self, annotation: &str, value: &str) {
         self.remove(annotation);
         if let Some(name) = ALL.into_iter().find(|name| *name == annotation) {
-            self.known.push((name, value.into()));
+            self.known.push((name, excerpt(value)));
             self.known.sort();
         }
     }

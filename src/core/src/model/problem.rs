@@ -1,8 +1,8 @@
 //! What a user should know about an object that binds: a reason word and a sentence.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::reason::Reason;
+use super::{limits::PROBLEMS, reason::Reason};
 
 /// Something that is wrong with what an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +32,38 @@ impl Problem {
     }
 }
 
+/// The first [`PROBLEMS`] of each reason, and how many more there are.
+pub fn bounded(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
+    let mut kept: Vec<Problem> = Vec::new();
+    for problem in problems {
+        let count = counts.entry(problem.reason).or_default();
+        *count += 1;
+        if *count <= PROBLEMS.most {
+            kept.push(problem);
+        }
+    }
+    for (reason, count) in counts.into_iter().filter(|(_, count)| *count > PROBLEMS.most) {
+        kept.push(Problem::of_ports([], reason, format!("and {} more like these", count - PROBLEMS.most)));
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_problems_with_one_reason_the_first_are_kept_and_the_rest_is_counted() {
+        let bad = |at: usize| Problem::of_ports([], Reason::InvalidAnnotation, format!("part {at}"));
+        let other = Problem::of_all(Reason::NoSelector, "none".into());
+        let kept = bounded((0..200).map(bad).chain([other.clone()]).collect());
+        assert_eq!(kept.len(), PROBLEMS.most + 2);
+        assert_eq!((&kept[19], &kept[20]), (&bad(19), &other));
+        assert_eq!(kept[21].said, "and 180 more like these");
+        let few: Vec<Problem> = (0..PROBLEMS.most).map(bad).collect();
+        assert_eq!(bounded(few.clone()), few);
+    }
 
     #[test]
     fn a_problem_is_about_all_ports_or_about_those_it_names() {

@@ -140,6 +140,8 @@ reasons! {
 
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
+    /// Something of an object exceeds a bound (`docs/limits.md`) and is not read.
+    LimitExceeded,
     /// An annotation begins with `headgate.dev/` and is none that Headgate knows.
     UnknownAnnotation,
     /// Not a target, or not registered: the namespace may not bind the target group.
@@ -329,6 +331,7 @@ impl Reason {
         matches!(
             self,
             Self::NotSelected
+                | Self::LimitExceeded
                 | Self::PortChanged
                 | Self::BindingRemoved
                 | Self::NamespaceNotSelected

@@ -37,10 +37,10 @@ pub enum Call {
         /// The target group.
         group: TargetGroupArn,
     },
-    /// `DescribeTargetGroups` of one.
-    FindGroup {
-        /// By ARN or name.
-        reference: GroupRef,
+    /// `DescribeTargetGroups`.
+    FindGroups {
+        /// 1 to 20 ARNs, or 1 to 20 names, of one account.
+        references: Vec<GroupRef>,
     },
 }
 
@@ -59,18 +59,18 @@ impl Call {
             Self::Register { .. } => Self::REGISTER,
             Self::Deregister { .. } => Self::DEREGISTER,
             Self::ReadHealth { .. } => Self::READ_HEALTH,
-            Self::FindGroup { .. } => "DescribeTargetGroups",
+            Self::FindGroups { .. } => "DescribeTargetGroups",
         }
     }
 
-    /// The target group that it is about, which says which account it is sent to; `None`: one that is looked up by name,
-    /// in the first account.
-    pub const fn group(&self) -> Option<&TargetGroupArn> {
+    /// The target group that it is about, which says which account it is sent to; `None`: some that are looked up by name, in
+    /// the first account.
+    pub fn group(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Register { group, .. } | Self::Deregister { group, .. } | Self::ReadHealth { group } => {
                 Some(group)
             }
-            Self::FindGroup { reference } => reference.arn(),
+            Self::FindGroups { references } => references.first().and_then(GroupRef::arn),
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_call_names_its_target_group_unless_it_looks_one_up_by_name() {
         let of = |call: Call| call.group().cloned();
-        let found = |reference| of(Call::FindGroup { reference });
+        let found = |reference| of(Call::FindGroups { references: vec![reference] });
         assert_eq!(of(Call::ReadHealth { group: arn("blue") }), Some(arn("blue")));
         assert_eq!(of(Call::Register { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));
         assert_eq!(of(Call::Deregister { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));

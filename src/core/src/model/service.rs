@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::model::{
+    limits::Excess,
     object::{Labels, ObjectKey, Uid},
     pod::Protocol,
     policy::Texts,
@@ -72,4 +73,6 @@ pub struct ServiceFacts {
     pub selector: Labels,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
+    /// What of it exceeds a bound, and was not read.
+    pub beyond: Box<[Excess]>,
 }

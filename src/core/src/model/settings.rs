@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Bounds, Scope, Signals, WallTime,
     eviction::Limits as LeavingLimits,
-    limits::{AccountKey, Limits},
+    rates::{AccountKey, Limits},
     target_group::GroupSettings,
     time::Window,
 };

@@ -342,6 +342,16 @@ pub struct GroupSettings {
     pub seed: u64,
 }
 
+/// These target groups, for people: the first ones, and how many there are.
+pub fn list(references: &[GroupRef]) -> String {
+    const NAMED: usize = 3;
+    let mut said: Vec<String> = references.iter().take(NAMED).map(ToString::to_string).collect();
+    if references.len() > NAMED {
+        said.push(format!("and {} more", references.len() - NAMED));
+    }
+    said.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::model::{Moment, limits::Limit};
+use crate::model::{Moment, rates::Limit};
 
 /// Throttled again and again, the rate goes down to this share of the limit and no further.
 const LEAST: f64 = 0.125;

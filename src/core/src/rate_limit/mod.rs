@@ -47,7 +47,7 @@ use std::{
 use self::bucket::{Bucket, Token};
 use crate::model::{
     Moment, TargetGroupArn,
-    limits::{Due, Limit, Limits},
+    rates::{Due, Limit, Limits},
 };
 
 /// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
@@ -79,6 +79,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The share of the reads of target groups that is for those which somebody waits for.
 const AWAITED: f64 = 0.4;
+/// The share of all reads that look-ups may take: a tenant may name any number of target groups that do not exist. With AWS's
+/// limits: five calls a second, each for up to twenty target groups.
+const LOOK_UPS: f64 = 0.1;
 
 /// What a call has taken; it is given back with its answer.
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +166,8 @@ pub struct Lanes {
     awaited_reads: Bucket,
     /// Those and all others, within `reads`.
     group_reads: Bucket,
+    /// Look-ups, within `reads`.
+    look_ups: Bucket,
     /// The groups in which pods are going.
     active: BTreeMap<TargetGroupArn, Activity>,
     /// When the last removal was caused, and how many there have been.
@@ -179,12 +184,17 @@ impl Lanes {
         let all = half.per_second * (1.0 - AWAITED);
         let all = Limit { per_second: all, burst: 1.0 };
         let awaited = Limit { per_second: half.per_second * AWAITED, burst: half.burst };
+        let look_ups = Limit {
+            per_second: limits.reads.per_second * LOOK_UPS,
+            burst: (limits.reads.burst * LOOK_UPS).max(1.0),
+        };
         Self {
             changes: Bucket::new(limits.changes),
             additions: Bucket::new(limits.changes),
             reads: Bucket::new(limits.reads),
             awaited_reads: Bucket::new(awaited),
             group_reads: Bucket::new(all),
+            look_ups: Bucket::new(look_ups),
             active: BTreeMap::new(),
             caused: None,
             number: 0,
@@ -272,21 +282,22 @@ impl Lanes {
         match lane {
             Lane::Removal | Lane::Addition | Lane::Retry => (&mut self.changes, &mut self.additions),
             Lane::AwaitedRead => (&mut self.reads, &mut self.awaited_reads),
-            Lane::LookUp | Lane::Read => (&mut self.reads, &mut self.group_reads),
+            Lane::Read => (&mut self.reads, &mut self.group_reads),
+            Lane::LookUp => (&mut self.reads, &mut self.look_ups),
         }
     }
 
     /// Takes the token of a call other than a removal, if one may go now; who asks for that of a registration has seen to
     /// it that no removal is due, and no other registration if that is a retry.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
-        let has_part = !matches!(lane, Lane::Removal | Lane::LookUp);
+        let has_part = lane != Lane::Removal;
         if has_part && self.when(lane, now) > now {
             return None;
         }
         let (shared, part) = self.buckets(lane);
         let mut own = if has_part { Some(part.take(now)?) } else { None };
         // The parts of reads are no buckets of AWS's: when a call arrives is nothing to them.
-        if matches!(lane, Lane::AwaitedRead | Lane::Read)
+        if matches!(lane, Lane::AwaitedRead | Lane::Read | Lane::LookUp)
             && let Some(own) = own.take()
         {
             part.answered(own, now);
@@ -310,7 +321,7 @@ impl Lanes {
                 let with_the_kept = |at| self.changes.when(1.0 + left(self.kept(at)), now).max(at);
                 self.additions.when(1.0, now).max(with_the_kept(now).min(with_the_kept(still)))
             }
-            Lane::LookUp => self.reads.when(1.0, now),
+            Lane::LookUp => self.look_ups.when(1.0, now).max(self.reads.when(1.0, now)),
             Lane::AwaitedRead => self.awaited_reads.when(1.0, now).max(self.reads.when(1.0, now)),
             Lane::Read => self.group_reads.when(1.0, now).max(self.reads.when(1.0, now)),
         }
@@ -376,6 +387,7 @@ impl Lanes {
                 Lane::LookUp | Lane::AwaitedRead | Lane::Read => {
                     self.awaited_reads.lower(now);
                     self.group_reads.lower(now);
+                    self.look_ups.lower(now);
                 }
             }
         }

@@ -208,7 +208,7 @@ fn reads_take_half_of_their_bucket_and_no_token_of_changes() {
     let mut lanes = lanes();
     assert_eq!(count(&mut lanes, Lane::AwaitedRead, at(0)), 100);
     assert_eq!(count(&mut lanes, Lane::Read, at(0)), 1, "one after the other");
-    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 99);
+    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 20, "a tenth of all");
     assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 10);
 }
 
@@ -233,8 +233,9 @@ fn refused_reads_are_sent_at_half_the_rate() {
     let mut lanes = lanes();
     let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
-    assert!(lanes.take(Lane::LookUp, at(39)).is_none() && lanes.take(Lane::LookUp, at(41)).is_some());
-    for (lane, early, late) in [(Lane::Read, 130, 134), (Lane::AwaitedRead, 195, 201)] {
+    for (lane, early, late) in
+        [(Lane::Read, 130, 134), (Lane::AwaitedRead, 195, 201), (Lane::LookUp, 395, 405)]
+    {
         assert!(lanes.take(lane, at(early)).is_none() && lanes.take(lane, at(late)).is_some(), "{lane:?}");
     }
 }

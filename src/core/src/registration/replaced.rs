@@ -276,6 +276,7 @@ mod tests {
                 "BindingRemoved",
                 "NamespaceNotSelected",
                 "StaleTarget",
+                "LimitExceeded",
                 "NotGranted"
             ]
         );

@@ -15,7 +15,10 @@
 pub mod sayings;
 pub mod troubles;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use self::troubles::{pause, troubles};
 use crate::{
@@ -53,13 +56,22 @@ impl Reports {
         self.groups.insert(group.clone());
     }
 
-    /// All that is wrong with what binds at `origin`; gives what has not been told yet.
+    /// All that is wrong with what binds at `origin`; gives what has not been told yet: one text for each reason.
     pub fn news(
         &mut self,
         origin: &Origin,
         all: impl IntoIterator<Item = (Reason, String)>,
-    ) -> Vec<(Reason, String)> {
-        self.told.set(origin, all)
+    ) -> BTreeMap<Reason, String> {
+        let mut news: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
+        for (reason, said) in self.told.set(origin, all) {
+            news.entry(reason).or_default().push(said);
+        }
+        let together = |(reason, said): (Reason, Vec<String>)| {
+            let more = said.len() - 1;
+            let first = said.into_iter().next().unwrap_or_default();
+            (reason, if more == 0 { first } else { format!("{first} (and {more} more like this)") })
+        };
+        news.into_iter().map(together).collect()
     }
 
     /// Nothing counts as told.

@@ -53,7 +53,7 @@ impl Request {
     /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is
     /// ready.
     pub const fn is_of_the_leader(&self) -> bool {
-        !matches!(self, Self::Call(Call::FindGroup { .. }) | Self::Ledger(LedgerRequest::LoadAll))
+        !matches!(self, Self::Call(Call::FindGroups { .. }) | Self::Ledger(LedgerRequest::LoadAll))
     }
 
     /// For how long its answer is waited for: what was not answered by then may have been done, or be done yet.
@@ -84,7 +84,7 @@ pub enum Answer {
     /// Of `DescribeTargetHealth`.
     Health(Vec<(Target, Health)>),
     /// Of `DescribeTargetGroups`.
-    Group(TargetGroupFacts),
+    Groups(Vec<TargetGroupFacts>),
     /// All ledgers there are.
     Ledgers(Vec<StoredLedger>),
     /// One ledger; `None`: there is none.
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_standby_only_looks_up_and_a_leader_that_stops_begins_nothing_new() {
         let group = arn("blue");
-        let find = Call::FindGroup { reference: GroupRef::Name("blue".into()) };
+        let find = Call::FindGroups { references: vec![GroupRef::Name("blue".into())] };
         let of = |request: Request| (request.is_of_the_leader(), request.is_of_a_farewell());
         assert_eq!(of(Request::Call(find)), (false, false));
         assert_eq!(of(Request::Ledger(LedgerRequest::LoadAll)), (false, true));

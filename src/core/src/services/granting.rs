@@ -17,8 +17,8 @@ use crate::{
     agenda::Agenda,
     binding::grants::Grants,
     model::{
-        self, BindingKey, Moment, Origin, Ownership, Problem, Reason, Settings, Settled, Target,
-        TargetGroupArn,
+        self, BindingKey, GroupRef, Moment, Origin, Ownership, Problem, Reason, Resolution, Settings,
+        Settled, Target, TargetGroupArn,
         grant::{GrantFacts, Held, Holders, Permit, Withheld},
         policy::OWNERSHIP,
     },
@@ -92,7 +92,7 @@ impl Granting {
             }
             let stays = withheld.get(key).filter(|it| has_targets && now < it.until);
             binding.withheld = stays.map(|it| Withheld { stay: it.stay.clone() });
-            let mut said = refusal.said(namespace, &key.group);
+            let mut said = refusal.said(namespace, key.group.name());
             if stays.is_some() {
                 let minutes = minutes(self.grace);
                 said = format!(
@@ -111,6 +111,31 @@ impl Granting {
     /// Whether a namespace may bind this target group, which these hold.
     pub fn allows(&self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
         self.grants.rule(namespace, group, holders).is_ok()
+    }
+
+    /// Whether a namespace may bind only what a grant names.
+    pub const fn is_required(&self) -> bool {
+        self.grants.is_required()
+    }
+
+    /// Whether a target group that a namespace names is worth looking up: it may bind it, or may have bound it before.
+    ///
+    /// # Errors
+    /// What is known without that: no grant that there is lets the namespace bind it.
+    pub fn may_look_up(
+        &self,
+        namespace: &str,
+        reference: &GroupRef,
+        held: &impl Held,
+    ) -> Result<(), Resolution> {
+        match self.grants.could(namespace, reference) {
+            Ok(()) => Ok(()),
+            Err(_) if held.knows(reference) => Ok(()),
+            Err(refusal) => {
+                let said = refusal.said(namespace, &reference.to_string());
+                Err(Resolution::Failed(Reason::NotGranted, said.into()))
+            }
+        }
     }
 
     /// Whether a grant names this target group.

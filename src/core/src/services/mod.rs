@@ -24,7 +24,9 @@ use crate::{
         BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
         Scope, ServiceFacts, Settings, Settled, Uid,
         grant::{GrantFacts, Held},
+        limits,
         notice::About,
+        problem::bounded,
     },
     multimap::Multimap,
     view::OriginView,
@@ -72,6 +74,36 @@ impl Known {
     }
 }
 
+/// How many bindings objects have, and how many target groups they name.
+type Counts = (usize, usize);
+
+/// Leaves out new bindings and names of an object whose namespace has as many as are read, given what others have; says
+/// whether it did.
+fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Counts) -> bool {
+    let bound = limits::BINDINGS.excess(bindings + settled.bindings.len());
+    if bound.is_some() {
+        let room = limits::BINDINGS.most.saturating_sub(bindings);
+        let (old, new): (Bindings, Bindings) = std::mem::take(&mut settled.bindings)
+            .into_iter()
+            .partition(|(key, _)| before.bindings.contains_key(key));
+        settled.bindings = old.into_iter().chain(new).take(room).collect();
+    }
+    let looked_up = limits::NAMES.excess(names + settled.references.len());
+    if looked_up.is_some() {
+        let room = limits::NAMES.most.saturating_sub(names);
+        let (old, new): (BTreeSet<GroupRef>, BTreeSet<GroupRef>) = std::mem::take(&mut settled.references)
+            .into_iter()
+            .partition(|name| before.references.contains(name));
+        settled.references = old.into_iter().chain(new).take(room).collect();
+    }
+    let excesses = [bound, looked_up].into_iter().flatten();
+    let problems = excesses.map(|excess| Problem::of_all(Reason::LimitExceeded, excess.to_string()));
+    settled.problems.extend(problems);
+    let exceeds = bound.is_some() || looked_up.is_some();
+    settled.doubtful |= exceeds;
+    exceeds
+}
+
 /// What is to be shown of an object.
 #[derive(Clone, Debug)]
 pub enum Shown {
@@ -115,6 +147,8 @@ pub struct Services {
     renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
+    /// The objects that have fewer bindings than they ask for, because their namespace has as many as are read.
+    crowded: BTreeSet<Origin>,
     doubts: Doubts,
     /// For how long what was in force for a deleted Service stays so.
     grace: Duration,
@@ -142,7 +176,18 @@ impl Services {
             Watched::Namespace(change) => self.select(change, seen),
             Watched::Grants(all) => (self.set_grants(all), BTreeSet::new()),
         };
-        (origins, namespaces, self.doubts.take_asks())
+        (self.with_crowded(origins), namespaces, self.doubts.take_asks())
+    }
+
+    /// Where these objects change, others may have room.
+    fn with_crowded(&self, mut changed: Vec<Origin>) -> Vec<Origin> {
+        if !self.crowded.is_empty() {
+            let here: BTreeSet<Arc<str>> =
+                changed.iter().map(|origin| origin.key().namespace.clone()).collect();
+            let beside = self.crowded.iter().filter(|crowded| here.contains(&crowded.key().namespace));
+            changed.extend(beside.cloned());
+        }
+        changed
     }
 
     fn apply_service(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
@@ -254,7 +299,7 @@ impl Services {
             ended.extend(self.read_again(|named| *named == key));
         }
         ended.extend(self.granting.pass(now));
-        (ended, namespaces, None)
+        (self.with_crowded(ended), namespaces, None)
     }
 
     /// The object is gone: as if its annotation had been taken away.
@@ -274,6 +319,17 @@ impl Services {
         let namespaces: BTreeSet<Arc<str>> = before.symmetric_difference(selected).cloned().collect();
         concerned.extend(namespaces.iter().cloned());
         (self.within(&concerned), namespaces)
+    }
+
+    /// The objects of a namespace.
+    fn known_in(&self, namespace: &str) -> impl Iterator<Item = (&Origin, &Known)> {
+        let from =
+            |origin: fn(ObjectKey) -> Origin| self.known.range(origin(ObjectKey::new(namespace, ""))..);
+        let (services, written) = (from(Origin::Service), from(Origin::TargetBinding));
+        let is_here = move |(origin, _): &(&Origin, &Known)| &*origin.key().namespace == namespace;
+        let services =
+            services.take_while(move |known| matches!(known.0, Origin::Service(_)) && is_here(known));
+        services.chain(written.take_while(is_here))
     }
 
     /// The objects of these namespaces.
@@ -297,11 +353,26 @@ impl Services {
     ) -> (Bindings, Reason) {
         let selected = self.is_selected(&origin.key().namespace);
         let doubt = self.doubts.problem(origin);
+        let others = self.known_in(&origin.key().namespace).filter(|(other, _)| *other != origin);
+        let others = others.fold((0, 0), |(bindings, names), (_, Known { settled, .. })| {
+            (bindings + settled.bindings.len(), names + settled.references.len())
+        });
+        self.crowded.remove(origin);
         let Some(known) = self.known.get_mut(origin) else {
             return (Bindings::new(), Reason::BindingRemoved);
         };
         let (mut settled, ended) = if selected {
+            let namespace = &*origin.key().namespace;
+            let may_look_up = |reference: &GroupRef| self.granting.may_look_up(namespace, reference, held);
+            let resolve = |reference: &GroupRef| match resolve(reference) {
+                found @ Resolution::Found(_) => found,
+                unknown => may_look_up(reference).err().unwrap_or(unknown),
+            };
             let mut settled = settle(origin, &known.facts, &known.settled, resolve);
+            settled.refused = settled.references.iter().any(|reference| may_look_up(reference).is_err());
+            if keep_within(&mut settled, &known.settled, others) {
+                self.crowded.insert(origin.clone());
+            }
             let refused = self.granting.grant(origin, &mut settled, &mut known.withheld, held, now);
             (settled, if refused { Reason::NotGranted } else { Reason::BindingRemoved })
         } else {
@@ -322,10 +393,14 @@ impl Services {
                 settled.problems.push(Problem::of_ports([], Reason::UnknownAnnotation, said));
             }
         }
+        settled.problems = bounded(settled.problems);
         settled.doubtful |= known.besides.is_some();
         let (bindings, names) = (settled.bindings.clone(), settled.references.clone());
         let before = std::mem::replace(&mut known.settled, settled).references;
         self.name(origin, &before, &names);
+        if self.granting.is_required() {
+            self.renamed.extend(names);
+        }
         (bindings, ended)
     }
 
@@ -341,12 +416,18 @@ impl Services {
         }
     }
 
-    /// The target groups that have come to be named anywhere since this was asked last (`true`), or are named no more.
-    pub fn take_renamed(&mut self) -> BTreeMap<GroupRef, bool> {
+    /// The target groups that have come to be named, or are named no more, since this was asked last, each with the
+    /// namespaces that name it and may have it looked up.
+    pub fn take_renamed(&mut self, held: &impl Held) -> BTreeMap<GroupRef, BTreeSet<Arc<str>>> {
         let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
-            let mut ending = self.ending.values().filter_map(|(_, group)| group.as_ref());
-            let is_named = self.naming.has(&group) || ending.any(|ending| *ending == group);
-            (group, is_named)
+            let naming = self.naming.of(&group).map(Origin::key);
+            let is_it = |(_, (_, of)): &(_, &(_, Option<GroupRef>))| of.as_ref() == Some(&group);
+            let ending = self.ending.iter().filter(is_it).map(|(key, _)| key);
+            let namers = naming.chain(ending).map(|key| key.namespace.clone());
+            let may_look_up =
+                |namespace: &Arc<str>| self.granting.may_look_up(namespace, &group, held).is_ok();
+            let namers = namers.filter(may_look_up).collect();
+            (group, namers)
         });
         renamed.collect()
     }
@@ -368,6 +449,7 @@ impl Services {
         known.shown.clone_from(&view);
         if !binds && let Some(known) = self.known.remove(origin) {
             self.name(origin, &known.settled.references, &BTreeSet::new());
+            self.crowded.remove(origin);
         }
         let shown = match view {
             _ if !changed => Shown::Unchanged,

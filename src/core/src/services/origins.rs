@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Known, Services, about};
 use crate::model::{
     GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, TargetGroupArn, gate::Doubt,
-    grant::Holders, notice::About,
+    grant::Holders, notice::About, object::within,
 };
 
 /// See the module.
@@ -14,7 +14,7 @@ pub struct Origins<'a>(pub(super) &'a Services);
 
 impl<'a> Origins<'a> {
     fn of(self, namespace: &str) -> impl Iterator<Item = (&'a Origin, &'a Known)> {
-        self.0.known.iter().filter(move |(origin, _)| &*origin.key().namespace == namespace)
+        self.0.known_in(namespace)
     }
 
     /// All that bind something, or should.
@@ -101,7 +101,7 @@ impl<'a> Origins<'a> {
         namespace: &str,
         labels: &Labels,
     ) -> impl Iterator<Item = &'a ObjectKey> {
-        let here = self.0.all.iter().filter(move |(key, _)| &*key.namespace == namespace);
+        let here = within(&self.0.all, namespace);
         let binds = |facts: &ServiceFacts| facts.target_groups.is_some();
         let plain = here.filter(move |(_, facts)| !binds(facts) && facts.selector.selects(labels));
         plain.map(|(key, _)| key)

@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     model::{
-        Resolution, Target, TargetGroupArn, Texts, grant::Holders, service::PortRef, target_binding::Pods,
+        self, Resolution, Target, TargetGroupArn, Texts,
+        grant::{GroupPattern, Holders},
+        service::PortRef,
+        target_binding::Pods,
     },
     testing::{NAMESPACE, ServiceBuilder, group, service},
 };
@@ -51,6 +54,10 @@ impl Held for Nobody {
         Holders::Unknown
     }
 
+    fn knows(&self, _: &GroupRef) -> bool {
+        false
+    }
+
     fn told(&self, _: &TargetGroupArn) -> BTreeSet<Target> {
         BTreeSet::new()
     }
@@ -81,6 +88,78 @@ fn a_deleted_service_is_remembered_for_its_grace_if_a_target_binding_has_targets
         delete(&mut services, web());
         assert_eq!(!services.gone.is_empty(), is_kept, "{grace:?} {has_targets}");
     }
+}
+
+/// A Service with as many ports, each bound to a target group of its own.
+fn with_ports(name: &str, from: usize, count: usize) -> ServiceBuilder {
+    let bindings: Vec<String> = (from..from + count).map(|at| format!("p{at}=g{at}")).collect();
+    let ports = (0..count).fold(service(name), |service, at| {
+        service.port(&format!("p{}", from + at), u16::try_from(at + 1).unwrap())
+    });
+    ports.annotated(&bindings.join(","))
+}
+
+#[test]
+fn a_namespace_has_a_thousand_bindings_and_names_and_room_that_others_leave_is_taken() {
+    let per_service = 100;
+    let all: Vec<ServiceBuilder> =
+        (0..=10).map(|at| with_ports(&format!("s{at:02}"), at * per_service, per_service)).collect();
+    let beside = with_ports("beside", 0, 1).of("other");
+    let mut services = known(Duration::ZERO, [all.clone(), vec![beside.clone()]].concat(), vec![]);
+    let found = |reference: &GroupRef| Resolution::Found(Arc::new(group(&reference.to_string())));
+    let origin = |service: &ServiceBuilder| Origin::Service(service.clone().build().key);
+    let settle = |services: &mut Services, service: &ServiceBuilder| {
+        services.settle(&origin(service), found, &Nobody, at(0)).0.len()
+    };
+    let counts: Vec<usize> = all.iter().map(|service| settle(&mut services, service)).collect();
+    assert_eq!(counts.iter().sum::<usize>(), limits::BINDINGS.most);
+    assert_eq!((counts[10], settle(&mut services, &beside)), (0, 1), "it is another namespace's affair");
+    let known = &services.known[&origin(&all[10])].settled;
+    assert!(known.doubtful && known.references.is_empty());
+    let said: Vec<Reason> = known.problems.iter().map(|problem| problem.reason).collect();
+    assert_eq!(said, [Reason::LimitExceeded; 2]);
+
+    let gone = all[3].clone().build();
+    let (changed, ..) = services.apply(Watched::Service(Change::Deleted(gone)), at(1));
+    assert_eq!(changed, [origin(&all[3]), origin(&all[10])]);
+    assert_eq!((settle(&mut services, &all[3]), settle(&mut services, &all[10])), (0, per_service));
+    assert_eq!(services.known[&origin(&all[10])].settled.problems, []);
+}
+
+#[test]
+fn two_hundred_bad_parts_are_few_texts() {
+    let bad = vec!["x="; 200].join(",");
+    let web = web().annotated(&bad);
+    let mut services = known(GRACE, vec![web.clone()], vec![]);
+    settled(&mut services, &Origin::Service(web.build().key));
+    let known = services.known.values().next().unwrap();
+    assert_eq!(known.settled.problems.len(), limits::PROBLEMS.most + 1);
+}
+
+#[test]
+fn a_name_that_no_grant_lets_the_namespace_bind_is_not_looked_up() {
+    let settings = Settings { grants: model::settings::Granting::Required, ..Settings::default() };
+    let mut services = Services::new(&settings);
+    let grants = GrantFacts {
+        name: "front".into(),
+        groups: vec![GroupPattern::parse("blue").unwrap()],
+        namespaces: BTreeSet::from([NAMESPACE.into()]),
+        exclusive: false,
+    };
+    services.apply(Watched::Grants(vec![grants]), at(0));
+    let both = service("web").port("a", 1).port("b", 2).annotated("a=blue,b=green").build();
+    let origin = Origin::Service(both.key.clone());
+    services.apply(Watched::Service(Change::Relisted(Scope::Cluster, vec![both])), at(0));
+    services.settle(&origin, |_| Resolution::Pending, &Nobody, at(0));
+    let name = |name: &str| GroupRef::Name(name.into());
+    let named = BTreeMap::from([
+        (name("blue"), BTreeSet::from([NAMESPACE.into()])),
+        (name("green"), BTreeSet::new()),
+    ]);
+    assert_eq!(services.take_renamed(&Nobody), named);
+    let settled = &services.known[&origin].settled;
+    let [problem] = &settled.problems[..] else { panic!("{:?}", settled.problems) };
+    assert!(settled.refused && problem.reason == Reason::NotGranted, "{problem:?}");
 }
 
 #[test]

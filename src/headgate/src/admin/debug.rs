@@ -3,6 +3,8 @@
 //! It listens on loopback: it says which pods are behind which load balancers, which is not for every pod of the cluster to
 //! know. People come by port-forward, with their own Kubernetes rights.
 
+use std::time::Duration;
+
 use axum::{
     Json, Router,
     extract::{Query, State},
@@ -27,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     live, nodes, page,
-    server::{self, Shown, misdirected},
+    server::{self, LIMITS, Shown, misdirected},
 };
 use crate::{
     diff::{self, report::Differences},
@@ -40,6 +42,7 @@ use crate::{
     journal::{keeper::IN_ONE_ANSWER, report::Past},
     kube::grants::keeper,
     runtime::times::Times,
+    serving::connections::Limits,
     status::{self, draw, problems::Known},
 };
 
@@ -87,7 +90,9 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
-    server::serve_router("debug", router, listener, (shown.metrics.clone(), shown.clock), stop).await;
+    // Pages are open for as long as people look at them, and all of them may come through one forwarded port.
+    let limits = Limits { of_an_address: LIMITS.connections, idle: Duration::from_secs(120), ..LIMITS };
+    server::serve_router("debug", limits, router, listener, (shown.metrics.clone(), shown.clock), stop).await;
 }
 
 async fn leader(State(shown): State<Shown>) -> Json<Value> {

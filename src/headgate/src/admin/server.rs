@@ -71,13 +71,16 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// The kubelet's probes have a connection each, whoever scrapes metrics keeps one; people have a few.
-const LIMITS: Limits = Limits {
+/// The kubelet's probes have a connection each, whoever scrapes metrics keeps one; people have a few. Anybody in the cluster may
+/// come: so an address has a part of the connections, and whoever does not read what was asked for is closed soon, for its
+/// connection counts as idle from the answer on.
+pub const LIMITS: Limits = Limits {
     connections: 256,
+    of_an_address: 64,
     handshake: Duration::from_secs(5),
     header: Duration::from_secs(5),
     request: Duration::from_secs(30),
-    idle: Duration::from_secs(120),
+    idle: Duration::from_secs(15),
 };
 
 impl Shown {
@@ -106,18 +109,19 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(shown);
-    serve_router("admin", router, listener, (counted, clock), stop).await;
+    serve_router("admin", LIMITS, router, listener, (counted, clock), stop).await;
 }
 
 /// Serves these routes. Whoever has asked for one of them counts as a client that means well.
 pub async fn serve_router(
     name: &'static str,
+    limits: Limits,
     router: Router,
     listener: TcpListener,
     (metrics, clock): (Arc<Metrics>, Clock),
     stop: CancellationToken,
 ) {
-    let server = Server { name, limits: LIMITS, metrics, clock };
+    let server = Server { name, limits, metrics, clock };
     let service = |connection: Connection| {
         let router = TowerToHyperService::new(router.clone());
         service_fn(move |request: Request<Incoming>| {
@@ -194,7 +198,7 @@ async fn metrics(State(shown): State<Shown>, headers: HeaderMap) -> Response {
 /// The page of metrics, in the format that is accepted.
 pub fn metrics_page(metrics: &Metrics, accept: Option<&HeaderValue>) -> Response {
     let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
-    match metrics.page(format) {
+    match metrics.shared_page(format) {
         Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -2,18 +2,14 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use headgate_core::{
-    leadership::lease::{Timing, pod_of},
-    model::notice::Notice,
-};
+use headgate_core::leadership::lease::{Timing, pod_of};
 use kube::Client;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
     kube::{
-        client,
+        client, events,
         handover::Handover,
         installation::Serves,
         lease,
@@ -50,7 +46,7 @@ pub struct Candidate {
     /// What it counts.
     pub metrics: Arc<Metrics>,
     /// Where it tells that it cannot lead.
-    pub notices: mpsc::Sender<Notice>,
+    pub notices: events::Sender,
     /// What keeps it from leading.
     pub troubles: Troubles,
 }

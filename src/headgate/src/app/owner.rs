@@ -217,7 +217,7 @@ impl Owner {
             Effect::Took(span, took) => self.metrics.took(span, took),
             Effect::Notice(notice) => {
                 self.journal.record(Transition::Said(notice.clone()), self.clock.now());
-                self.reports.notice(notice);
+                self.reports.notice(&notice);
             }
             Effect::Happened(what) => {
                 self.reports.happened(&what);

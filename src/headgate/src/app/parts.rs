@@ -3,11 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{
-    Input, Scope,
-    leadership::lease::pod_of,
-    model::{notice::Notice, settings::Granting},
-};
+use headgate_core::{Input, Scope, leadership::lease::pod_of, model::settings::Granting};
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -139,7 +135,7 @@ impl Shared {
     pub(super) async fn new(
         options: &Options,
         client: Client,
-        notices: &mpsc::Sender<Notice>,
+        notices: &events::Sender,
         clock: Clock,
         retired: &CancellationToken,
         tasks: &mut Supervisor,
@@ -235,7 +231,7 @@ impl Shared {
     }
 
     /// Writes Events to Kubernetes.
-    pub(super) fn write_events(&self, notices: mpsc::Receiver<Notice>, tasks: &mut Supervisor) {
+    pub(super) fn write_events(&self, notices: events::Receiver, tasks: &mut Supervisor) {
         let writing = events::write(self.client.clone(), notices, self.metrics.clone());
         tasks.spawn("events", async move {
             writing.await;
@@ -282,7 +278,7 @@ impl Shared {
     pub(super) fn watch(
         &self,
         inbox: mpsc::Sender<Input>,
-        notices: mpsc::Sender<Notice>,
+        notices: events::Sender,
         relists: &Relists,
         tasks: &mut Supervisor,
     ) {
@@ -337,7 +333,7 @@ impl Shared {
         }
     }
 
-    fn keep_grants(&self, watches: &Watches, notices: mpsc::Sender<Notice>, tasks: &mut Supervisor) {
+    fn keep_grants(&self, watches: &Watches, notices: events::Sender, tasks: &mut Supervisor) {
         let (into, news) = mpsc::channel(keeper::QUEUE);
         let closed = |_| "nobody keeps the grants".to_owned();
         let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
@@ -374,7 +370,7 @@ impl Shared {
         &self,
         aws: &TargetGroups,
         out_of_reach: watch::Sender<Option<Trouble>>,
-        notices: mpsc::Sender<Notice>,
+        notices: events::Sender,
     ) -> Reports {
         Reports {
             clock: self.clock,

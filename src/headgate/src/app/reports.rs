@@ -12,10 +12,11 @@ use headgate_core::{
         leaving::{Asked, Mark},
         node::DetachedWrite,
         notice::{About, Notice},
+        target_group::list,
         transition::TargetStep,
     },
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
 use super::carrier::{Ended, NOT_SENT};
@@ -50,7 +51,7 @@ pub struct Reports {
     /// Whether this replica leads.
     pub authority: Authority,
     /// Events to be written.
-    pub notices: mpsc::Sender<Notice>,
+    pub notices: events::Sender,
     /// For readers.
     pub views: Arc<Views>,
     /// What keeps this replica from leading.
@@ -59,7 +60,7 @@ pub struct Reports {
 
 impl Reports {
     /// Something is to be told to the user.
-    pub fn notice(&self, notice: Notice) {
+    pub fn notice(&self, notice: &Notice) {
         let (kind, object, uid): (_, &dyn Display, _) = match &notice.about {
             About::Service(key, uid) => ("service", key, uid),
             About::TargetBinding(key, uid) => ("targetbinding", key, uid),
@@ -67,8 +68,13 @@ impl Reports {
             About::Grant(name, uid) => ("targetgroupgrant", name, uid),
             About::IngressDaemonSet(key, uid) => ("ingressdaemonset", key, uid),
         };
-        warn!(reason = %notice.reason, kind, %object, %uid, "{}", notice.note);
-        self.write(notice);
+        // A tenant may have thousands of objects that are wrong: the log has as many lines as there are Events.
+        let (reason, note) = (notice.reason, &notice.note);
+        if self.write(notice.clone()) {
+            warn!(%reason, kind, %object, %uid, "{note}");
+        } else {
+            debug!(%reason, kind, %object, %uid, "{note}");
+        }
     }
 
     /// Something has become otherwise: what a pod's owner looks for is told as a Normal Event.
@@ -91,17 +97,19 @@ impl Reports {
             _ => return,
         };
         // They leave the queue to Warnings when there are many.
-        if self.notices.capacity() > events::QUEUE / 2 {
+        if self.notices.has_room() {
             let about = About::Pod(pod.pod.clone(), pod.uid.clone());
             self.write(Notice { about, reason, note });
         }
     }
 
-    fn write(&self, notice: Notice) {
+    fn write(&self, notice: Notice) -> bool {
         self.metrics.noticed(notice.reason);
-        if self.notices.try_send(notice).is_err() {
+        let is_written = self.notices.send(notice);
+        if !is_written {
             self.metrics.event_dropped();
         }
+        is_written
     }
 
     /// A call is about to be sent.
@@ -110,7 +118,7 @@ impl Reports {
             Call::Register { group, items } => ("registering", group, items),
             Call::Deregister { group, items } => ("deregistering", group, items),
             Call::ReadHealth { group } => return debug!(group = group.name(), "reading"),
-            Call::FindGroup { reference } => return debug!(%reference, "looking up"),
+            Call::FindGroups { references } => return debug!(references = list(references), "looking up"),
         };
         for item in items {
             let wait = sent.since(item.since);
@@ -244,8 +252,8 @@ impl Reports {
                 action = call.action(), group = group.name(), reason = outcome, code = %failure.code, took_ms,
                 "failed, tried again: {}", failure.message
             ),
-            (Call::FindGroup { reference }, Err(failure)) => debug!(
-                action = call.action(), %reference, reason = outcome, code = %failure.code, took_ms,
+            (Call::FindGroups { references }, Err(failure)) => debug!(
+                action = call.action(), references = list(references), reason = outcome, code = %failure.code, took_ms,
                 "failed, tried again: {}", failure.message
             ),
             (_, Ok(_)) => {}
@@ -384,7 +392,7 @@ pub fn planned(call: &Call) {
     let (verb, group, items) = match call {
         Call::Register { group, items } => ("would register, but is paused", group, items),
         Call::Deregister { group, items } => ("would deregister, but is paused", group, items),
-        Call::ReadHealth { .. } | Call::FindGroup { .. } => return,
+        Call::ReadHealth { .. } | Call::FindGroups { .. } => return,
     };
     for item in items {
         let (reason, pod, target) = (item.reason, &item.pod, item.target);

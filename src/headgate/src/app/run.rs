@@ -43,7 +43,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let wall = Wall::new(clock::wall(), clock.now());
     let engine = options.engine(aws.region(), wall);
     let (inbox_in, inbox) = mpsc::channel(owner::INBOX);
-    let (notices, notices_out) = mpsc::channel(events::QUEUE);
+    let (notices, notices_out) = events::channel(clock);
     let mut tasks = Supervisor::new(stop.clone());
     tasks.spawn("aws credentials", credentials.run());
     tasks.spawn("namespaces", parts::name_missing(client.clone(), options.serves.namespaces.clone()));

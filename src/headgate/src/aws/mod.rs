@@ -119,7 +119,7 @@ impl TargetGroups {
                 self.deregister(group, items.iter().map(|item| item.target)).await.map(|()| Answer::Done)
             }
             Call::ReadHealth { group } => self.read_health(group).await.map(Answer::Health),
-            Call::FindGroup { reference } => self.find_group(reference).await,
+            Call::FindGroups { references } => self.find_groups(references).await,
         }
     }
 
@@ -151,14 +151,15 @@ impl TargetGroups {
         Ok(states.collect())
     }
 
-    async fn find_group(&self, reference: &GroupRef) -> Result<Answer, Failure> {
+    async fn find_groups(&self, references: &[GroupRef]) -> Result<Answer, Failure> {
         let call = self.client.describe_target_groups();
-        let call = match reference {
+        let call = references.iter().fold(call, |call, reference| match reference {
             GroupRef::Arn(arn) => call.target_group_arns(arn.as_str()),
             GroupRef::Name(name) => call.names(name.as_ref()),
-        };
+        });
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
-        answer.target_groups().iter().find_map(facts).map(Answer::Group).ok_or_else(failure::empty_answer)
+        let found: Vec<TargetGroupFacts> = answer.target_groups().iter().filter_map(facts).collect();
+        if found.is_empty() { Err(failure::empty_answer()) } else { Ok(Answer::Groups(found)) }
     }
 }
 

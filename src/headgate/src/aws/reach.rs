@@ -233,19 +233,27 @@ fn subject(call: &Call) -> Box<str> {
         Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
             group.name().into()
         }
-        Call::FindGroup { reference } => reference.to_string().into(),
+        // IAM knows no resources for it: it is allowed for all, or for none.
+        Call::FindGroups { .. } => "*".into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::model::target_group::GroupRef;
+    use headgate_core::model::target_group::{GroupRef, TargetGroupArn};
 
     use super::*;
     use crate::runtime::outage::What;
 
     fn find(group: &str) -> Call {
-        Call::FindGroup { reference: GroupRef::Name(group.into()) }
+        Call::FindGroups { references: vec![GroupRef::Name(group.into())] }
+    }
+
+    fn remove(group: &str) -> Call {
+        let arn = format!(
+            "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{group}/0123456789abcdef"
+        );
+        Call::Deregister { group: TargetGroupArn::parse(&arn).unwrap(), items: Vec::new() }
     }
 
     fn failure(class: FailureClass, code: &str) -> Failure {
@@ -292,12 +300,12 @@ mod tests {
     fn what_is_denied_for_one_group_is_not_over_because_it_is_allowed_for_another() {
         let mut reach = Reach::new("https://elb.example");
         let denied = failure(FailureClass::Denied, "AccessDenied");
-        let first = reach.ended(&find("blue"), Err(&denied), Moment::START);
+        let first = reach.ended(&remove("blue"), Err(&denied), Moment::START);
         assert_eq!(what(&first), Some((Reason::AccessDenied, What::Begins)));
         assert!(first.is_told && reach.trouble().is_none());
-        assert_eq!(what(&reach.ended(&find("green"), Ok(()), Moment::START)), None);
-        assert_eq!(what(&reach.ended(&find("blue"), Err(&denied), Moment::START)), None, "it was said");
-        let over = reach.ended(&find("blue"), Ok(()), Moment::START);
+        assert_eq!(what(&reach.ended(&remove("green"), Ok(()), Moment::START)), None);
+        assert_eq!(what(&reach.ended(&remove("blue"), Err(&denied), Moment::START)), None, "it was said");
+        let over = reach.ended(&remove("blue"), Ok(()), Moment::START);
         assert_eq!(what(&over), Some((Reason::AccessDenied, What::Over)));
     }
 }

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::server::{livez, metrics_page, serve_router},
+    admin::server::{LIMITS, livez, metrics_page, serve_router},
     metrics::Metrics,
     runtime::{authority::Authority, clock::Clock, pulse::Pulse},
 };
@@ -39,7 +39,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/readyz", get(ready))
         .route("/metrics", get(page))
         .with_state(shown);
-    serve_router("admin", router, listener, (metrics, clock), stop).await;
+    serve_router("admin", LIMITS, router, listener, (metrics, clock), stop).await;
 }
 
 async fn live(State(shown): State<Shown>) -> Response {

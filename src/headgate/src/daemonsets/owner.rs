@@ -8,10 +8,7 @@ use dashmap::DashMap;
 use headgate_core::{
     Moment, Scope, WallTime,
     leadership::lease::LeaseTerm,
-    model::{
-        notice::Notice,
-        object::{ObjectKey, Uid},
-    },
+    model::object::{ObjectKey, Uid},
 };
 use headgate_daemonset::{
     Daemonsets, Input,
@@ -35,6 +32,7 @@ use crate::{
             requests::{PATIENCE, Requests},
             watches::{News, Watches},
         },
+        events,
         watch::{Closed, Following},
     },
     metrics::Metrics,
@@ -68,7 +66,7 @@ pub struct Owner {
     /// Whether this replica leads.
     pub authority: Authority,
     /// Events to be written.
-    pub notices: mpsc::Sender<Notice>,
+    pub notices: events::Sender,
     /// For readers.
     pub statuses: Arc<Statuses>,
     /// For readers.
@@ -285,7 +283,7 @@ impl Owner {
             for notice in telling.news(key, uid, status) {
                 self.metrics.noticed(notice.reason);
                 // What it says is in the log.
-                if self.notices.try_send(notice).is_err() {
+                if !self.notices.send(notice) {
                     self.metrics.event_dropped();
                 }
             }

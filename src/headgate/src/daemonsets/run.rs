@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -57,7 +56,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let pulse = Arc::new(Pulse::new(clock));
     let troubles = Troubles::default();
     let retired = CancellationToken::new();
-    let (notices, written) = mpsc::channel(events::QUEUE);
+    let (notices, written) = events::channel(clock);
     let writing = events::write(client.clone(), written, metrics.clone());
     tasks.spawn("events", async move {
         writing.await;

@@ -8,7 +8,7 @@ use headgate_core::{
     model::{
         eviction,
         hold::Bounds,
-        limits::{Limit, Limits},
+        rates::{Limit, Limits},
         time::Window,
     },
 };

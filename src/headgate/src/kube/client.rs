@@ -4,11 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use thiserror::Error;
 
-use super::installation::NAMESPACE;
+use super::{installation::NAMESPACE, lists::Bounded};
 
 /// Why there is no client.
 #[derive(Debug, Error)]
@@ -81,5 +82,5 @@ pub async fn connect_to(which: &Which) -> Result<Client, ClientError> {
     // A connection of the pool may have been idle for a while: the time counts from the request.
     config.reset_reader_on_write = true;
     config.default_retry = false;
-    Ok(Client::try_from(config)?)
+    Ok(ClientBuilder::try_from(config)?.with_layer(&Bounded).build())
 }

@@ -3,11 +3,16 @@
 //! Each Warning is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
 //! ends: the log line of the Event itself is there.
 
+mod queue;
+
+pub use queue::{Receiver, Sender, channel};
+
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use headgate_core::{
-    Moment, Reason,
+    Reason,
     model::{
+        excerpt::shown,
         notice::{About, Notice},
         object::ObjectKey,
     },
@@ -17,9 +22,10 @@ use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
+use self::queue::Allowance;
 use crate::{
     kube::words::plain,
     metrics::Metrics,
@@ -29,20 +35,22 @@ use crate::{
     },
 };
 
-/// Events that may wait to be written; more are dropped, and counted.
-pub const QUEUE: usize = 1024;
 /// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
 const LONGEST_NOTE: usize = 1024;
 /// Where each reason word has a section.
 const REASONS: &str = "https://headgate.dev/docs/reasons.md";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Normal Events of all namespaces, after the first hundred.
+const GOOD_NEWS_A_SECOND: f64 = 10.0;
 
 /// Writes what comes until the sender is gone.
-pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics: Arc<Metrics>) {
+pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     let (clock, mut outage) = (Clock::start(), Outage::default());
-    let mut allowance = Allowance::new(clock.now());
+    // Three for each pod that is replaced would keep the API server busy when a thousand are. What is left out is in the log
+    // and in the journal.
+    let mut allowance = Allowance::new(GOOD_NEWS_A_SECOND, clock.now());
     while let Some(notice) = notices.recv().await {
         if notice.reason.is_good_news() && !allowance.take(clock.now()) {
             continue;
@@ -74,31 +82,6 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
             reason = %notice.reason, about = regarding.name, error, lost = told.failures,
             "Events could not be written{since}; what they say is in this log"
         );
-    }
-}
-
-/// How many Normal Events may be written: three for each pod that is replaced would keep the API server busy when a thousand
-/// are. What is left out is in the log and in the journal.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    left: f64,
-    at: Moment,
-}
-
-impl Allowance {
-    const MOST: f64 = 100.0;
-    const A_SECOND: f64 = 10.0;
-
-    const fn new(now: Moment) -> Self {
-        Self { left: Self::MOST, at: now }
-    }
-
-    fn take(&mut self, now: Moment) -> bool {
-        let gained = now.since(self.at).as_secs_f64() * Self::A_SECOND;
-        (self.left, self.at) = ((self.left + gained).min(Self::MOST), now);
-        let may = self.left >= 1.0;
-        self.left -= if may { 1.0 } else { 0.0 };
-        may
     }
 }
 
@@ -134,7 +117,7 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
 /// A note, and where its reason word is explained. What is too long for both is cut in the note.
 fn linked(note: &str, reason: Reason) -> String {
     let link = format!("{REASONS}#{}", reason.as_str().to_ascii_lowercase());
-    format!("{} {link}", shorten(note, LONGEST_NOTE - link.len() - 1))
+    format!("{} {link}", shorten(&shown(note), LONGEST_NOTE - link.len() - 1))
 }
 
 fn shorten(note: &str, longest: usize) -> Cow<'_, str> {
@@ -173,18 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn good_news_is_a_normal_event_and_there_are_ten_a_second_after_a_hundred() {
+    fn good_news_is_a_normal_event() {
         let about = About::Pod(ObjectKey::new("shop", "web-0"), Uid::new("u-1"));
         let of = |reason| render(&Notice { about: about.clone(), reason, note: String::new() }).1.type_;
         assert!(matches!(of(Reason::TargetHealthy), EventType::Normal));
         assert!(matches!(of(Reason::TargetUnhealthy), EventType::Warning));
-        let at = |millis| Moment::after_start(Duration::from_millis(millis));
-        let mut allowance = Allowance::new(at(0));
-        let taken = |allowance: &mut Allowance, now| (0..1000).filter(|_| allowance.take(now)).count();
-        assert_eq!(taken(&mut allowance, at(0)), 100);
-        assert_eq!(taken(&mut allowance, at(1000)), 10);
-        assert_eq!(taken(&mut allowance, at(1050)), 0);
-        assert_eq!(taken(&mut allowance, at(3_600_000)), 100);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use headgate_core::{
     leadership::{ability::Trouble, lease::Lease},
     model::notice::{About, Notice},
 };
-use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::replicas::Replicas;
+use super::{events, replicas::Replicas};
 use crate::{
     metrics::Metrics,
     runtime::{
@@ -30,7 +29,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub struct Handover {
     troubles: Troubles,
     replicas: Replicas,
-    notices: mpsc::Sender<Notice>,
+    notices: events::Sender,
     metrics: Arc<Metrics>,
     next: Moment,
     /// What was told, and until when this replica rests if it does.
@@ -42,7 +41,7 @@ impl Handover {
     pub fn new(
         troubles: Troubles,
         replicas: Replicas,
-        notices: mpsc::Sender<Notice>,
+        notices: events::Sender,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self { troubles, replicas, notices, metrics, next: Moment::START, unable: None }
@@ -126,7 +125,7 @@ impl Handover {
         self.metrics.cannot_lead(true);
         let Some((pod, uid)) = self.replicas.own() else { return };
         let notice = Notice { about: About::Pod(pod, uid), reason: Reason::CannotLead, note };
-        if self.notices.try_send(notice).is_err() {
+        if !self.notices.send(notice) {
             self.metrics.event_dropped();
         }
     }

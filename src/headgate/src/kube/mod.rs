@@ -12,6 +12,7 @@ pub mod handover;
 pub mod installation;
 pub mod lease;
 pub mod ledger;
+mod lists;
 pub mod marks;
 pub mod nodes;
 pub mod pages;

@@ -34,6 +34,7 @@ use crate::{
             seen::{Labelled, News, Seen},
             written::SlimGrant,
         },
+        lists::{is_too_large, smaller},
         nodes::SlimNode,
         patience::Patient,
         slim::{SlimPod, SlimService},
@@ -44,8 +45,8 @@ use crate::{
     runtime::clock::Clock,
 };
 
-/// Objects in a page of a list: the text of larger ones leaves holes in the heap.
-const PAGE: u32 = 100;
+/// Objects in a page of a list, unless they are large: the text of larger ones leaves holes in the heap.
+pub const PAGE: u32 = 100;
 /// A watch ends after this many seconds and goes on in a new request.
 const WATCH_TIMEOUT: u32 = 20;
 /// A watch that has failed and not failed again for this long works, though it has nothing to say: an API server that
@@ -109,7 +110,7 @@ impl Watches {
     /// Watches the pods of `scope`.
     pub async fn pods(self, scope: Scope) -> Result<(), Closed> {
         let api = self.api::<SlimPod>(&scope);
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         let mut shared = Shared::default();
         let facts = |pod: SlimPod| pod.into_facts().map(|facts| shared.share(facts));
         self.feed(Watch::Pods, scope, stream, facts, |change, seen| Input::Pod { change, seen }).await
@@ -118,7 +119,7 @@ impl Watches {
     /// Watches the Services of `scope`.
     pub async fn services(self, scope: Scope) -> Result<(), Closed> {
         let api = self.api::<SlimService>(&scope);
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         self.feed(Watch::Services, scope, stream, SlimService::into_facts, |change, seen| Input::Service {
             change,
             seen,
@@ -130,7 +131,7 @@ impl Watches {
     pub async fn bindings(self, scope: Scope) -> Result<(), Closed> {
         let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
         let api = self.api::<SlimBinding>(&scope);
-        let stream = move || stream(api.clone(), written.clone());
+        let stream = move |page| stream(api.clone(), written.clone().page_size(page));
         self.feed(Watch::Bindings, scope, stream, SlimBinding::into_facts, |change, seen| Input::Binding {
             change,
             seen,
@@ -141,7 +142,8 @@ impl Watches {
     /// Watches the namespaces whose labels match `selector`.
     pub async fn namespaces(self, selector: String) -> Result<(), Closed> {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
-        let stream = move || stream(api.clone(), watcher::Config::default().labels(&selector));
+        let stream =
+            move |page| stream(api.clone(), watcher::Config::default().labels(&selector).page_size(page));
         let name = |namespace: PartialObjectMeta<Namespace>| namespace.metadata.name.map(Arc::from);
         self.feed(Watch::Namespaces, Scope::Cluster, stream, name, |change, seen| Input::Namespace {
             change,
@@ -153,7 +155,7 @@ impl Watches {
     /// Watches the nodes.
     pub async fn nodes(self) -> Result<(), Closed> {
         let api: Api<SlimNode> = Api::all(self.client.clone());
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         self.feed(Watch::Nodes, Scope::Cluster, stream, SlimNode::into_facts, |change, seen| Input::Node {
             change,
             seen,
@@ -164,7 +166,7 @@ impl Watches {
     /// Watches the TargetGroupGrants.
     pub async fn grants(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
         let api: Api<SlimGrant> = Api::all(self.client.clone());
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         let news = |seen, _| Some(News::Grants(seen));
         let kind = ("targetgroupgrants", None);
         self.following.tell(kind, Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
@@ -173,7 +175,7 @@ impl Watches {
     /// Watches the labels of all namespaces, which grants may go by.
     pub async fn labels(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         let news = |seen, _| Some(News::Namespaces(seen));
         self.following.tell(("namespaces", None), Scope::Cluster, stream, Labelled::of, into, news).await
     }
@@ -190,7 +192,7 @@ impl Watches {
         self,
         watch: Watch,
         scope: Scope,
-        stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
+        stream: impl Fn(u32) -> BoxStream<'static, watcher::Result<Event<K>>>,
         facts: impl FnMut(K) -> Option<T>,
         input: impl Fn(Change<T>, Moment) -> Input,
     ) -> Result<(), Closed> {
@@ -210,7 +212,7 @@ impl Following {
         self,
         (kind, again): (&'static str, Option<Arc<Notify>>),
         scope: Scope,
-        stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
+        stream: impl Fn(u32) -> BoxStream<'static, watcher::Result<Event<K>>>,
         mut facts: impl FnMut(K) -> Option<T>,
         into: mpsc::Sender<W>,
         words: impl Fn(Seen<T>, Moment) -> Option<W>,
@@ -218,7 +220,8 @@ impl Following {
         let mut listed = Vec::new();
         let mut has_listed = false;
         let mut failed: Option<Moment> = None;
-        let mut events = stream();
+        let mut page = PAGE;
+        let mut events = stream(page);
         let asked = || async {
             match &again {
                 Some(again) => again.notified().await,
@@ -231,7 +234,7 @@ impl Following {
                 event = events.next() => event,
                 () = asked() => {
                     info!(kind, %scope, "listing once more: it is doubted that most are gone");
-                    events = stream();
+                    events = stream(page);
                     continue;
                 }
                 () = self.clock.sleep_until(quiet.unwrap_or(Moment::START)), if quiet.is_some() => {
@@ -261,6 +264,12 @@ impl Following {
                 Ok(Event::Delete(object)) => facts(object).map(Change::Deleted),
                 Err(error) => {
                     self.metrics.watch_failed(kind);
+                    if is_too_large(&error) && page > 1 {
+                        page = smaller(page);
+                        info!(kind, %scope, page, "a page of the list is too large: listing anew in smaller ones");
+                        events = stream(page);
+                        continue;
+                    }
                     if is_too_old(&error) {
                         debug!(kind, %scope, "the watch is too old, listing anew");
                         continue;
@@ -301,5 +310,5 @@ pub fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, wat
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watcher(api, config.timeout(WATCH_TIMEOUT).page_size(PAGE)).patient().boxed()
+    watcher(api, config.timeout(WATCH_TIMEOUT)).patient().boxed()
 }

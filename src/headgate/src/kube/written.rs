@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use headgate_core::model::{
     excerpt::excerpt,
+    limits,
     pod::Protocol,
     policy::Texts,
     service::{PortRef, TargetPort},
@@ -139,7 +140,7 @@ impl Spec {
                 },
             )),
             (None, Some(selector), Some(port)) => Ok(Pods::Selected(
-                selector.match_labels.into_iter().collect(),
+                limits::SELECTOR.labels(selector.match_labels).map_err(|excess| excess.to_string())?,
                 match port {
                     IntOrString::Int(number) => TargetPort::Number(number_of(number)?),
                     IntOrString::String(name) => TargetPort::Name(name.into()),

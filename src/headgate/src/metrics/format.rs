@@ -1,7 +1,7 @@
 //! The two formats of the page, and which one a scraper asks for.
 
 /// A format of `/metrics`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// OpenMetrics 1.0.
     OpenMetrics,

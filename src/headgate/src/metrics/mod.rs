@@ -23,9 +23,14 @@ mod tests;
 mod webhook;
 
 use std::{
+    collections::BTreeMap,
     fmt,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    time::Duration,
 };
+
+use axum::body::Bytes;
+use headgate_core::Moment;
 
 use self::{
     aws::Calls,
@@ -60,6 +65,23 @@ pub struct Metrics {
     said: Said,
     daemonsets: Daemonsets,
     page: Page,
+    shared: Shared,
+}
+
+/// For so long a page is shown to whoever asks: a thousand readers cost as much as one, and keep one page in memory.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+/// The page in each format as it was made last, and when.
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    pages: Mutex<BTreeMap<Format, (Moment, Bytes)>>,
+}
+
+impl Shared {
+    fn new(clock: Clock) -> Self {
+        Self { clock, pages: Mutex::default() }
+    }
 }
 
 impl Metrics {
@@ -86,6 +108,7 @@ impl Metrics {
             leads,
             said,
             daemonsets,
+            shared: Shared::new(clock),
         }
     }
 
@@ -107,7 +130,22 @@ impl Metrics {
         Self { page: process::register(daemonsets::counted(page, leads, sets)), ..its }
     }
 
-    /// The page at `/metrics`.
+    /// The page at `/metrics`, made at most once a second and shared by all who read it.
+    ///
+    /// # Errors
+    /// Only if a metric cannot be formatted.
+    pub fn shared_page(&self, format: Format) -> Result<Bytes, fmt::Error> {
+        let mut pages = self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.shared.clock.now();
+        if let Some((_, page)) = pages.get(&format).filter(|(made, _)| now.since(*made) < SHARED_FOR) {
+            return Ok(page.clone());
+        }
+        let page = Bytes::from(self.page(format)?);
+        pages.insert(format, (now, page.clone()));
+        Ok(page)
+    }
+
+    /// The page as it is now.
     ///
     /// # Errors
     /// Only if a metric cannot be formatted.

@@ -254,3 +254,14 @@ fn what_only_the_leader_knows_is_on_no_other_page() {
     }
     assert!(page.contains("headgate_pods 3") && page.contains("headgate_leader 0"), "{page}");
 }
+
+#[test]
+fn all_who_read_the_page_within_a_second_share_one() {
+    let metrics = filled();
+    let pages: Vec<_> = (0..3).map(|_| metrics.shared_page(Format::Prometheus).unwrap()).collect();
+    metrics.noticed(Reason::NoSelector);
+    let after = metrics.shared_page(Format::Prometheus).unwrap();
+    assert!(pages.iter().all(|page| page.as_ptr() == after.as_ptr()));
+    assert_ne!(metrics.shared_page(Format::OpenMetrics).unwrap(), after);
+    assert_ne!(metrics.page(Format::Prometheus).unwrap().as_bytes(), &*after);
+}

@@ -21,6 +21,8 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub struct Limits {
     /// So many at once.
     pub connections: usize,
+    /// Of one address.
+    pub of_an_address: usize,
     /// For the TLS handshake.
     pub handshake: Duration,
     /// From the first byte of a request to the end of its header.
@@ -106,6 +108,13 @@ impl Table {
             .or_else(|| self.entries.contains_key(&newest).then_some(newest))
     }
 
+    /// Which one of an address is closed when it has too many, now that this one has come.
+    fn to_close_of(&self, peer: IpAddr, newest: u64) -> u64 {
+        let own = || self.entries.iter().filter(|(id, entry)| entry.peer == peer && **id != newest);
+        let closable = own().filter(|(_, entry)| entry.phase != Phase::Request);
+        closable.min_by_key(|(id, entry)| (entry.trusted, entry.since, **id)).map_or(newest, |(id, _)| *id)
+    }
+
     fn overdue(&self, limits: &Limits, now: Moment) -> Vec<(u64, Phase)> {
         let late = |entry: &Entry| now.since(entry.since) > entry.phase.limit(limits);
         self.entries.iter().filter(|(_, entry)| late(entry)).map(|(id, entry)| (*id, entry.phase)).collect()
@@ -152,8 +161,15 @@ impl Connections {
         let peer = peer.to_canonical();
         let mut table = shared.table();
         let (id, close) = table.enter(peer, shared.clock.now());
-        let crowded = table.entries.len() > shared.limits.connections;
-        let closed = crowded.then(|| table.to_close(id).and_then(|id| table.close(id))).flatten();
+        let of_its_address = table.entries.values().filter(|entry| entry.peer == peer).count();
+        let to_close = if of_its_address > shared.limits.of_an_address {
+            Some(table.to_close_of(peer, id))
+        } else if table.entries.len() > shared.limits.connections {
+            table.to_close(id)
+        } else {
+            None
+        };
+        let closed = to_close.and_then(|id| table.close(id));
         drop(table);
         shared.metrics.connection_opened(shared.server);
         if let Some(peer) = closed {
@@ -283,6 +299,7 @@ mod tests {
 
     const LIMITS: Limits = Limits {
         connections: 4,
+        of_an_address: 4,
         handshake: Duration::from_secs(5),
         header: Duration::from_secs(3),
         request: Duration::from_secs(10),
@@ -336,6 +353,20 @@ mod tests {
             (1, false, Phase::Handshake, 40),
         ]);
         assert_eq!(table.to_close(3), Some(2));
+    }
+
+    #[test]
+    fn an_address_that_has_its_part_loses_one_of_its_own() {
+        let table = table(&[
+            (2, false, Phase::Handshake, 1),
+            (1, true, Phase::Idle, 20),
+            (1, true, Phase::Request, 1),
+            (1, false, Phase::Idle, 30),
+            (1, true, Phase::Handshake, 40),
+        ]);
+        assert_eq!(table.to_close_of(ip(1), 4), 3, "one that never sent a valid request");
+        assert_eq!(table.to_close_of(ip(1), 3), 1);
+        assert_eq!(table.to_close_of(ip(2), 0), 0, "it has no other");
     }
 
     #[test]

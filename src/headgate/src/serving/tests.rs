@@ -15,6 +15,7 @@ use crate::{
 };
 
 const LIMITS: Limits = Limits {
+    of_an_address: 1000,
     connections: 4,
     handshake: Duration::from_secs(60),
     header: Duration::from_secs(60),

@@ -16,7 +16,7 @@ use headgate_core::{
 };
 use serde_json::Value;
 use tokio::{
-    sync::{Semaphore, SemaphorePermit, mpsc},
+    sync::{Semaphore, SemaphorePermit},
     time::{sleep, timeout},
 };
 use tracing::{debug, info, warn};
@@ -26,6 +26,7 @@ use super::{
     notes::{Notes, queue::Asked},
     review::Request,
 };
+use crate::kube::events;
 
 /// Nothing in Kubernetes has a longer name.
 const LONGEST_NAME: usize = 253;
@@ -48,14 +49,14 @@ pub struct Evicting {
     /// What is to be noted on pods.
     pub notes: Notes,
     /// Events to be written.
-    pub notices: mpsc::Sender<Notice>,
+    pub notices: events::Sender,
     /// Places for requests that wait for the leader's word.
     waiting: Arc<Semaphore>,
 }
 
 impl Evicting {
     /// With all places free.
-    pub fn new(notes: Notes, notices: mpsc::Sender<Notice>) -> Self {
+    pub fn new(notes: Notes, notices: events::Sender) -> Self {
         Self { notes, notices, waiting: Arc::new(Semaphore::new(PLACES_TO_WAIT)) }
     }
 }
@@ -213,7 +214,7 @@ impl Webhook {
             "the eviction of this pod is let through without having been deregistered before, because that could not be \
              noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch on pods"
         );
-        self.notify(pod, uid, reason, note);
+        self.notify(pod, uid, reason, &note);
         reason
     }
 
@@ -229,15 +230,17 @@ impl Webhook {
                  requests may be lost; expected a Headgate that leads (headgate_leader), and may patch pods"
             }
         };
-        self.notify(pod, uid, reason, note.into());
+        self.notify(pod, uid, reason, note);
         reason
     }
 
-    fn notify(&self, pod: &ObjectKey, uid: Uid, reason: Reason, note: String) {
-        warn!(%reason, %pod, "{note}");
+    fn notify(&self, pod: &ObjectKey, uid: Uid, reason: Reason, note: &str) {
         self.metrics.noticed(reason);
         let about = About::Pod(pod.clone(), uid);
-        if self.evicting.notices.try_send(Notice { about, reason, note }).is_err() {
+        if self.evicting.notices.send(Notice { about, reason, note: note.into() }) {
+            warn!(%reason, %pod, "{note}");
+        } else {
+            debug!(%reason, %pod, "{note}");
             self.metrics.event_dropped();
         }
     }

@@ -45,6 +45,8 @@ const DECISIONS: usize = 16;
 /// request yet are told from strangers by nothing.
 const LIMITS: Limits = Limits {
     connections: 1280,
+    // The API server has one address.
+    of_an_address: 1280,
     handshake: Duration::from_secs(5),
     header: Duration::from_secs(5),
     request: Duration::from_secs(10),

@@ -172,7 +172,9 @@ impl<'a> Release<'a> {
         let within = s.cluster.within(&own);
         let people = peoples_rights(s, &within, &own, &own).await;
         let values = s.facts().folder.join(format!("{own}.yaml"));
-        std::fs::write(&values, chart_values(s, &key).to_string()).unwrap();
+        let mut given = chart_values(s, &key);
+        given["fullnameOverride"] = json!(own);
+        std::fs::write(&values, given.to_string()).unwrap();
         let serves = format!("--namespaces={},kube-system", s.cluster.namespace);
         Self { s, own, within, people, values, serves }
     }

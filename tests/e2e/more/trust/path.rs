@@ -396,9 +396,11 @@ fn applying_the_manifests_or_the_chart_again_leaves_the_path_alone() {
         let release = s.name("own");
         s.cluster.create_namespace(&release, &[]).await;
         let chart = chart();
+        let called = format!("--set=fullnameOverride={release}");
         let more = [
             "--namespace",
             &release,
+            &called,
             "--set=image.repository=headgate.local/headgate",
             "--set=crds.install=false",
         ];

@@ -7,8 +7,8 @@ use headgate_core::{
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
-        GroupRef, Health, IpFamily, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime,
-        eviction, leaving::Mark, policy::PAUSED,
+        Health, IpFamily, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime, eviction,
+        leaving::Mark, policy::PAUSED,
     },
 };
 
@@ -116,13 +116,13 @@ impl Stage {
 
     fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
         match request {
-            Request::Call(Call::FindGroup { .. }) if self.no_lookups => return Err(no_answer()),
-            Request::Call(Call::FindGroup { reference: GroupRef::Name(name) })
-                if *name != *group().arn.name() =>
+            Request::Call(Call::FindGroups { .. }) if self.no_lookups => return Err(no_answer()),
+            Request::Call(Call::FindGroups { references })
+                if references.iter().any(|name| name.to_string() != group().arn.name()) =>
             {
                 return Err(Failure::new(FailureClass::Gone, "TargetGroupNotFound", "there is none"));
             }
-            Request::Call(Call::FindGroup { .. }) => return Ok(Answer::Group(group())),
+            Request::Call(Call::FindGroups { .. }) => return Ok(Answer::Groups(vec![group()])),
             Request::Call(Call::Deregister { items, .. }) => {
                 self.removed.extend(items.iter().map(|item| item.target));
                 if self.lost_removals > 0 {

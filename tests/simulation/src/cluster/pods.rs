@@ -81,6 +81,7 @@ impl Cluster {
             left_over: None,
             ips: Vec::new(),
             ports: [].into(),
+            beyond: [].into(),
         };
         let old = self.pods.insert(key, pod.clone());
         self.say_pod(&Change::Applied(pod));

@@ -160,6 +160,7 @@ impl Cluster {
                 target_port: TargetPort::Number(8080),
                 protocol: Protocol::Tcp,
             }],
+            beyond: [].into(),
         };
         self.services.insert(key, service.clone());
         self.say_service(&Change::Applied(service));

@@ -82,12 +82,12 @@ impl Aws {
     /// Applies a call; `unknown`: the one who leads cannot know that it is.
     pub fn apply(&mut self, call: &Call, unknown: bool, stale: bool, now: Moment) -> Answer {
         match call {
-            Call::FindGroup { .. } => Answer::Group(TargetGroupFacts {
+            Call::FindGroups { .. } => Answer::Groups(vec![TargetGroupFacts {
                 arn: group(),
                 target_type: TargetType::Ip,
                 protocol: "TCP".into(),
                 ip_family: IpFamily::V4,
-            }),
+            }]),
             Call::ReadHealth { .. } => self.read(stale),
             Call::Register { items, .. } => {
                 self.remember(now);

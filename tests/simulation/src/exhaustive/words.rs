@@ -12,8 +12,8 @@ use headgate_core::{
         ServicePort, Target, TargetGroupArn, TargetPort, Texts, Uid, WallTime,
         eviction::Limits as LeavingLimits,
         gate::Shown,
-        limits::{Limit, Limits},
         pod::{Ending, PassedOver},
+        rates::{Limit, Limits},
         time::Window,
     },
 };
@@ -87,6 +87,7 @@ pub fn service() -> ServiceFacts {
         policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
         ports: vec![port],
+        beyond: [].into(),
     }
 }
 
@@ -112,5 +113,6 @@ pub fn pod(name: &str) -> PodFacts {
         left_over: None,
         ips: vec![target().ip],
         ports: [].into(),
+        beyond: [].into(),
     }
 }

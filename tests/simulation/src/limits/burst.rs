@@ -6,7 +6,7 @@ use headgate_core::{
     Moment,
     model::{
         TargetGroupArn,
-        limits::{Limit, Limits},
+        rates::{Limit, Limits},
     },
     rate_limit::MAX_TARGETS_PER_CALL,
 };

@@ -7,7 +7,7 @@ use std::{
 
 use headgate_core::{
     Moment,
-    model::limits::{Due, Limits},
+    model::rates::{Due, Limits},
     rate_limit::{Lane, Lanes, MAX_TARGETS_PER_CALL, Ticket},
 };
 

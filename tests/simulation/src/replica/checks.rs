@@ -63,7 +63,7 @@ impl Replica {
     }
 
     pub fn check_call(&mut self, call: &Call, around: &mut Around<'_>) -> Result<(), String> {
-        if matches!(call, Call::FindGroup { .. }) {
+        if matches!(call, Call::FindGroups { .. }) {
             return Ok(());
         }
         if !self.leads {

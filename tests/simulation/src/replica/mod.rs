@@ -24,7 +24,7 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
-        Call, Change, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
+        Call, Change, Failure, FailureClass, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
         gate::GateWrite,
     },
     requests::Answer,
@@ -239,7 +239,7 @@ impl Replica {
     pub fn stands_by(&mut self) {
         (self.leads, self.loaded) = (false, None);
         self.inherited.clear();
-        self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
+        self.calls.retain(|_, call| matches!(call, Call::FindGroups { .. }));
         self.confirmed.clear();
         self.from_ledgers.clear();
         self.failed.clear();
@@ -299,10 +299,11 @@ impl Replica {
             result,
             Err(Failure { class: FailureClass::Unavailable | FailureClass::Throttled, .. })
         );
-        if let Some(Call::FindGroup { reference: GroupRef::Name(name) }) = self.calls.get(id)
+        if let Some(Call::FindGroups { references }) = self.calls.get(id)
+            && (result.is_ok() || references.len() == 1)
             && is_said
         {
-            self.looked_up.insert(name.to_string());
+            self.looked_up.extend(references.iter().map(ToString::to_string));
         }
         if let Some(call) = self.calls.get(id) {
             let removed = |key: &Key| self.calls.values().any(|call| removes(call, key));

@@ -171,7 +171,7 @@ impl World {
     fn make_call(&mut self, sender: Sender, id: RequestId, call: Call) -> Result<(), String> {
         let (it, mut around) = self.around(sender.0);
         // The program looks at its lease right before each call.
-        if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroup { .. }) {
+        if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroups { .. }) {
             it.holds_back(&call, around.now);
             around.coverage.saw("replica: a call held back after the lease");
             return Ok(());
@@ -182,7 +182,7 @@ impl World {
             Call::Register { .. } => "effect: Register",
             Call::Deregister { .. } => "effect: Deregister",
             Call::ReadHealth { .. } => "effect: ReadHealth",
-            Call::FindGroup { .. } => "effect: FindGroup",
+            Call::FindGroups { .. } => "effect: FindGroups",
         });
         it.calls.insert(id, call.clone());
         self.aws.open.push(Open { id, sender, sent: self.now, call });

@@ -33,7 +33,7 @@ impl World {
                     Ok(Answer::Done)
                 }
                 Call::ReadHealth { .. } => Err(failure(FailureClass::Unavailable)),
-                Call::FindGroup { .. } => Err(failure(FailureClass::Gone)),
+                Call::FindGroups { .. } => Err(failure(FailureClass::Gone)),
             };
             self.step(Input::Answered { id, result });
         }

@@ -81,6 +81,13 @@ fn taken_over(
     world.relist_pods(pods);
     world.answer_all();
     world.step(Input::Leadership(Leadership::Leading));
+    // What was not worth a look-up before the ledgers were read.
+    let (look_ups, rest) = std::mem::take(&mut world.open)
+        .into_iter()
+        .partition(|(_, call)| matches!(call, Call::FindGroups { .. }));
+    world.open = look_ups;
+    world.answer_all();
+    world.open.extend::<Vec<_>>(rest);
     world
 }
 

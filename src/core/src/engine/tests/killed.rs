@@ -109,7 +109,7 @@ impl Story {
             Asks::Call(Call::ReadHealth { .. }) => Ok(Answer::Health(
                 self.aws.iter().map(|target| (*target, self.health(target).into())).collect(),
             )),
-            Asks::Call(Call::FindGroup { .. }) => Ok(Answer::Group(group("blue"))),
+            Asks::Call(Call::FindGroups { .. }) => Ok(Answer::Groups(vec![group("blue")])),
             Asks::Ledger(LedgerRequest::LoadAll) => {
                 let all = self.ledgers.keys().filter_map(|name| stored(&self.ledgers, name)).collect();
                 Ok(Answer::Ledgers(all))

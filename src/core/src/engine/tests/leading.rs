@@ -58,7 +58,7 @@ impl World {
 fn a_standby_looks_up_groups_and_neither_calls_nor_speaks() {
     let mut world = standby(vec![web().annotated("http=blue,80=red")], vec![pod("a", "1").at(1)], &[]);
     world.wait(Duration::from_secs(120));
-    assert!(world.open.iter().all(|(_, call)| matches!(call, Call::FindGroup { .. })), "{:?}", world.open);
+    assert!(world.open.iter().all(|(_, call)| matches!(call, Call::FindGroups { .. })), "{:?}", world.open);
     assert_eq!(world.said(), []);
     world.lead();
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
@@ -245,9 +245,9 @@ fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
     assert_eq!(world.changes(), [""; 0]);
     world.annotate(web().annotated("http=green"));
     assert_eq!(world.changes(), [""; 0], "green has not been found yet");
-    let at = world.open.iter().position(|(_, call)| matches!(call, Call::FindGroup { .. })).unwrap();
+    let at = world.open.iter().position(|(_, call)| matches!(call, Call::FindGroups { .. })).unwrap();
     let (id, _) = world.open.remove(at);
-    world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
+    world.step(Input::Answered { id, result: Ok(Answer::Groups(vec![group("green")])) });
     assert!(world.changes().contains(&"-blue 10.0.0.1:80".to_owned()), "{:?}", world.changes());
 }
 

@@ -53,10 +53,10 @@ fn a_binding_that_was_expected_is_waited_for_beside_those_there_are() {
     for _ in 0..3 {
         world.wait(Duration::from_secs(1));
         let look_ups: Vec<_> =
-            world.open.iter().filter(|(_, call)| matches!(call, Call::FindGroup { .. })).cloned().collect();
-        world.open.retain(|(_, call)| !matches!(call, Call::FindGroup { .. }));
+            world.open.iter().filter(|(_, call)| matches!(call, Call::FindGroups { .. })).cloned().collect();
+        world.open.retain(|(_, call)| !matches!(call, Call::FindGroups { .. }));
         for (id, _) in look_ups {
-            world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
+            world.step(Input::Answered { id, result: Ok(Answer::Groups(vec![group("green")])) });
         }
         world.takes_changes();
         world.says(&[]);

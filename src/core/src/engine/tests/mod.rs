@@ -46,9 +46,9 @@ use crate::{
         PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetType,
         eviction,
         grant::{GrantFacts, GroupPattern},
-        limits::Limits,
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
+        rates::Limits,
         settings::Granting,
         time::Window,
     },
@@ -94,6 +94,18 @@ struct World {
     new_ledgers_wait: bool,
     /// So does who loads all ledgers.
     ledgers_wait: bool,
+}
+
+/// What AWS answers that knows these target groups: nothing if one of those that are asked for is none of them.
+fn find(known: &[TargetGroupFacts], references: &[GroupRef]) -> Result<Answer, Failure> {
+    let one = |reference: &GroupRef| {
+        let is_it = |facts: &&TargetGroupFacts| match reference {
+            GroupRef::Arn(arn) => *arn == facts.arn,
+            GroupRef::Name(name) => **name == *facts.arn.name(),
+        };
+        known.iter().find(is_it).cloned().ok_or_else(|| failure(FailureClass::Gone))
+    };
+    references.iter().map(one).collect::<Result<_, _>>().map(Answer::Groups)
 }
 
 impl World {
@@ -303,15 +315,7 @@ impl World {
             let result = match &call {
                 Call::Register { .. } | Call::Deregister { .. } => Ok(Answer::Done),
                 Call::ReadHealth { .. } => Ok(Answer::Health(Vec::new())),
-                Call::FindGroup { reference } => self
-                    .known
-                    .iter()
-                    .find(|facts| match reference {
-                        GroupRef::Arn(arn) => *arn == facts.arn,
-                        GroupRef::Name(name) => **name == *facts.arn.name(),
-                    })
-                    .map(|facts| Answer::Group(facts.clone()))
-                    .ok_or(failure(FailureClass::Gone)),
+                Call::FindGroups { references } => find(&self.known, references),
             };
             self.step(Input::Answered { id, result });
         }

@@ -15,7 +15,7 @@ fn a_pod_is_registered_the_moment_it_has_its_ip() {
 fn every_way_of_ending_deregisters_at_once_with_its_reason() {
     let running = || pod("a", "1").at(1);
     type End = fn(&mut World);
-    let ends: [(Reason, End); 11] = [
+    let ends: [(Reason, End); 12] = [
         (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
         (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
         (Reason::PodDeleted, |w| w.apply(pod("a", "2"))),
@@ -23,6 +23,7 @@ fn every_way_of_ending_deregisters_at_once_with_its_reason() {
         (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
         (Reason::IpChanged, |w| w.apply(pod("a", "1"))),
         (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
+        (Reason::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
         (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
         (Reason::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
         (Reason::BindingRemoved, |w| {
@@ -41,6 +42,22 @@ fn every_way_of_ending_deregisters_at_once_with_its_reason() {
         world.answer_all();
         assert_eq!(world.changes(), [""; 0], "{reason}");
     }
+}
+
+#[test]
+fn a_pod_with_more_labels_than_are_read_is_told_once() {
+    let large = || pod("a", "1").at(1).without_labels();
+    let mut world = World::new(vec![web()], vec![]);
+    for _ in 0..2 {
+        world.apply(large());
+        world.apply(large().containers_ready());
+    }
+    let said: Vec<_> = world.notices.iter().map(|notice| (notice.reason, &notice.about)).collect();
+    let about = About::Pod(large().build().key, large().build().uid);
+    assert_eq!(said, [(Reason::LimitExceeded, &about)]);
+    assert!(world.notices[0].note.contains("the labels of a pod: 16385 bytes"), "{}", world.notices[0].note);
+    world.apply(pod("b", "2").at(2));
+    assert_eq!(world.changes(), ["+blue 10.0.0.2:80"], "nobody else is disturbed");
 }
 
 #[test]
@@ -173,7 +190,7 @@ fn nothing_but_look_ups_is_sent_before_every_watch_has_listed() {
     let mut world = World::unsynced();
     world.relist_services(vec![web()]);
     world.apply(pod("a", "1").at(1));
-    let look_ups = |world: &World| world.open.iter().all(|(_, call)| matches!(call, Call::FindGroup { .. }));
+    let look_ups = |world: &World| world.open.iter().all(|(_, call)| matches!(call, Call::FindGroups { .. }));
     assert!(look_ups(&world) && !world.engine.is_synced());
     world.answer_all();
     assert_eq!(world.changes(), [""; 0]);
@@ -281,8 +298,9 @@ fn a_pod_is_a_target_of_every_group_of_every_port_with_its_own_number_for_a_name
     world.relist_pods(pods);
     let finds = std::mem::take(&mut world.open);
     for (id, call) in finds {
-        let Call::FindGroup { reference } = call else { continue };
-        world.step(Input::Answered { id, result: Ok(Answer::Group(group(&reference.to_string()))) });
+        let Call::FindGroups { references } = call else { continue };
+        let found = references.iter().map(|reference| group(&reference.to_string())).collect();
+        world.step(Input::Answered { id, result: Ok(Answer::Groups(found)) });
     }
     assert_eq!(world.changes(), ["+blue 10.0.0.1:8080 10.0.0.2:8081", "+green 10.0.0.1:9000 10.0.0.2:9000"]);
 }

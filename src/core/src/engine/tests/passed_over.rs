@@ -178,7 +178,7 @@ impl Stage {
                         let all = self.aws.iter().map(|at| (target(*at, 80), HEALTHY.into()));
                         Ok(Answer::Health(all.collect()))
                     }
-                    Call::FindGroup { .. } => Ok(Answer::Group(group("blue"))),
+                    Call::FindGroups { .. } => Ok(Answer::Groups(vec![group("blue")])),
                 };
                 self.world.step(Input::Answered { id, result });
             }

@@ -1,7 +1,7 @@
 //! Which call is sent when, what becomes of its answer, and what users are told.
 
 use super::*;
-use crate::model::limits::Limit;
+use crate::model::rates::Limit;
 
 #[test]
 fn an_unknown_target_group_is_said_once_looked_up_again_and_disturbs_nothing() {

@@ -29,15 +29,13 @@ impl World {
     fn answer_look_ups(&mut self) {
         let (look_ups, rest) = std::mem::take(&mut self.open)
             .into_iter()
-            .partition(|(_, call)| matches!(call, Call::FindGroup { .. }));
+            .partition(|(_, call)| matches!(call, Call::FindGroups { .. }));
         self.open = look_ups;
         let mut rest: Vec<(RequestId, Call)> = rest;
-        while let Some(at) = self.open.iter().position(|(_, call)| matches!(call, Call::FindGroup { .. })) {
+        while let Some(at) = self.open.iter().position(|(_, call)| matches!(call, Call::FindGroups { .. })) {
             let (id, call) = self.open.remove(at);
-            let Call::FindGroup { reference } = &call else { continue };
-            let name = reference.to_string();
-            let found = self.known.iter().find(|facts| facts.arn.name() == name).cloned();
-            let result = found.map(Answer::Group).ok_or(failure(FailureClass::Gone));
+            let Call::FindGroups { references } = &call else { continue };
+            let result = find(&self.known, references);
             self.step(Input::Answered { id, result });
         }
         rest.append(&mut self.open);

@@ -56,7 +56,7 @@ impl SlimSet {
         let deleting = self.metadata.deletion_timestamp.is_some();
         let (key, uid) = identity(&mut self.metadata)?;
         let conditions: Vec<Condition> =
-            serde_json::from_value(self.status["conditions"].take()).unwrap_or_default();
+            serde_json::from_value(take(&mut self.status, "conditions")).unwrap_or_default();
         let conditions = conditions.into();
         let facts = SetFacts {
             spec: spec(&self.spec, &key),
@@ -67,8 +67,13 @@ impl SlimSet {
             generation,
             deleting,
         };
-        Some(SeenSet { facts, template: Arc::new(self.spec["template"].take()), conditions })
+        Some(SeenSet { facts, template: Arc::new(take(&mut self.spec, "template")), conditions })
     }
+}
+
+/// A field of what may be no object at all.
+fn take(value: &mut Value, field: &str) -> Value {
+    value.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
 /// As the schema has them; what is not there, or cannot be read, has its default.
@@ -169,6 +174,13 @@ mod tests {
             read(&json!({"template": all["template"]}), &Value::Null).spec
         );
         assert_eq!(read(&Value::Null, &Value::Null).spec.pods_per_node, 1);
+    }
+
+    #[test]
+    fn what_is_no_object_stops_nothing() {
+        for odd in [json!("x"), json!([1]), json!(7), json!(true)] {
+            assert_eq!(read(&odd, &odd).spec.pods_per_node, 1, "{odd}");
+        }
     }
 
     #[test]

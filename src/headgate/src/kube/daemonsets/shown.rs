@@ -51,7 +51,7 @@ pub async fn follow(
 ) -> Result<(), Closed> {
     let (into, mut changes) = mpsc::channel(QUEUE);
     let api = within::<SlimShown>(&client, &scope);
-    let news = move || stream(api.clone(), watcher::Config::default());
+    let news = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
     let words = |seen, _| match seen {
         Seen::Changed(change) => Some(change),
         Seen::Refused(_) | Seen::Failed => None,

@@ -73,7 +73,7 @@ impl Watches {
     /// The nodes. They are listed once more when that is asked for.
     pub async fn nodes(self, again: Arc<Notify>) -> Ends {
         let api: Api<SlimSetNode> = Api::all(self.client.clone());
-        let stream = move || stream(api.clone(), watcher::Config::default());
+        let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
         let kind = ("nodes", Some(again));
         let news = |seen, _| said(seen, News::Nodes);
         self.following.tell(kind, Scope::Cluster, stream, SlimSetNode::into_facts, self.into, news).await
@@ -99,7 +99,7 @@ impl Watches {
         let api: Api<K> = within(&self.client, &scope);
         let config =
             watcher::Config { label_selector: label.map(ToOwned::to_owned), ..watcher::Config::default() };
-        let stream = move || stream(api.clone(), config.clone());
+        let stream = move |page| stream(api.clone(), config.clone().page_size(page));
         let words = |seen, _| said(seen, news);
         self.following.tell((kind, None), scope, stream, facts, self.into, words).await
     }

@@ -17,6 +17,7 @@ use super::{
     seen::{News, Seen},
 };
 use crate::{
+    kube::events,
     metrics::Metrics,
     runtime::{authority::Authority, clock::Clock},
 };
@@ -33,7 +34,7 @@ pub struct Keeper {
     /// To the engine.
     pub inbox: mpsc::Sender<Input>,
     /// Events to be written.
-    pub notices: mpsc::Sender<Notice>,
+    pub notices: events::Sender,
     /// For `doctor`.
     pub shown: watch::Sender<Shown>,
     /// Whether a target group can be bound only if a grant names it.
@@ -274,7 +275,7 @@ impl Keeper {
             "a part of a grant cannot be read, and what was valid before stays in force: {}", notice.note
         );
         self.metrics.noticed(notice.reason);
-        if self.notices.try_send(notice).is_err() {
+        if !self.notices.send(notice) {
             self.metrics.event_dropped();
         }
     }

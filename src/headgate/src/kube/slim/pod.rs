@@ -1,12 +1,14 @@
 //! A pod, as far as it counts.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use headgate_core::model::{
     expected::EXPECTED_BINDINGS,
     gate::GateFacts,
     hold::Hold,
     lifespan::hold_of_command,
+    limits,
+    object::Labels,
     pod::{Ending, NamedPort, PassedOver, PodFacts, Protocol},
     policy,
     readiness::{OWN_GATE, Readiness},
@@ -149,11 +151,12 @@ struct PodIp {
 
 /// Whether the containers are ready, and every gate but our own has a condition that is true.
 fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readiness {
-    let is_true = |kind: &str| {
-        let mut conditions = conditions.iter().flatten();
-        let condition = conditions.find(|condition| condition.kind.as_deref() == Some(kind));
-        condition.is_some_and(|condition| condition.status.as_deref() == Some("True"))
-    };
+    // Both may be long: whoever may create pods writes as many gates as fit into the object.
+    let mut statuses = BTreeMap::new();
+    for Condition { kind, status, .. } in conditions.iter().flatten() {
+        statuses.entry(kind.as_deref()).or_insert(status.as_deref());
+    }
+    let is_true = |kind: &str| statuses.get(&Some(kind)) == Some(&Some("True"));
     let gates = gates.iter().flatten().filter_map(|gate| gate.condition_type.as_deref());
     let mut others = gates.filter(|kind| *kind != OWN_GATE);
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
@@ -163,12 +166,11 @@ fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readin
 fn own_gate(
     gates: &[Option<Gate>],
     conditions: &[Option<Condition>],
-    expected: Option<String>,
+    expected: Option<Box<str>>,
 ) -> Option<Box<GateFacts>> {
     let mut gates = gates.iter().flatten();
     gates.find(|gate| gate.condition_type.as_deref() == Some(OWN_GATE))?;
     let condition = conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(OWN_GATE));
-    let expected = expected.map(String::into_boxed_str);
     Some(Box::new(match condition {
         None => GateFacts { expected, ..GateFacts::default() },
         Some(Condition { status, reason, message, .. }) => {
@@ -245,17 +247,22 @@ impl SlimPod {
     pub fn into_facts(mut self) -> Option<PodFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut ips: Vec<IpAddr> = Vec::new();
-        let listed = self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry?.ip);
+        // The API server lets through one of each family.
+        let listed =
+            self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry?.ip).take(2);
         for ip in self.status.pod_ip.into_iter().chain(listed).filter_map(|ip| ip.parse().ok()) {
             if !ips.contains(&ip) {
                 ips.push(ip);
             }
         }
+        let mut beyond = Vec::new();
         let conditions = self.status.conditions.unwrap_or_default();
         let gates = self.spec.readiness_gates.unwrap_or_default();
         let readiness = readiness(&gates, &conditions);
         let mut annotations = self.metadata.annotations.take().unwrap_or_default();
-        let expected = annotations.remove(EXPECTED_BINDINGS);
+        let expected = annotations
+            .remove(EXPECTED_BINDINGS)
+            .and_then(|text| limits::EXPECTED.text(&text).map_err(|excess| beyond.push(excess)).ok());
         let terminating = self.metadata.deletion_timestamp.is_some();
         // Containers that run before or beside the others count too: one of them may be what serves.
         let main = self.status.container_statuses.unwrap_or_default();
@@ -278,17 +285,21 @@ impl SlimPod {
         let tolerations = self.spec.tolerations.unwrap_or_default();
         let written = marks::read(&uid, |name| annotations.get(name).map(String::as_str));
         let ports = staying.into_iter().flat_map(|c| c.ports.unwrap_or_default());
-        let ports = ports
-            .flatten()
-            .filter_map(|port| {
-                let protocol = Protocol::parse(port.protocol.as_deref());
-                Some(NamedPort { name: port.name?, port: port_number(port.number)?, protocol })
-            })
-            .collect();
+        let ports = ports.flatten().filter_map(|port| {
+            let protocol = Protocol::parse(port.protocol.as_deref());
+            Some(NamedPort { name: port.name?, port: port_number(port.number)?, protocol })
+        });
+        let (ports, excess) = limits::POD_PORTS.list(ports);
+        beyond.extend(excess);
+        let labels = limits::POD_LABELS.labels(self.metadata.labels.unwrap_or_default());
+        let labels = labels.unwrap_or_else(|excess| {
+            beyond.push(excess);
+            Labels::default()
+        });
         Some(PodFacts {
             key,
             uid,
-            labels: self.metadata.labels.unwrap_or_default().into_iter().collect(),
+            labels,
             created: self.metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
             terminating,
             finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
@@ -308,7 +319,8 @@ impl SlimPod {
             leaving: written.facts().map(Box::new),
             left_over: written.left_over(),
             ips,
-            ports,
+            ports: ports.into(),
+            beyond: beyond.into(),
         })
     }
 }

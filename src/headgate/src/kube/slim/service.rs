@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headgate_core::{
     binding::annotation,
     model::{
+        limits,
         object::Labels,
         pod::Protocol,
         policy::Texts,
@@ -60,7 +61,13 @@ impl SlimService {
     pub fn into_facts(mut self) -> Option<ServiceFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut annotations = self.metadata.annotations.unwrap_or_default();
-        let target_groups = annotations.remove(annotation::TARGET_GROUPS).map(String::into_boxed_str);
+        let mut beyond = Vec::new();
+        let target_groups = annotations.remove(annotation::TARGET_GROUPS).map(|text| {
+            limits::TARGET_GROUPS.text(&text).unwrap_or_else(|excess| {
+                beyond.push(excess);
+                Box::default()
+            })
+        });
         let mut policy = Texts::default();
         for (annotation, value) in &annotations {
             if annotation::is_known(annotation) {
@@ -83,14 +90,14 @@ impl SlimService {
                 protocol: Protocol::parse(slim.protocol.as_deref()),
             })
         });
-        Some(ServiceFacts {
-            key,
-            uid,
-            target_groups,
-            policy,
-            selector: known(self.spec.selector.unwrap_or_default()).into_iter().collect::<Labels>(),
-            ports: ports.collect(),
-        })
+        let (ports, excess) = limits::SERVICE_PORTS.list(ports);
+        beyond.extend(excess);
+        let selector = limits::SELECTOR.labels(known(self.spec.selector.unwrap_or_default()));
+        let selector = selector.unwrap_or_else(|excess| {
+            beyond.push(excess);
+            Labels::default()
+        });
+        Some(ServiceFacts { key, uid, target_groups, policy, selector, ports, beyond: beyond.into() })
     }
 }
 
@@ -120,5 +127,29 @@ mod tests {
         assert_eq!(facts.ports[0].target_port, TargetPort::Name("web".into()));
         assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
         assert_eq!(facts.ports[1].protocol, Protocol::Udp);
+    }
+
+    #[test]
+    fn what_of_a_service_exceeds_a_bound_is_not_read_and_the_rest_is() {
+        let selector: serde_json::Map<String, serde_json::Value> =
+            (0..50_000).map(|at| (format!("k{at:05}"), json!("x"))).collect();
+        let ports: Vec<_> = (1..=300).map(|port| json!({"name": format!("p{port}"), "port": port})).collect();
+        let service = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "s-1", "annotations": {
+                "headgate.dev/target-groups": "p1=blue,".repeat(10_000), "headgate.dev/hold": "x".repeat(1000),
+            }},
+            "spec": {"selector": selector, "ports": ports},
+        });
+        let facts = serde_json::from_value::<SlimService>(service).unwrap().into_facts().unwrap();
+        let limits: Vec<&str> = facts.beyond.iter().map(|excess| excess.limit.what).collect();
+        let wanted = [
+            "headgate.dev/target-groups",
+            "ports of a Service",
+            "the selector of a Service or TargetBinding",
+        ];
+        assert_eq!(limits, wanted);
+        assert!(facts.selector.is_empty() && facts.target_groups.as_deref() == Some(""));
+        assert_eq!(facts.ports.len(), 256);
+        assert!(facts.policy.get(policy::HOLD).is_some_and(|text| text.len() < 200));
     }
 }

@@ -34,7 +34,7 @@ fn webhook() -> Webhook {
     let asking =
         Asking { scopes, namespaces_are_selected: false, questions, pulse: Arc::new(Pulse::new(clock)) };
     let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
-    let (notices, _) = mpsc::channel(1);
+    let (notices, _) = crate::kube::events::channel(clock);
     let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
     let paths = Paths::fixed(&[INJECT, EVICT]);
     let giving = Giving::new(Options { probe_grace: 5, image: None });

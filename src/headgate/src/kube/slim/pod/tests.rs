@@ -246,3 +246,41 @@ fn a_pod_is_evicted_if_the_api_server_says_that_it_was_asked_for() {
         assert_eq!(facts.is_evicted, is, "{status} {reason}");
     }
 }
+
+#[test]
+fn what_of_a_pod_exceeds_a_bound_is_not_read_and_the_rest_is() {
+    let ports: Vec<_> =
+        (1..=300).map(|port| json!({"name": format!("p{port}"), "containerPort": port})).collect();
+    let labels: serde_json::Map<String, serde_json::Value> =
+        (0..50_000).map(|at| (format!("k{at:05}"), json!("x"))).collect();
+    let object = json!({
+        "metadata": {
+            "name": "a", "namespace": "shop", "uid": "u-1", "labels": labels,
+            "annotations": {"headgate.dev/expected-bindings": "x".repeat(9000)},
+        },
+        "spec": {
+            "containers": [{"name": "c", "ports": ports}],
+            "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
+        },
+        "status": {"podIP": "10.0.0.1"},
+    });
+    let facts = serde_json::from_value::<SlimPod>(object).unwrap().into_facts().unwrap();
+    let limits: Vec<&str> = facts.beyond.iter().map(|excess| excess.limit.what).collect();
+    assert_eq!(limits, ["headgate.dev/expected-bindings", "named ports of a pod", "the labels of a pod"]);
+    assert!(facts.labels.is_empty() && facts.gate.unwrap().expected.is_none());
+    assert_eq!((facts.ports.len(), facts.ips.len()), (256, 1));
+}
+
+#[test]
+fn ten_thousand_gates_and_conditions_are_read_in_one_walk() {
+    let gates: Vec<_> = (0..10_000).map(|at| json!({"conditionType": format!("example.com/{at}")})).collect();
+    let mut conditions: Vec<_> =
+        (0..10_000).map(|at| json!({"type": format!("example.com/{at}"), "status": "True"})).collect();
+    conditions.push(json!({"type": "ContainersReady", "status": "True"}));
+    let read = |conditions: &[serde_json::Value]| {
+        pod(&json!({"readinessGates": gates}), &json!({"conditions": conditions})).readiness
+    };
+    assert!(read(&conditions).is_ready());
+    conditions[9_999]["status"] = json!("False");
+    assert!(!read(&conditions).is_ready());
+}

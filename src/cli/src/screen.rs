@@ -1,0 +1,49 @@
+//! Where the commands print.
+//!
+//! What they print was partly written by people who may edit one namespace, and is read in the terminals of people who may do
+//! more: nothing of it moves the cursor or changes what is shown.
+
+use std::io::{Result, Stdout, Write, stdout};
+
+use headgate_core::model::excerpt::shown;
+
+/// Standard output, without control characters but lines and tabs; [`CLEAR`] alone gets through, by itself.
+#[derive(Debug)]
+pub struct Screen<W = Stdout>(W);
+
+/// Clears the terminal.
+pub const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Standard output.
+pub fn screen() -> Screen {
+    Screen(stdout())
+}
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, text: &[u8]) -> Result<usize> {
+        if text == CLEAR.as_bytes() {
+            self.0.write_all(text)?;
+        } else {
+            self.0.write_all(shown(&String::from_utf8_lossy(text)).as_bytes())?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_wrote_changes_nothing_of_the_terminal() {
+        let mut screen = Screen(Vec::new());
+        screen.write_all(CLEAR.as_bytes()).unwrap();
+        writeln!(screen, "shop/web: \x1b]0;evil\x07\u{202e}\tfine").unwrap();
+        let text = String::from_utf8(screen.0).unwrap();
+        assert_eq!(text, format!("{CLEAR}shop/web: \u{fffd}]0;evil\u{fffd}\u{fffd}\tfine\n"));
+    }
+}

@@ -1,0 +1,101 @@
+//! The pages of lists, bounded in bytes.
+//!
+//! A page is bounded by the API server in the number of its objects only, and each may have 1.5 MiB. What is larger than
+//! [`MOST`] is not read: whoever lists asks for fewer objects at a time ([`smaller`]).
+
+use std::{
+    error::Error,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http_body_util::{Either, LengthLimitError, Limited};
+use hyper::{Request, Response, Uri};
+use kube::client::Body;
+use tower::{Layer, Service};
+
+/// A page of a list is no larger, in bytes.
+pub const MOST: usize = 16 * 1024 * 1024;
+
+/// How many objects there are to be in a page, after one of so many was too large.
+pub const fn smaller(page: u32) -> u32 {
+    if page > 8 { page / 8 } else { 1 }
+}
+
+/// Whether a request has failed because a page was too large.
+pub fn is_too_large(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Bounds the answers of a client to requests for pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounded;
+
+impl<S> Layer<S> for Bounded {
+    type Service = BoundedLists<S>;
+
+    fn layer(&self, inner: S) -> BoundedLists<S> {
+        BoundedLists(inner)
+    }
+}
+
+/// See [`Bounded`].
+#[derive(Clone, Debug)]
+pub struct BoundedLists<S>(S);
+
+impl<S, B> Service<Request<Body>> for BoundedLists<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Either<Limited<B>, B>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_page = is_page(request.uri());
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            let bounded = |body| {
+                if is_page { Either::Left(Limited::new(body, MOST)) } else { Either::Right(body) }
+            };
+            Ok(answer.await?.map(bounded))
+        })
+    }
+}
+
+/// Whether a page of a list is asked for; a watch goes on for as long as it has something to say.
+fn is_page(uri: &Uri) -> bool {
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| parameter.starts_with("limit="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_told_from_a_watch_and_a_page_that_is_too_large_is_made_smaller_until_it_has_one_object() {
+        for (uri, expected) in [
+            ("/api/v1/pods?&limit=100&continue=x", true),
+            ("/api/v1/pods?watch=true&timeoutSeconds=20", false),
+            ("/api/v1/namespaces/a/pods/b", false),
+        ] {
+            assert_eq!(is_page(&uri.parse().unwrap()), expected, "{uri}");
+        }
+        let pages: Vec<u32> =
+            std::iter::successors(Some(100), |page| (*page > 1).then(|| smaller(*page))).collect();
+        assert_eq!(pages, [100, 12, 1]);
+    }
+}

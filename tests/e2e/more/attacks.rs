@@ -1,0 +1,178 @@
+//! What a careless or hostile tenant writes into a namespace of its own, at the sizes that once stopped every replica, and
+//! what becomes of another tenant's pods meanwhile.
+
+use std::{collections::BTreeMap, fs, net::SocketAddr, time::Duration};
+
+use headgate_harness::{
+    aws::Group,
+    cluster::pod_spec,
+    scenario::{http_port, targets},
+    shared_world::alone,
+    wait,
+};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpSocket};
+
+use crate::tenants::Tenants;
+
+/// How long another tenant waits at most for what takes milliseconds when nobody attacks.
+const SOON: Duration = Duration::from_secs(5);
+
+fn many(count: usize) -> BTreeMap<String, String> {
+    (0..count).map(|at| (format!("k{at:05}"), "x".to_owned())).collect()
+}
+
+/// A pod that is never started, with these labels.
+fn never_started(name: &str, labels: &BTreeMap<String, String>) -> Value {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["schedulingGates"] = json!([{"name": "example.com/never"}]);
+    json!({"metadata": {"name": name, "labels": labels}, "spec": spec})
+}
+
+/// The resident memory of a process in MiB.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Deletes a pod of tenant A, and waits until AWS is told.
+async fn delete_one(t: &Tenants, group: &Group) {
+    let running = t.a.running("web").await;
+    let (pod, _) = running.first_key_value().unwrap();
+    let target = targets(&running.clone().into_iter().take(1).collect(), 8080);
+    t.a.end_pod(pod).await;
+    wait::within(SOON, "the deletion has reached AWS", || async {
+        let calls = t.s.aws.calls("DeregisterTargets", &group.name).await;
+        let told = calls.into_iter().flat_map(|(targets, _)| targets);
+        if told.into_iter().any(|told| target.contains(&told)) { Ok(()) } else { Err(()) }
+    })
+    .await;
+}
+
+#[test]
+fn fifty_thousand_labels_and_as_many_of_a_selector_keep_no_other_tenant_waiting() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "labels").await;
+        let (group, theirs) = (t.s.group("web").await, t.s.group("evil").await);
+        t.bind(&t.a, &group, 3).await;
+        let _headgate = t.headgate(&[]).await;
+        t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
+
+        let labels = many(50_000);
+        t.b.create::<Pod>(never_started("large", &labels)).await;
+        t.b.create::<Service>(json!({
+            "metadata": {"name": "large", "annotations": {"headgate.dev/target-groups": theirs.name}},
+            "spec": {"selector": labels, "ports": http_port()},
+        }))
+        .await;
+        t.b.wait_event("Pod", "large", "LimitExceeded", "the labels of a pod").await;
+        t.b.wait_warning("large", "LimitExceeded", "the selector of a Service").await;
+        for _ in 0..2 {
+            // Each write is an event for every replica.
+            for at in 0..5 {
+                let annotations = json!({"metadata": {"annotations": {"example.com/at": at.to_string()}}});
+                t.b.patch::<Pod>("large", &annotations).await;
+                t.b.patch::<Service>("large", &annotations).await;
+            }
+            delete_one(&t, &group).await;
+            t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
+        }
+    });
+}
+
+#[test]
+fn names_of_target_groups_that_do_not_exist_keep_no_other_tenant_s_from_being_looked_up() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "names").await;
+        let headgate = t.headgate(&[]).await;
+        let ports: Vec<Value> =
+            (1..=200).map(|port| json!({"name": format!("p{port}"), "port": port})).collect();
+        for service in 0..8 {
+            let names: Vec<String> = (1..=200).map(|port| format!("p{port}=aaa-{service}-{port}")).collect();
+            t.b.service(&format!("s{service}"), "web", json!(ports), Some(&names.join(","))).await;
+        }
+        t.b.wait_warning("s0", "TargetGroupNotFound", "aaa-0-").await;
+
+        let group = t.s.group("zzz").await;
+        t.a.deploy_gated("web", 2, &[("http", 8080)]).await;
+        t.a.wait_running("web", 2).await;
+        t.a.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        wait::within(SOON, "it is looked up, and its pods are registered", || async {
+            let registered = t.s.aws.registered(&group.arn).await;
+            if registered.len() == 2 { Ok(()) } else { Err(registered) }
+        })
+        .await;
+        t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        let calls = headgate.sum("headgate_aws_calls_total", &[("action", "DescribeTargetGroups")]).await;
+        assert!(calls.is_some_and(|calls| calls > 8.0), "{calls:?}");
+    });
+}
+
+#[test]
+fn two_hundred_bad_parts_are_one_event_and_keep_none_of_another_tenant_back() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "parts").await;
+        let headgate = t.headgate(&[]).await;
+        let parts: Vec<String> = (0..200).map(|at| format!("no_port{at}=")).collect();
+        for service in 0..20 {
+            t.b.service(&format!("s{service:02}"), "web", http_port(), Some(&parts.join(","))).await;
+        }
+        t.a.service("web", "web", http_port(), Some("oops=")).await;
+        t.a.wait_warning("web", "InvalidAnnotation", "oops").await;
+        t.b.wait_warning("s19", "InvalidAnnotation", "more like this").await;
+        assert_eq!(t.b.warnings("s00").await.len(), 1);
+        let lines = headgate.logged(|line| line["object"] == format!("{}/s00", t.b.namespace));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+    });
+}
+
+#[test]
+fn pods_with_large_labels_that_come_and_go_leave_no_memory_behind() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "memory").await;
+        let group = t.s.group("web").await;
+        t.bind(&t.a, &group, 2).await;
+        let headgate = t.headgate(&[]).await;
+        t.s.wait_targets(&group, &t.targets(&t.a, 2).await).await;
+        // 0.9 MB each, and each of another workload.
+        for at in 0..40 {
+            let mut labels = many(70_000);
+            labels.insert("app".to_owned(), format!("large-{at}"));
+            let name = format!("large-{at}");
+            t.b.create::<Pod>(never_started(&name, &labels)).await;
+            t.b.delete_pod(&name, 0).await;
+        }
+        delete_one(&t, &group).await;
+        let resident = resident(headgate.pid());
+        assert!(resident < 128, "{resident} MiB");
+    });
+}
+
+/// Connections of one address that ask for metrics and read nothing.
+#[test]
+fn slow_readers_of_metrics_take_neither_memory_nor_the_kubelet_s_probes_away() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "readers").await;
+        let headgate = t.headgate(&[]).await;
+        let admin: SocketAddr = headgate.admin().parse().unwrap();
+        let mut readers = Vec::new();
+        for _ in 0..400 {
+            let socket = TcpSocket::new_v4().unwrap();
+            // Another address than the one that probes come from.
+            socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+            let mut reader = socket.connect(admin).await.unwrap();
+            let _ = reader.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+            readers.push(reader);
+            if readers.len() % 50 == 0 {
+                assert!(headgate.probe("/livez").await.is_ok());
+            }
+        }
+        let resident = resident(headgate.pid());
+        assert!(resident < 128, "{resident} MiB");
+        let open = headgate.sum("headgate_connections", &[("server", "admin")]).await;
+        assert!(open.is_none_or(|open| open <= 70.0), "{open:?}");
+        assert!(headgate.probe("/readyz").await.is_ok());
+    });
+}
