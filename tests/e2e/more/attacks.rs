@@ -8,13 +8,12 @@ use headgate_harness::{
     cluster::pod_spec,
     scenario::{http_port, targets},
     shared_world::alone,
+    tenants::Tenants,
     wait,
 };
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpSocket};
-
-use crate::tenants::Tenants;
 
 /// How long another tenant waits at most for what takes milliseconds when nobody attacks.
 const SOON: Duration = Duration::from_secs(5);
@@ -61,19 +60,19 @@ fn fifty_thousand_labels_and_as_many_of_a_selector_keep_no_other_tenant_waiting(
         t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
 
         let labels = many(50_000);
-        t.b.create::<Pod>(never_started("large", &labels)).await;
+        t.b.create::<Pod>(never_started("large-pod", &labels)).await;
         t.b.create::<Service>(json!({
             "metadata": {"name": "large", "annotations": {"headgate.dev/target-groups": theirs.name}},
             "spec": {"selector": labels, "ports": http_port()},
         }))
         .await;
-        t.b.wait_event("Pod", "large", "LimitExceeded", "the labels of a pod").await;
+        t.b.wait_warning("large-pod", "LimitExceeded", "the labels of a pod").await;
         t.b.wait_warning("large", "LimitExceeded", "the selector of a Service").await;
         for _ in 0..2 {
             // Each write is an event for every replica.
             for at in 0..5 {
                 let annotations = json!({"metadata": {"annotations": {"example.com/at": at.to_string()}}});
-                t.b.patch::<Pod>("large", &annotations).await;
+                t.b.patch::<Pod>("large-pod", &annotations).await;
                 t.b.patch::<Service>("large", &annotations).await;
             }
             delete_one(&t, &group).await;

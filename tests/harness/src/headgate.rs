@@ -4,6 +4,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use localstack_world::Facts;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    time::{Instant, sleep_until},
 };
 
 use crate::{aws, http, wait};
@@ -21,6 +23,8 @@ pub struct Headgate {
     lines: Arc<Mutex<Vec<String>>>,
     admin: String,
     debug: String,
+    /// When its metrics were read last.
+    read: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// Where Cargo has put the program: beside this one, or one folder up if this one is a test.
@@ -133,7 +137,8 @@ impl Headgate {
                 kept.lock().unwrap().push(line);
             }
         });
-        let mut headgate = Self { child, lines, admin: String::new(), debug: String::new() };
+        let (admin, debug, read) = (String::new(), String::new(), tokio::sync::Mutex::default());
+        let mut headgate = Self { child, lines, admin, debug, read };
         let start = wait::until("headgate says where it listens", || async {
             let start = headgate.logged(|line| line["message"] == "starting").into_iter().next();
             start.ok_or_else(|| headgate.text())
@@ -191,15 +196,27 @@ impl Headgate {
         }
     }
 
+    /// The metrics as they are now: those who ask within a second share a page.
+    async fn metrics(&self) -> String {
+        const SHARED_FOR: Duration = Duration::from_millis(1050);
+        let mut read = self.read.lock().await;
+        if let Some(last) = *read {
+            sleep_until(last + SHARED_FOR).await;
+        }
+        let page = self.probe("/metrics").await.unwrap();
+        *read = Some(Instant::now());
+        page
+    }
+
     /// The value of a metric, by its name and labels as `/metrics` shows them.
     pub async fn metric(&self, line: &str) -> Option<f64> {
-        let page = self.probe("/metrics").await.unwrap();
+        let page = self.metrics().await;
         page.lines().find_map(|row| row.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// The sum of the samples of a metric that have these labels, whatever others they have; `None`: there are none.
     pub async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let page = self.probe("/metrics").await.unwrap();
+        let page = self.metrics().await;
         let has = |row: &&str| labels.iter().all(|(label, is)| row.contains(&format!("{label}=\"{is}\"")));
         let samples = page.lines().filter(|row| row.starts_with(&format!("{name}{{"))).filter(has);
         let values = samples.filter_map(|row| row.rsplit_once(' ')?.1.parse::<f64>().ok());

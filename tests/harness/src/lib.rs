@@ -41,6 +41,7 @@ pub mod scenario;
 pub mod shared_world;
 pub mod sidecar_webhook;
 pub mod sts;
+pub mod tenants;
 pub mod typed;
 pub mod wait;
 pub mod webhook;

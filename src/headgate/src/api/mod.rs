@@ -64,16 +64,17 @@ fn port(_: &mut SchemaGenerator) -> Schema {
 fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
+        "maxItems": 32,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
         "items": {
             "type": "object",
             "required": ["type", "status", "reason", "message", "lastTransitionTime"],
             "properties": {
-                "type": {"type": "string"},
+                "type": {"type": "string", "maxLength": 316},
                 "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "reason": {"type": "string", "description": "A stable word: alerts and scripts may rely on it."},
-                "message": {"type": "string", "description": "A sentence: what is so, and what to do about it."},
+                "reason": {"type": "string", "maxLength": 1024, "description": "A stable word: alerts and scripts may rely on it."},
+                "message": {"type": "string", "maxLength": 32768, "description": "A sentence: what is so, and what to do about it."},
                 "lastTransitionTime": {"type": "string", "format": "date-time"},
                 "observedGeneration": {"type": "integer", "format": "int64"},
             },

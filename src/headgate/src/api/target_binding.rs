@@ -200,6 +200,7 @@ pub struct ServiceRef {
 #[serde(rename_all = "camelCase")]
 pub struct PodSelector {
     /// The pods that carry all of these labels; at least one.
+    #[schemars(extend("maxProperties" = 64))]
     #[x_kube(validation = Rule::new("self.size() > 0").message("expected at least one label, which says which pods become targets"))]
     pub match_labels: BTreeMap<String, String>,
 }
