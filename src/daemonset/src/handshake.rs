@@ -19,6 +19,9 @@ use crate::model::{
 
 /// What a node says of a turn before is waited for so long to go.
 const STALE: Duration = Duration::from_secs(60);
+/// Of the nodes one in so many, and at least one, is annotated with a key at a time, whichever sets ask for that: nobody who may
+/// write sets may have all nodes detached.
+const ONE_IN: usize = 4;
 /// A time is written in whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -26,6 +29,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTime) -> Told {
     let mut told = Told::default();
     let Some(handshake) = &facts.spec.handshake else { return told };
+    let annotated = nodes.values().filter(|node| node.says(&handshake.key).is_some()).count();
+    let mut room = (nodes.len() / ONE_IN).max(1).saturating_sub(annotated);
     let is_known = facts.remembered.update.as_ref() == Some(&facts.spec.revision);
     for (name, node) in nodes {
         let is_annotated = is_annotated(handshake, node);
@@ -41,7 +46,9 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
             // Whoever detaches has to see first that the turn before is over.
             told.wants.extend(is_annotated.then(|| ask(None)));
             told.due = told.due.into_iter().chain([annotates]).min();
-        } else if !is_annotated {
+        } else if node.says(&handshake.key).is_none() && room > 0 {
+            // What another set has written stays, and is waited for.
+            room -= 1;
             told.wants.push(ask(Some(handshake.value.clone())));
         }
         if is_stale || !is_annotated {
@@ -166,7 +173,32 @@ mod tests {
         );
         assert_eq!(waits(SINCE + 60), (ask(Some("edge")), true, None), "they never take it back");
         let others = noted("example.com/detach", "by hand", None);
-        assert_eq!(with(false, false, vec![others], SINCE), (vec![], false, None), "it is somebody else's");
+        assert_eq!(
+            with(false, false, vec![others.clone()], SINCE),
+            (vec![], false, None),
+            "it is somebody else's"
+        );
+        assert_eq!(with(true, false, vec![others], SINCE), (vec![], true, None), "and it is waited for");
+    }
+
+    #[test]
+    fn a_quarter_of_the_nodes_is_annotated_at_a_time_whichever_set_asks() {
+        let mut facts = super::super::tests::set();
+        facts.spec.handshake =
+            Some(Arc::new(Handshake { key: "example.com/detach".into(), value: "edge".into(), wait: None }));
+        let names: Vec<Arc<str>> = (0..12).map(|at| format!("n{at:02}").into()).collect();
+        facts.remembered.turns.extend(names.iter().map(|name| (name.clone(), at(SINCE))));
+        let with_others = |others: usize| {
+            let node = |(at_, name): (usize, &Arc<str>)| {
+                let theirs = noted("example.com/detach", "other", None);
+                let annotations = if at_ < others { vec![theirs] } else { Vec::new() };
+                (name.clone(), SetNode { name: name.clone(), annotations, ..SetNode::default() })
+            };
+            let nodes = names.iter().enumerate().map(node).collect();
+            let told = told(&facts, &nodes, at(SINCE));
+            (told.wants.len(), told.closed.len())
+        };
+        assert_eq!([0, 1, 2, 3, 12].map(with_others), [(3, 12), (2, 12), (1, 12), (0, 12), (0, 12)]);
     }
 
     #[test]

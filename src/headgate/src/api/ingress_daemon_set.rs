@@ -133,13 +133,9 @@ pub struct UpdateStrategy {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnotateNode {
-    /// Its key.
+    /// Its key. Its value is NAMESPACE.NAME of the set.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
-    /// Its value. Default: NAMESPACE.NAME of the set. Two sets must not have the same key and value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
-    pub value: Option<String>,
 }
 
 /// The annotation by which a node says when it was detached.

@@ -111,10 +111,10 @@ fn spec(spec: &Value, key: &ObjectKey) -> SetSpec {
 fn handshake(update: &Value, set: &ObjectKey) -> Option<Handshake> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::<str>::from);
     let (asks, waits) = (&update["annotateNodeToDetach"], &update["waitForDetachmentByAnnotatedTimestamp"]);
-    let own = || format!("{}.{}", set.namespace, set.name).into();
     Some(Handshake {
         key: text(&asks["key"])?,
-        value: text(&asks["value"]).unwrap_or_else(own),
+        // No set takes the annotation of another one for its own.
+        value: format!("{}.{}", set.namespace, set.name).into(),
         wait: text(&waits["key"]).map(|key| Wait {
             key,
             grace: Duration::from_secs(waits["gracePeriodSeconds"].as_u64().unwrap_or(GRACE)),
