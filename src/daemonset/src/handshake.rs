@@ -29,8 +29,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTime) -> Told {
     let mut told = Told::default();
     let Some(handshake) = &facts.spec.handshake else { return told };
-    let annotated = nodes.values().filter(|node| node.says(&handshake.key).is_some()).count();
-    let mut room = (nodes.len() / ONE_IN).max(1).saturating_sub(annotated);
+    let asked = nodes.values().filter(|node| node.says(&handshake.key).is_some()).count();
+    let mut room = (nodes.len() / ONE_IN).max(1).saturating_sub(asked);
     let is_known = facts.remembered.update.as_ref() == Some(&facts.spec.revision);
     for (name, node) in nodes {
         let is_annotated = is_annotated(handshake, node);
