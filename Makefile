@@ -125,10 +125,10 @@ test: build ## Run the tests that every change needs: units, 1,000 simulated wor
 
 test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, 10,000 worlds, all small worlds, planted bugs (root)
 	$(CARGO) test --locked $(TOOLS) --lib --bin release
-	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 	$(TEST_ALL) --test worlds -- every_invariant
 	$(TEST_ALL) --no-fail-fast --test small_world -- --skip $(SMALL_WORLD)
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
+	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 
 lint: ## Check format, lints, licences and sources of dependencies
 	$(CARGO) fmt --all --check
