@@ -96,12 +96,13 @@ mod more {
 
             // What its pods did meanwhile, the first removes when it is back; nobody else does.
             first.terminate().await;
+            // Before an address is free that this pod could get.
+            two.cluster.scale("web", 2).await;
+            let of_two = targets(&two.cluster.wait_running("web", 2).await, 8080);
             one.cluster.scale("web", 1).await;
             one.wait_quiet("web", 1).await;
             second.terminate().await;
             let second = start(&one, &two, Some(SECOND)).await;
-            two.cluster.scale("web", 2).await;
-            let of_two = targets(&two.cluster.wait_running("web", 2).await, 8080);
             let all: BTreeSet<String> = targets(&of_one, 8080).union(&of_two).cloned().collect();
             one.wait_targets(&group, &all).await;
             assert_eq!(one.aws.calls("DeregisterTargets", &group.name).await, []);

@@ -21,7 +21,7 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub struct Limits {
     /// So many at once.
     pub connections: usize,
-    /// Of one address.
+    /// Of one address; if that is all of them, addresses have no parts.
     pub of_an_address: usize,
     /// For the TLS handshake.
     pub handshake: Duration,
@@ -111,7 +111,7 @@ impl Table {
     /// Which one of an address is closed when it has too many, now that this one has come.
     fn to_close_of(&self, peer: IpAddr, newest: u64) -> u64 {
         let own = || self.entries.iter().filter(|(id, entry)| entry.peer == peer && **id != newest);
-        let closable = own().filter(|(_, entry)| entry.phase != Phase::Request);
+        let closable = own().filter(|(_, entry)| !entry.trusted || entry.phase != Phase::Request);
         closable.min_by_key(|(id, entry)| (entry.trusted, entry.since, **id)).map_or(newest, |(id, _)| *id)
     }
 
@@ -162,9 +162,10 @@ impl Connections {
         let mut table = shared.table();
         let (id, close) = table.enter(peer, shared.clock.now());
         let of_its_address = table.entries.values().filter(|entry| entry.peer == peer).count();
-        let to_close = if of_its_address > shared.limits.of_an_address {
+        let (all, part) = (shared.limits.connections, shared.limits.of_an_address);
+        let to_close = if part < all && of_its_address > part {
             Some(table.to_close_of(peer, id))
-        } else if table.entries.len() > shared.limits.connections {
+        } else if table.entries.len() > all {
             table.to_close(id)
         } else {
             None
@@ -367,6 +368,12 @@ mod tests {
         assert_eq!(table.to_close_of(ip(1), 4), 3, "one that never sent a valid request");
         assert_eq!(table.to_close_of(ip(1), 3), 1);
         assert_eq!(table.to_close_of(ip(2), 0), 0, "it has no other");
+        let slow = table_of_slow();
+        assert_eq!(slow.to_close_of(ip(1), 2), 1, "a request that it never ends protects nobody");
+    }
+
+    fn table_of_slow() -> Table {
+        table(&[(1, true, Phase::Request, 1), (1, false, Phase::Request, 2), (1, false, Phase::Handshake, 3)])
     }
 
     #[test]
