@@ -242,6 +242,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::TooManyLeaveEarly,
     // Nobody makes a slip in the name of an annotation.
     Reason::UnknownAnnotation,
+    // Adapters apply the bounds.
+    Reason::LimitExceeded,
     // Nobody writes nonsense into a ledger here.
     Reason::LedgerUnreadable,
     // Of pods that do not exist yet; see inject/tests.rs.
