@@ -1,6 +1,5 @@
 //! `headgate ui`: opens the page in a browser, through ports that the API server forwards to the leader with the user's own
-//! rights. Each connection of the browser gets one of its own, to whoever leads then. Nobody else on the machine gets one
-//! ([`door`]).
+//! rights. Each connection of the browser gets one of its own, to whoever leads then. Other users of the machine get none ([`door`]).
 
 mod door;
 

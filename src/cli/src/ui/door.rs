@@ -1,7 +1,7 @@
 //! Who may come to the page of `headgate ui`: the browser that was given the address, and nobody else on the machine.
 //!
-//! The address has a token that counts once. Whoever comes with it gets a cookie, and each connection after that begins with a
-//! request that has the cookie.
+//! The printed address has a token that works once. The browser that uses it gets a cookie. Each later connection must begin
+//! with a request that carries this cookie.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub struct Door {
     cookie: String,
 }
 
-/// What becomes of a connection.
+/// The decision about a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Knock {
     /// It may come in.

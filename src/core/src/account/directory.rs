@@ -39,7 +39,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// When it is to be looked up, if it is, and whether AWS did not find it.
+    /// When the next look-up of it is due, and whether AWS answered the last one that there is none. `None`: no look-up is
+    /// needed.
     fn due(&self) -> Option<(Moment, bool)> {
         let due = self.retry.until().max(self.missing.until());
         match self.state {
@@ -62,7 +63,7 @@ pub struct Directory {
     entries: BTreeMap<GroupRef, Entry>,
     /// Those that nothing names any more.
     unnamed: BTreeSet<GroupRef>,
-    /// Those that are to be looked up, each with when: of which nothing is known, and that AWS did not find.
+    /// The due look-ups: first of references without an answer so far, then of references that AWS did not find.
     due: [BTreeSet<(Moment, GroupRef)>; 2],
     /// The number of the last look-up of each namespace that has some to be looked up.
     served: BTreeMap<Arc<str>, u64>,

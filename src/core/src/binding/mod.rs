@@ -114,7 +114,7 @@ pub fn settle(
         };
         doubtful.insert(label.clone());
         let problem = problem.map(|(reason, said)| {
-            // What is not granted is said in the same words when the target group is known.
+            // The same text as when the target group is known, so that there is one Event and not two.
             let of_port = reason != Reason::NotGranted;
             let said = if of_port { format!("port {label}: {said}") } else { said };
             Problem::of_ports([label.clone()], reason, said)
@@ -187,7 +187,7 @@ pub fn read_written(
 ) -> (ServiceFacts, Option<(Reason, String)>) {
     let (key, uid) = (binding.key.clone(), binding.uid.clone());
     let policy = binding.policy.clone();
-    // A Service whose own annotation is too long may be named all the same.
+    // The TargetBinding does not use the Service's annotation, so an annotation that is too long does not matter.
     let beyond = named.map_or(&[][..], |service| &service.beyond).iter();
     let beyond = beyond.copied().filter(|excess| *excess.limit != limits::TARGET_GROUPS).collect();
     let read = |target_groups, selector, ports| ServiceFacts {

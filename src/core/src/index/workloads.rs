@@ -17,6 +17,9 @@ use crate::model::{Labels, Moment, limits::WORKLOADS};
 /// For how long a workload is remembered that has no pod: one of a single pod that is replaced has none for a moment.
 const REMEMBERED: Duration = Duration::from_hours(1);
 
+/// How often the records are looked through.
+const SWEEP: Duration = Duration::from_secs(60);
+
 /// The labels that tell the pods or the versions of one workload apart.
 const OF_ONE: [&str; 11] = [
     "apps.kubernetes.io/pod-index",
@@ -52,6 +55,8 @@ pub struct Workloads {
     all: BTreeMap<Name, Workload>,
     /// Of each namespace those whose last pod was gone then, in that order; pods of it may have come since.
     ended: BTreeMap<Arc<str>, VecDeque<(Moment, u64)>>,
+    /// When all namespaces were looked through last.
+    swept: Moment,
 }
 
 fn name(namespace: &Arc<str>, labels: &Labels) -> Name {
@@ -100,8 +105,12 @@ impl Workloads {
         workload.map(|workload| workload.since)
     }
 
-    /// Forgets those whose last pod was gone an hour ago.
+    /// Forgets those whose last pod was gone an hour ago. Looks through all namespaces, so not for each pod.
     fn forget(&mut self, now: Moment) {
+        if now.since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = now;
         let is_over = |(gone, _): &mut (Moment, u64)| now.since(*gone) >= REMEMBERED;
         let mut over = Vec::new();
         self.ended.retain(|namespace, ended| {
