@@ -72,6 +72,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         terminating: false,
         finished: false,
         stopped: false,
+        has_sandbox: true,
         host_network: false,
         readiness: Readiness::default(),
         gate: None,

@@ -26,6 +26,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         terminating: false,
         finished: false,
         stopped: false,
+        has_sandbox: true,
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
@@ -127,6 +128,11 @@ impl PodBuilder {
     /// Terminating, and no container runs any more.
     pub fn stopped(mut self) -> Self {
         (self.0.terminating, self.0.stopped) = (true, true);
+        self
+    }
+    /// Its status says that its sandbox is gone.
+    pub fn without_sandbox(mut self) -> Self {
+        self.0.has_sandbox = false;
         self
     }
     /// Its own annotation asks for this hold.

@@ -165,11 +165,57 @@ pub const ALL: [Bug; 188] = [
     },
     Bug {
         name: "OlderHolderKeepsTheIp",
-        says: "The older holder of an IP keeps it.",
+        says: "The older holder of an IP keeps it, on its own node too.",
         places: &[(
             "index/addresses.rs",
-            "later.iter().rev()",
-            "(if PLANTED { tenants.get(..place)? } else { later }).iter().rev()",
+            "        true => Takes::AtOnce,",
+            "        true if !PLANTED => Takes::AtOnce,\n        true => Takes::Nothing,",
+        )],
+    },
+    Bug {
+        name: "AddressesAreTheLasts",
+        says: "An address is the pod's that shows it last, of whatever node.",
+        places: &[(
+            "index/addresses.rs",
+            "false if holder.is_down || is_lost =>",
+            "false if PLANTED || holder.is_down || is_lost =>",
+        )],
+    },
+    Bug {
+        name: "AddressesGoByPhase",
+        says: "A pod that terminates has lost its address, though it runs.",
+        places: &[(
+            "index/addresses.rs",
+            "is_down: pod.stopped ||",
+            "is_down: (PLANTED && pod.terminating) || pod.stopped ||",
+        )],
+    },
+    Bug {
+        name: "SandboxesThatAreGoneKeepTheirAddresses",
+        says: "A pod whose sandbox is gone keeps its address while its object is there.",
+        places: &[("index/addresses.rs", "|| !pod.has_sandbox,", "|| (!PLANTED && !pod.has_sandbox),")],
+    },
+    Bug {
+        name: "LostNodesKeepTheirAddresses",
+        says: "The pods of a node that is gone or not ready keep their addresses.",
+        places: &[("index/addresses.rs", "let is_lost = holder", "let is_lost = !PLANTED && holder")],
+    },
+    Bug {
+        name: "NodesAreLostAtOnce",
+        says: "The pods of a node lose their addresses the moment it is not ready.",
+        places: &[(
+            "nodes/mod.rs",
+            "Some(seen + LOST_AFTER)",
+            "Some(seen + if PLANTED { Duration::ZERO } else { LOST_AFTER })",
+        )],
+    },
+    Bug {
+        name: "LedgersSayNothingOfAddresses",
+        says: "A new leader takes the order of its lists for that in which pods got their addresses.",
+        places: &[(
+            "engine/leading.rs",
+            "self.index.had(ledgers_say, now)",
+            "self.index.had(if PLANTED { Vec::new() } else { ledgers_say }, now)",
         )],
     },
     Bug {

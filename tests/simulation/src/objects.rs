@@ -40,6 +40,7 @@ pub fn pod(app: &str, last: u8) -> PodFacts {
         terminating: false,
         finished: false,
         stopped: false,
+        has_sandbox: true,
         host_network: false,
         readiness: Readiness::default(),
         gate: None,

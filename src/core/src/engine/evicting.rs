@@ -81,6 +81,15 @@ impl Engine {
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
         self.out.extend(self.nodes.take_asks().map(|scope| Effect::Relist(Watch::Nodes, scope)));
+        self.nodes_turn(seen, now);
+    }
+
+    /// Whether nodes are lost decides who has the addresses that their pods show.
+    fn nodes_turn(&mut self, seen: Moment, now: Moment) {
+        for (node, presence) in self.nodes.take_turned() {
+            let changes = self.index.node_is(&node, presence, seen);
+            self.absorb(changes, now);
+        }
     }
 
     /// Time has passed: nodes that were said to be gone are, if nobody has said otherwise.
@@ -92,6 +101,7 @@ impl Engine {
             self.evictions.touch(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&gone), now, now);
         }
+        self.nodes_turn(now, now);
     }
 
     /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.

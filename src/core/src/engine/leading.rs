@@ -16,7 +16,7 @@ use crate::{
     eviction::Touched,
     index::Order,
     leadership::{Load, Role},
-    ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
+    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
         Transition,
@@ -24,6 +24,12 @@ use crate::{
     registration::{Holder, Orphan, Registrations},
     requests::{Answer, Asker, Request},
 };
+
+/// Which pods had which addresses.
+fn had((_, ledger): (TargetGroupArn, Ledger)) -> Vec<(IpAddr, PodMark)> {
+    let there = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed);
+    there.map(|(target, _, pod)| (target.ip, pod)).collect()
+}
 
 impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
@@ -118,6 +124,9 @@ impl Engine {
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
         self.groups.orphans().touch();
+        let ledgers_say: Vec<(IpAddr, PodMark)> = ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
+        let changes = self.index.had(ledgers_say, now);
+        self.absorb(changes, now);
         let mut named = BTreeMap::new();
         for arn in self.arns() {
             if let Some(group) = self.groups.get_mut(&arn) {
@@ -357,6 +366,7 @@ impl Engine {
         for trouble in self.index.bindings().troubles().cloned().collect::<Vec<_>>() {
             self.tell_pods(&trouble);
         }
+        self.tell_contests(&self.index.pods().contests().collect::<Vec<_>>());
     }
 
     /// Says what is wrong to those who bind a group.

@@ -105,6 +105,11 @@ impl Engine {
         self.index.pods().count()
     }
 
+    /// How many pods show an address that a pod of another node has.
+    pub fn contested(&self) -> usize {
+        self.index.pods().contested()
+    }
+
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         // First of all: a replica that leads no more says nothing more either.
@@ -310,6 +315,7 @@ impl Engine {
         self.record_ends(ended, gone);
         self.out.extend(changes.relist.map(|scope| Effect::Relist(Watch::Pods, scope)));
         self.tell_excesses(changes.beyond);
+        self.tell_contests(&changes.contests);
         self.tell_troubles(changes.troubles);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {

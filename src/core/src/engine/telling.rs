@@ -7,9 +7,10 @@ use crate::{
     engine::{Effect, Engine},
     leadership::Role,
     model::{
-        Notice, Origin, Owner, Reason, Trouble, TroubleKind, limits::Excess, notice::About, view::Picture,
+        Notice, Origin, Owner, Reason, Trouble, TroubleKind, changes::Contest, limits::Excess,
+        notice::About, view::Picture,
     },
-    reports::troubles::troubles,
+    reports::{sayings, troubles::troubles},
     services::Shown,
 };
 
@@ -42,6 +43,25 @@ impl Engine {
         for (Owner { pod, uid }, excess) in beyond {
             let (about, note) = (About::Pod(pod, uid), excess.to_string());
             self.out.tell(Notice { about, reason: Reason::LimitExceeded, note });
+        }
+    }
+
+    /// Tells both pods that one waits for the address of the other.
+    pub(super) fn tell_contests(&mut self, contests: &[Contest]) {
+        if self.term.role() == Role::Standby {
+            return;
+        }
+        for Contest { ip, holder, waits } in contests {
+            let pods = self.index.pods();
+            let (Some(holder), Some(waits)) = (pods.get(holder), pods.get(waits)) else { continue };
+            let notes = [
+                (waits, sayings::waits_for_address(holder)),
+                (holder, sayings::another_shows_the_address(*ip, waits)),
+            ];
+            for (pod, note) in notes {
+                let about = About::Pod(pod.key.clone(), pod.uid.clone());
+                self.out.tell(Notice { about, reason: Reason::AddressContested, note });
+            }
         }
     }
 

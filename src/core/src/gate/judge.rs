@@ -185,6 +185,7 @@ fn no_target(reason: Reason) -> &'static str {
         Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
         Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
         Reason::IpChanged => "another pod has got the pod's address since",
+        Reason::AddressContested => "a pod on another node has the address that this pod shows",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
         Reason::NotGranted => "the pod's namespace may not bind it",
         _ => "the pod is not a target there",

@@ -1,83 +1,315 @@
 //! Who has which address.
 //!
-//! **An address is the pod's that got it last**, for as long as that pod has not finished and is not gone. The status of
-//! a pod goes on carrying an address that it has lost: the pods of a node that died stay for minutes, and the VPC gives
-//! their addresses away meanwhile. So it does not matter what the later pod is: whether anything binds it, whether it is
-//! terminating, or is taken out for its eviction. Pods of the host network share the address of their node honestly. A
-//! pod that had begun to terminate before it was seen with an address takes it from nobody: a list does not say which of
-//! the two had it first.
+//! The status of a pod goes on showing an address that the pod has lost: the pods of a node that died stay for minutes, and
+//! the VPC gives their addresses away meanwhile. And whoever may write the status of one pod can write another pod's address
+//! into it; each kubelet may do that for the pods of its node. So of the pods that show an address one has it:
+//!
+//! * **On one node** the pod that came to show it last has it, at once. A kubelet speaks for the pods of its own node only
+//!   (Kubernetes: NodeRestriction), and it gives the address of a pod that ended to the next one.
+//! * **Between nodes** the pod that has it keeps it until it has finished or is gone, until its status says that its sandbox
+//!   is gone, or until its node is gone or has not been ready for a while. None of these is written by the other node.
+//!   The pods of a node take over [`MOST`] addresses from living pods in a minute; the others wait.
+//! * **Pods of the host network** share the address of their node. Another pod of that node never takes it.
+//! * A pod that had begun to terminate before it was seen with an address takes it from nobody: a list does not say which of
+//!   the two had it first.
+//!
+//! It does not matter what the pod that has it is: whether anything binds it, whether it is terminating, or is taken out for
+//! its eviction. A new leader asks the ledgers first ([`Addresses::had`]): a list does not say either who had it.
+//!
+//! **Caveat.** A node that died counts as ready for 40 to 50 s. A pod on another node that gets one of its addresses within
+//! this time waits for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
+    time::Duration,
 };
 
-use crate::model::{ObjectKey, PodFacts};
+use crate::{
+    agenda::Agenda,
+    model::{Moment, ObjectKey, PodFacts, Reason, changes::Contest, node::Presence},
+};
+
+/// So many addresses the pods of a node take over from pods of other nodes that are there, within [`WINDOW`]: more than a
+/// prefix of the VPC has (16).
+const MOST: u8 = 20;
+const WINDOW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,
+    node: Option<Arc<str>>,
     host_network: bool,
     /// It was not terminating when it was seen with the address first.
     came_alive: bool,
+    /// Its status says that nothing of it is there that could have an address.
+    is_down: bool,
+    /// Its node has gone since it came.
+    node_is_gone: bool,
+    holds: bool,
+    /// It came later than the pod of another node that has the address, and waits for it.
+    waits: bool,
 }
 
 impl Tenant {
+    fn new(pod: &PodFacts) -> Self {
+        Self {
+            pod: pod.key.clone(),
+            node: pod.node.clone(),
+            host_network: pod.host_network,
+            came_alive: !pod.terminating,
+            is_down: pod.stopped || !pod.has_sandbox,
+            node_is_gone: false,
+            holds: false,
+            waits: false,
+        }
+    }
+
     const fn shares_with(&self, other: &Self) -> bool {
         self.host_network && other.host_network
     }
 }
 
+/// What a pod that came later gets.
+enum Takes {
+    AtOnce,
+    /// As a take-over, of which each node has so many.
+    Over,
+    Nothing,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
-    /// The pods whose status carries an address, in the order in which they got it.
+    /// The pods whose status shows an address, in the order in which they came to show it; one of them holds it.
     tenants: BTreeMap<IpAddr, Vec<Tenant>>,
+    /// The addresses that more than one pod shows.
+    shared: BTreeSet<IpAddr>,
+    /// The nodes that have not been ready for a while.
+    lost: BTreeSet<Arc<str>>,
+    /// How many pods are of nodes that are gone.
+    of_gone_nodes: usize,
+    /// How many addresses the pods of a node have taken over, and since when that is counted.
+    taken: BTreeMap<Option<Arc<str>>, (Moment, u8)>,
+    /// The addresses that could be taken over, and wait for the turn of the node.
+    waiting: Agenda<Moment, IpAddr>,
+    /// How many pods wait for an address.
+    contested: usize,
+    /// Those that have begun to.
+    contests: Vec<Contest>,
 }
 
 impl Addresses {
     /// A pod that had the addresses `had` looks like this now; `None`: it is gone. Gives the others whose addresses may
     /// be theirs no more for that, or theirs again.
-    pub fn moved(&mut self, pod: &ObjectKey, had: &[IpAddr], now: Option<&PodFacts>) -> BTreeSet<ObjectKey> {
+    pub fn moved(
+        &mut self,
+        pod: &ObjectKey,
+        had: &[IpAddr],
+        now: Option<&PodFacts>,
+        seen: Moment,
+    ) -> BTreeSet<ObjectKey> {
         let now = now.filter(|facts| !facts.finished);
         let has = now.map_or(&[][..], |facts| &facts.ips);
         let mut rivals = BTreeSet::new();
-        let mut note = |own: &Tenant, others: &[Tenant]| {
-            rivals
-                .extend(others.iter().filter(|other| !own.shares_with(other)).map(|other| other.pod.clone()));
-        };
         for ip in had.iter().filter(|ip| !has.contains(ip)) {
             let Some(tenants) = self.tenants.get_mut(ip) else { continue };
             let Some(place) = tenants.iter().position(|tenant| tenant.pod == *pod) else { continue };
             let own = tenants.remove(place);
-            note(&own, tenants);
+            self.contested -= usize::from(own.waits);
+            self.of_gone_nodes -= usize::from(own.node_is_gone);
+            rivals.extend(apart_from(&own, tenants));
+            if tenants.len() < 2 {
+                self.shared.remove(ip);
+            }
             if tenants.is_empty() {
                 self.tenants.remove(ip);
             }
+            rivals.append(&mut self.settle(ip, seen));
         }
         for (facts, ip) in now.iter().flat_map(|facts| facts.ips.iter().map(move |ip| (facts, ip))) {
             let tenants = self.tenants.entry(*ip).or_default();
-            if !tenants.iter().any(|tenant| tenant.pod == *pod) {
-                let (host_network, came_alive) = (facts.host_network, !facts.terminating);
-                let own = Tenant { pod: pod.clone(), host_network, came_alive };
-                note(&own, tenants);
-                tenants.push(own);
+            let own = Tenant::new(facts);
+            match tenants.iter_mut().find(|tenant| tenant.pod == *pod) {
+                Some(known) if (known.is_down, &known.node) == (own.is_down, &own.node) => continue,
+                Some(known) => (known.is_down, known.node) = (own.is_down, own.node),
+                None => {
+                    rivals.extend(apart_from(&own, tenants));
+                    tenants.push(own);
+                }
+            }
+            if tenants.len() > 1 {
+                self.shared.insert(*ip);
+            }
+            rivals.append(&mut self.settle(ip, seen));
+        }
+        rivals
+    }
+
+    /// The presence of a node has changed.
+    pub fn node_is(&mut self, node: &Arc<str>, presence: Presence, seen: Moment) -> BTreeSet<ObjectKey> {
+        let was_lost = self.lost.remove(node);
+        match presence {
+            Presence::Lost => _ = self.lost.insert(node.clone()),
+            Presence::Gone => self.note_gone(node, true),
+            Presence::Well if self.of_gone_nodes > 0 => self.note_gone(node, false),
+            Presence::Well => {}
+        }
+        let mut rivals = BTreeSet::new();
+        if presence != Presence::Well && !(was_lost && presence == Presence::Lost) {
+            for ip in self.shared.clone() {
+                rivals.append(&mut self.settle(&ip, seen));
             }
         }
         rivals
     }
 
-    /// The pod that has got this address since `pod` did.
-    pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<&ObjectKey> {
-        let tenants = self.tenants.get(ip)?;
-        let place = tenants.iter().position(|tenant| tenant.pod == *pod)?;
-        let (own, later) = (tenants.get(place)?, tenants.get(place + 1..)?);
-        let takes = |other: &&Tenant| other.came_alive && !own.shares_with(other);
-        later.iter().rev().find(takes).map(|other| &other.pod)
+    /// The pods that are there when their node goes are gone with it; a name alone is not kept.
+    fn note_gone(&mut self, node: &Arc<str>, gone: bool) {
+        let tenants = self.tenants.values_mut().flatten();
+        for tenant in tenants.filter(|it| it.node.as_ref() == Some(node) && it.node_is_gone != gone) {
+            tenant.node_is_gone = gone;
+            self.of_gone_nodes = if gone { self.of_gone_nodes + 1 } else { self.of_gone_nodes - 1 };
+        }
     }
 
-    /// The pods whose status carries this address, in the order in which they got it.
+    /// A ledger says that `pod` had this address: it comes before the pods of other nodes that show it.
+    pub fn had(&mut self, ip: &IpAddr, pod: &ObjectKey, seen: Moment) -> BTreeSet<ObjectKey> {
+        let Some(tenants) = self.tenants.get_mut(ip).filter(|tenants| tenants.len() > 1) else {
+            return BTreeSet::new();
+        };
+        let Some(own) = tenants.iter().find(|tenant| tenant.pod == *pod) else { return BTreeSet::new() };
+        let node = own.node.clone();
+        tenants.sort_by_key(|tenant| tenant.node != node);
+        for tenant in tenants.iter_mut() {
+            tenant.holds = tenant.pod == *pod;
+        }
+        let mut rivals: BTreeSet<ObjectKey> = tenants.iter().map(|tenant| tenant.pod.clone()).collect();
+        rivals.append(&mut self.settle(ip, seen));
+        rivals
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) -> BTreeSet<ObjectKey> {
+        let mut rivals = BTreeSet::new();
+        while let Some(ip) = self.waiting.take(now) {
+            rivals.append(&mut self.settle(&ip, now));
+        }
+        rivals
+    }
+
+    /// When [`Addresses::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.waiting.next_due()
+    }
+
+    /// Decides who has an address. Gives all that show it, if that is another one than before.
+    fn settle(&mut self, ip: &IpAddr, now: Moment) -> BTreeSet<ObjectKey> {
+        self.waiting.put(ip, None);
+        let Self { tenants, lost, taken, waiting, contests, contested, .. } = self;
+        let Some(tenants) = tenants.get_mut(ip) else { return BTreeSet::new() };
+        let before = tenants.iter().position(|tenant| tenant.holds);
+        let first = || tenants.iter().position(|tenant| tenant.came_alive).unwrap_or_default();
+        let mut holder = before.unwrap_or_else(first);
+        for place in holder + 1..tenants.len() {
+            match takes(&tenants[place], &tenants[holder], lost) {
+                Takes::Nothing => {}
+                Takes::AtOnce => holder = place,
+                Takes::Over => match turn(taken, &tenants[place].node, now) {
+                    None => holder = place,
+                    Some(due) => waiting.hasten(ip, due),
+                },
+            }
+        }
+        let held = tenants[holder].clone();
+        for (place, tenant) in tenants.iter_mut().enumerate() {
+            tenant.holds = place == holder;
+            let waits = place > holder && tenant.came_alive && !tenant.shares_with(&held);
+            if waits && !tenant.waits {
+                let (holder, waits) = (held.pod.clone(), tenant.pod.clone());
+                contests.push(Contest { ip: *ip, holder, waits });
+            }
+            *contested = *contested + usize::from(waits) - usize::from(tenant.waits);
+            tenant.waits = waits;
+        }
+        if before == Some(holder) {
+            return BTreeSet::new();
+        }
+        tenants.iter().map(|tenant| tenant.pod.clone()).collect()
+    }
+
+    /// Which pod has this address, if it is not `pod`, and the word for why it is not: that one got it since, or has it and
+    /// keeps it.
+    pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<(&ObjectKey, Reason)> {
+        let tenants = self.tenants.get(ip)?;
+        let own = tenants.iter().find(|tenant| tenant.pod == *pod)?;
+        let holder = tenants.iter().find(|tenant| tenant.holds)?;
+        let is_own = own.holds || own.shares_with(holder);
+        let reason = if own.waits { Reason::AddressContested } else { Reason::IpChanged };
+        (!is_own).then_some((&holder.pod, reason))
+    }
+
+    /// The pods whose status shows this address, in the order in which they came to show it.
     pub fn tenants(&self, ip: &IpAddr) -> impl Iterator<Item = &ObjectKey> {
         self.tenants.get(ip).into_iter().flatten().map(|tenant| &tenant.pod)
     }
+
+    /// The pods that wait for an address.
+    pub fn contests(&self) -> impl Iterator<Item = Contest> {
+        self.shared.iter().flat_map(|ip| {
+            let tenants = self.tenants.get(ip).map_or(&[][..], Vec::as_slice);
+            let holder = tenants.iter().find(|tenant| tenant.holds);
+            let waiting = tenants.iter().filter(|tenant| tenant.waits);
+            waiting.filter_map(move |waits| {
+                Some(Contest { ip: *ip, holder: holder?.pod.clone(), waits: waits.pod.clone() })
+            })
+        })
+    }
+
+    /// The pods that have begun to wait for an address, once.
+    pub fn take_contests(&mut self) -> Vec<Contest> {
+        std::mem::take(&mut self.contests)
+    }
+
+    /// How many pods wait for an address.
+    pub const fn contested(&self) -> usize {
+        self.contested
+    }
+}
+
+/// The pods that do not share the address with this one.
+fn apart_from(own: &Tenant, others: &[Tenant]) -> impl Iterator<Item = ObjectKey> {
+    others.iter().filter(|other| !own.shares_with(other)).map(|other| other.pod.clone())
+}
+
+/// What becomes of an address that `holder` has and `later` shows.
+fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
+    if !later.came_alive || later.shares_with(holder) {
+        return Takes::Nothing;
+    }
+    let is_lost = holder.node_is_gone
+        || holder.node.as_ref().is_some_and(|node| lost.contains(node));
+    match later.node == holder.node {
+        _ if !holder.came_alive => Takes::AtOnce,
+        true if holder.host_network => Takes::Nothing,
+        true => Takes::AtOnce,
+        false if holder.is_down || is_lost => Takes::Over,
+        false => Takes::Nothing,
+    }
+}
+
+/// Counts a take-over by a pod of this node; when it may, if it may not now.
+fn turn(
+    taken: &mut BTreeMap<Option<Arc<str>>, (Moment, u8)>,
+    node: &Option<Arc<str>>,
+    now: Moment,
+) -> Option<Moment> {
+    taken.retain(|_, (since, _)| now < *since + WINDOW);
+    let (since, count) = taken.entry(node.clone()).or_insert((now, 0));
+    if *count >= MOST {
+        return Some(*since + WINDOW);
+    }
+    *count += 1;
+    None
 }

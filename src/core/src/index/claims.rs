@@ -24,7 +24,9 @@ impl Index {
             (Some(had), Err(reason)) => {
                 let reason = match reason {
                     Reason::NotReadyYet if keeps_ip => Reason::PortChanged,
-                    Reason::NotReadyYet | Reason::NoIp | Reason::WrongIpFamily => Reason::IpChanged,
+                    Reason::NotReadyYet | Reason::NoIp | Reason::WrongIpFamily | Reason::AddressContested => {
+                        Reason::IpChanged
+                    }
                     Reason::NoSuchPort => Reason::PortChanged,
                     other => other,
                 };

@@ -34,6 +34,8 @@ pub use pods::Pods;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -44,7 +46,7 @@ use crate::{
     ledger::PodMark,
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
-        Standing, Target, TroubleKind, limits::Excess,
+        Standing, Target, TroubleKind, limits::Excess, node::Presence,
     },
 };
 
@@ -94,7 +96,7 @@ impl Index {
         self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;
         let cause = Cause { reason: Reason::PodMissing, seen: now };
-        let mut rivals = BTreeSet::new();
+        let mut rivals = self.addresses.pass(now);
         for pod in self.brake.pass(now) {
             rivals.append(&mut self.drop_pod(&pod, cause));
         }
@@ -111,11 +113,13 @@ impl Index {
 
     /// What has changed.
     fn changed(&mut self) -> Changes {
+        self.bindings.changes.contests = self.addresses.take_contests();
         std::mem::take(&mut self.bindings.changes)
     }
 
     fn due_to_pass(&self) -> Option<Moment> {
-        self.wavering.next_due().into_iter().chain(self.brake.next_due()).min()
+        let (wavering, missing) = (self.wavering.next_due(), self.brake.next_due());
+        wavering.into_iter().chain(missing).chain(self.addresses.next_due()).min()
     }
 
     /// When [`Index::pass`] or [`Index::take_kept`] have something to do.
@@ -136,6 +140,25 @@ impl Index {
     /// The bindings in force, and whose each target is.
     pub const fn bindings(&self) -> &InForce {
         &self.bindings
+    }
+
+    /// The presence of a node has changed: addresses of its pods may be others' now.
+    pub fn node_is(&mut self, node: &Arc<str>, presence: Presence, seen: Moment) -> Changes {
+        let rivals = self.addresses.node_is(node, presence, seen);
+        self.claim_again(&rivals, Cause { reason: Reason::PodHasIp, seen });
+        self.changed()
+    }
+
+    /// The ledgers say that the pods of these marks had these addresses.
+    pub fn had(&mut self, all: impl IntoIterator<Item = (IpAddr, PodMark)>, seen: Moment) -> Changes {
+        let mut rivals = BTreeSet::new();
+        for (ip, mark) in all {
+            if let Some(pod) = self.marks.get(&mark) {
+                rivals.append(&mut self.addresses.had(&ip, pod, seen));
+            }
+        }
+        self.claim_again(&rivals, Cause { reason: Reason::PodListed, seen });
+        self.changed()
     }
 
     pub fn apply(&mut self, change: Change<PodFacts>, seen: Moment) -> Changes {
@@ -294,7 +317,7 @@ impl Index {
         }
         self.stand(&key, cause.seen);
         let now = self.pods.get(&key).map(|entry| &entry.facts);
-        rivals.append(&mut self.addresses.moved(&key, &had, now));
+        rivals.append(&mut self.addresses.moved(&key, &had, now, cause.seen));
         self.claim_all(&key, cause);
         rivals
     }
@@ -338,7 +361,7 @@ impl Index {
         self.believe(key);
         let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };
         let claims = entry.claims.clone();
-        let rivals = self.addresses.moved(key, &entry.facts.ips, None);
+        let rivals = self.addresses.moved(key, &entry.facts.ips, None, cause.seen);
         for (binding, target) in claims {
             self.release(key, &binding, Some(target), cause);
         }

@@ -7,7 +7,7 @@ use crate::{
     ledger::PodMark,
     model::{
         Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target,
-        TargetGroupArn, object::within,
+        TargetGroupArn, changes::Contest, object::within,
     },
 };
 
@@ -86,9 +86,19 @@ impl<'a> Pods<'a> {
         self.0.addresses.tenants(ip).filter_map(move |pod| self.get(pod))
     }
 
-    /// The pod that has got an address of `pod` since.
-    pub fn taken_by(self, pod: &PodFacts) -> Option<&'a ObjectKey> {
+    /// The pod that has an address that `pod` shows and has not, and the word for that.
+    pub fn taken_by(self, pod: &PodFacts) -> Option<(&'a ObjectKey, Reason)> {
         pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
+    }
+
+    /// The pods that wait for an address that a pod of another node has.
+    pub fn contests(self) -> impl Iterator<Item = Contest> {
+        self.0.addresses.contests()
+    }
+
+    /// How many pods wait for an address that a pod of another node has.
+    pub fn contested(self) -> usize {
+        self.0.addresses.contested()
     }
 
     /// Since when there are pods of the workload that has these labels, if none of them was ever a target.
@@ -193,7 +203,7 @@ impl<'a> Pods<'a> {
     ) -> Result<Target, Reason> {
         let target = entry.verdict_but_for_keeping(had, binding)?;
         let taken = || self.0.addresses.taken_by(&target.ip, &entry.facts.key);
-        let out = entry.why_out().or_else(|| taken().map(|_| Reason::IpChanged));
+        let out = entry.why_out().or_else(|| taken().map(|(_, reason)| reason));
         out.map_or(Ok(target), Err)
     }
 }

@@ -99,7 +99,7 @@ fn of_a_pod_that_is_seen_again_the_older_address_counts_first() {
     let mut index = index(a().at(1));
     // Both statuses carry it: who got it last has it.
     apply(&mut index, pod("b", "u-b").at(1), 2);
-    let owner = |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|pod| pod.name.to_string());
+    let owner = |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|(pod, _)| pod.name.to_string());
     assert_eq!(owner(&index).as_deref(), Some("b"));
     apply(&mut index, a().at(2), 3);
     apply(&mut index, a().at(1), 4);
@@ -157,7 +157,7 @@ fn a_pod_without_the_port_is_a_trouble_of_its_binding_until_it_has_it() {
 fn an_address_is_shared_by_pods_of_the_host_network_alone() {
     let host = || a().at(1).host_network();
     let mut index = index(host());
-    let taken_by = |index: &Index| index.pods().taken_by(&host().build()).map(|pod| pod.name.to_string());
+    let taken_by = |index: &Index| index.pods().taken_by(&host().build()).map(|(pod, _)| pod.name.to_string());
     apply(&mut index, pod("b", "u-b").at(1).host_network(), 2);
     assert_eq!(taken_by(&index), None);
     apply(&mut index, pod("c", "u-c").at(1), 3);

@@ -1,6 +1,6 @@
 //! What the index says has changed.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid, limits::Excess};
 
@@ -62,6 +62,17 @@ pub struct Ended {
     pub seen: Moment,
 }
 
+/// A pod shows an address that a pod of another node has and keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contest {
+    /// The address.
+    pub ip: IpAddr,
+    /// The pod that has it.
+    pub holder: ObjectKey,
+    /// The pod that waits for it.
+    pub waits: ObjectKey,
+}
+
 /// Something a user should know about a binding and its pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
@@ -114,6 +125,8 @@ pub struct Changes {
     pub ended: Vec<Ended>,
     /// Pods of which something exceeds a bound that did not before.
     pub beyond: Vec<(Owner, Excess)>,
+    /// Pods that have begun to wait for an address that a pod of another node has.
+    pub contests: Vec<Contest>,
     /// Troubles that have begun or ended.
     pub troubles: BTreeSet<Trouble>,
     /// Bindings whose set of targets changed.

@@ -25,10 +25,23 @@ pub struct NodeFacts {
     pub taints: Vec<Box<str>>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
+    /// Its condition `Ready` is not true, or missing.
+    pub not_ready: bool,
     /// Its kubelet says that it shuts down.
     pub shuts_down: bool,
     /// [`DETACHED_AT`] is written on it.
     pub detached: bool,
+}
+
+/// Whether the pods of a node can be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is ready.
+    Well,
+    /// It has not been ready for a while.
+    Lost,
+    /// There is no such node any more.
+    Gone,
 }
 
 /// What is to be written on a node.

@@ -107,6 +107,9 @@ pub struct PodFacts {
     pub finished: bool,
     /// It is terminating, and none of its containers runs any more; the object may stay for some more time.
     pub stopped: bool,
+    /// Its sandbox is there, as far as its status says: so its address is its own. That is the condition
+    /// `PodReadyToStartContainers`; in a Kubernetes that does not write it (before 1.29), whether a container runs.
+    pub has_sandbox: bool,
     /// `spec.hostNetwork`: the pod shares its IP with its node.
     pub host_network: bool,
     /// What the status says of its readiness.

@@ -69,6 +69,8 @@ reasons! {
     ManyNodesMarked,
     /// Removed: the pod has lost its IP or got another one.
     IpChanged,
+    /// Not a target: a pod on another node has the address that this pod shows. Both are told.
+    AddressContested,
     /// Removed: the pod has not been ready for too long, and the Service asks for that.
     NotReady,
     /// Removed, or not a target: no selector of a Service or TargetBinding that binds matches the pod's labels (any

@@ -16,8 +16,11 @@ use std::{
 };
 
 use crate::{
+    agenda::Agenda,
     brake::{Becomes, Brake, most_of},
-    model::{Change, Fate, Moment, NodeFacts, PodFacts, Scope, Signal, Signals, WallTime},
+    model::{
+        Change, Fate, Moment, NodeFacts, PodFacts, Scope, Signal, Signals, WallTime, node::Presence,
+    },
 };
 
 /// The nodes of the cluster.
@@ -32,7 +35,16 @@ pub struct Nodes {
     detached: BTreeSet<Arc<str>>,
     signals: Signals,
     brake: Brake<Arc<str>>,
+    /// When those that are not ready any more count as lost.
+    unready: Agenda<Moment, Arc<str>>,
+    /// Those that have not been ready for [`LOST_AFTER`].
+    lost: BTreeSet<Arc<str>>,
+    /// Those whose presence has changed.
+    turned: Vec<(Arc<str>, Presence)>,
 }
+
+/// For so long a node is not ready before it counts as lost. The VPC gives nothing of it away before the instance has ended.
+const LOST_AFTER: Duration = Duration::from_secs(30);
 
 /// What is known of single nodes: questions only.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +66,7 @@ impl Nodes {
         let (mut touched, became) = match change {
             Change::Applied(node) => {
                 self.brake.shows(&node.name);
-                (self.put(node).into_iter().collect(), Vec::new())
+                (self.put(node, seen).into_iter().collect(), Vec::new())
             }
             Change::Deleted(node) if self.all.contains_key(&node.name) => {
                 (Vec::new(), self.brake.deleted(&node.name, self.all.keys(), seen))
@@ -66,7 +78,7 @@ impl Nodes {
                 let missing: Vec<Arc<str>> = missing.cloned().collect();
                 let most = most_of(&missing, self.all.len());
                 let became = self.brake.listed(&scope, missing, &most, seen);
-                (nodes.into_iter().filter_map(|node| self.put(node)).collect(), became)
+                (nodes.into_iter().filter_map(|node| self.put(node, seen)).collect(), became)
             }
         };
         for (name, _) in became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
@@ -80,8 +92,9 @@ impl Nodes {
     }
 
     /// Gives its name if it is not as it was.
-    fn put(&mut self, node: NodeFacts) -> Option<Arc<str>> {
+    fn put(&mut self, node: NodeFacts, seen: Moment) -> Option<Arc<str>> {
         let name = node.name.clone();
+        self.note_ready(&node, seen);
         if node.detached {
             self.detached.insert(name.clone());
         } else {
@@ -91,14 +104,47 @@ impl Nodes {
         (before.as_ref() != self.all.get(&name)).then_some(name)
     }
 
+    /// What a node says of its readiness. One that is seen first as not ready has been that for long: a replica that starts
+    /// finds what others have waited for.
+    fn note_ready(&mut self, node: &NodeFacts, seen: Moment) {
+        let (name, before) = (&node.name, self.all.get(&node.name));
+        let (is_new, was_ready) = (before.is_none(), before.is_some_and(|before| !before.not_ready));
+        if !node.not_ready {
+            self.unready.put(name, None);
+            if self.lost.remove(name) || is_new {
+                self.turned.push((name.clone(), Presence::Well));
+            }
+        } else if was_ready {
+            self.unready.put(name, Some(seen + LOST_AFTER));
+        } else if is_new {
+            self.loses(name.clone());
+        }
+    }
+
+    fn loses(&mut self, node: Arc<str>) {
+        self.lost.insert(node.clone());
+        self.turned.push((node, Presence::Lost));
+    }
+
+    /// The nodes whose presence has changed since this was asked last.
+    pub fn take_turned(&mut self) -> Vec<(Arc<str>, Presence)> {
+        std::mem::take(&mut self.turned)
+    }
+
     /// There is no such node any more.
     fn drop(&mut self, node: &Arc<str>) {
         self.all.remove(node);
         self.detached.remove(node);
+        self.unready.put(node, None);
+        self.lost.remove(node);
+        self.turned.push((node.clone(), Presence::Gone));
     }
 
     /// Time has passed: gives the nodes that go since then, because nobody says that they are there.
     pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
+        while let Some(node) = self.unready.take(now) {
+            self.loses(node);
+        }
         let mut gone = self.brake.pass(now);
         for node in &gone {
             self.drop(node);
@@ -222,7 +268,7 @@ impl<'a> LastSeen<'a> {
 
     /// When [`Nodes::pass`] has something to do.
     pub fn next_due(self) -> Option<Moment> {
-        self.0.brake.next_due()
+        self.0.brake.next_due().into_iter().chain(self.0.unready.next_due()).min()
     }
 }
 

@@ -1,13 +1,13 @@
 //! What users are told: the sentences of Events and log lines, each with what was expected and what to do.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use crate::{
     binding::annotation,
     gate::News,
     inject::INJECT,
     model::{
-        Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, Reason, Signal, Target,
+        Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, PodFacts, Reason, Signal, Target,
         TargetGroupArn, TargetPort, TroubleKind,
         health::NeverHealthy,
         hold::Short,
@@ -373,6 +373,31 @@ pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String
 /// What users are told of such a pod when its node stays.
 pub fn node_stays(node: &str) -> String {
     format!("node {node} of this pod was about to go, and stays: the targets of the pod are registered again")
+}
+
+fn on_node(pod: &PodFacts) -> String {
+    let node = pod.node.as_deref().map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
+    format!("pod {} on {node}", pod.key)
+}
+
+/// What is said of a pod that shows the address of `holder`.
+pub fn waits_for_address(holder: &PodFacts) -> String {
+    let ip = holder.ips.first().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "{} has the address {ip} that this pod's status shows; this pod is no target until that one has ended or lost its \
+         sandbox, or its node is gone or not Ready for 30 s; if both run, one status is wrong: compare \
+         status.podIP with `ip addr` in each pod",
+        on_node(holder)
+    )
+}
+
+/// What is said of a pod whose address the status of `other` shows.
+pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
+    format!(
+        "the status of {} shows the address {ip} of this pod; this pod keeps it and stays a target; if that pod runs, find \
+         out who wrote its status.podIP",
+        on_node(other)
+    )
 }
 
 #[cfg(test)]

@@ -68,6 +68,10 @@ struct Condition {
 }
 
 impl Condition {
+    fn is_ready(&self) -> bool {
+        self.kind.as_deref() == Some("Ready") && self.status.as_deref() == Some("True")
+    }
+
     fn shuts_down(&self) -> bool {
         self.kind.as_deref() == Some("Ready")
             && self.status.as_deref() == Some("False")
@@ -93,6 +97,7 @@ impl SlimNode {
             takes_pods: !cordoned && !tainted,
             taints: taints.into_iter().filter_map(|taint| taint.key).map(Into::into).collect(),
             cordoned,
+            not_ready: !conditions.iter().flatten().flatten().any(Condition::is_ready),
             shuts_down: conditions.iter().flatten().flatten().any(Condition::shuts_down),
             detached: annotations.contains_key(DETACHED_AT),
         })
@@ -170,6 +175,17 @@ mod tests {
             r#"{"metadata":{"annotations":{"headgate.dev/detached-at":"2027-01-15T08:00:00.250Z"},"uid":"u-1"}}"#
         );
         assert!(write(None).to_string().contains(r#""headgate.dev/detached-at":null"#));
+    }
+
+    #[test]
+    fn a_node_is_ready_if_its_condition_says_so() {
+        let read = |status: &Value| {
+            let node = json!({"metadata": {"name": "a1"}, "status": {"conditions": status}});
+            serde_json::from_value::<SlimNode>(node).unwrap().into_facts().unwrap().not_ready
+        };
+        let says = |status: &str| read(&json!([{"type": "Ready", "status": status}]));
+        assert_eq!(["True", "False", "Unknown"].map(says), [false, true, true]);
+        assert!(read(&json!(null)) && read(&json!([{"type": "DiskPressure", "status": "True"}])));
     }
 
     #[test]

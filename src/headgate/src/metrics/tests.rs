@@ -90,7 +90,7 @@ fn filled() -> Metrics {
     metrics.event_written(true);
     metrics.event_dropped();
     metrics.clock_stepped("back");
-    metrics.known(3, true);
+    metrics.known(3, 1, true);
     metrics.leads(true);
     metrics.lease_is_anothers(true);
     metrics.lease_failed("update");

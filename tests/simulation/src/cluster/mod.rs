@@ -42,6 +42,8 @@ pub struct Cluster {
     pub services: BTreeMap<ObjectKey, ServiceFacts>,
     pub bindings: BTreeMap<ObjectKey, BindingFacts>,
     pub nodes: BTreeMap<Arc<str>, NodeFacts>,
+    /// Since when nodes are not ready.
+    not_ready: BTreeMap<Arc<str>, Moment>,
     /// Whether the replicas may watch nodes.
     nodes_are_watched: bool,
     /// How many ready pods of each app its PodDisruptionBudget keeps.
@@ -79,6 +81,7 @@ impl Cluster {
         Self {
             holds,
             nodes: nodes::all(),
+            not_ready: BTreeMap::new(),
             nodes_are_watched,
             budgets: BTreeMap::new(),
             annotations: BTreeMap::new(),
@@ -317,6 +320,13 @@ impl Cluster {
     pub fn has_kept(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
         self.holder(ip).is_some_and(|(holder, got)| holder == uid && got <= told)
             && self.last_at.get(ip) == Some(uid)
+    }
+
+    /// The same of one whose node is there and well.
+    pub fn keeps(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
+        let pod = self.pods.values().find(|pod| pod.uid == *uid);
+        let is_well = |node: &Arc<str>| self.nodes.contains_key(node) && !self.not_ready.contains_key(node);
+        self.has_kept(ip, uid, told) && pod.is_some_and(|pod| pod.node.as_ref().is_some_and(is_well))
     }
 
     fn gets_ip(&mut self, pod: &PodFacts) {

@@ -1,6 +1,6 @@
 //! What happens to nodes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::Cluster;
 use crate::words::gone;
@@ -9,6 +9,9 @@ use headgate_core::model::{
     node::DetachedWrite,
     signal::{DISRUPTED, DYING},
 };
+
+/// After so long the machine of a node that is not ready has ended.
+const LOST_AFTER: Duration = Duration::from_secs(45);
 
 /// The nodes, each with its zone.
 const NODES: [(&str, &str); 4] = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")];
@@ -22,6 +25,7 @@ fn node(name: &str, zone: &str) -> NodeFacts {
         takes_pods: true,
         taints: Vec::new(),
         cordoned: false,
+        not_ready: false,
         shuts_down: false,
         detached: false,
     }
@@ -46,7 +50,7 @@ impl Cluster {
             return Some("event: node comes again");
         };
         let before = node.clone();
-        let event = match rng.u8(0..10) {
+        let event = match rng.u8(0..12) {
             0..=1 => {
                 node.taints = taint(&DISRUPTED, rng);
                 "event: node disrupted"
@@ -68,6 +72,11 @@ impl Cluster {
                 self.say_node(&Change::Deleted(before));
                 return Some("event: node deleted");
             }
+            6..=7 => {
+                node.not_ready = true;
+                self.not_ready.entry(name.clone()).or_insert(self.now);
+                "event: node not ready"
+            }
             _ => {
                 self.node_is_well(&name);
                 return (self.nodes[&name] != before).then_some("event: node stays");
@@ -88,10 +97,17 @@ impl Cluster {
         let is = |node: &NodeFacts| (node.created, node.detached);
         let (created, detached) = self.nodes.get(name).map_or((self.seconds(), false), is);
         let uid = Uid::new(format!("{name}-{created}"));
+        self.not_ready.remove(name);
         let node = NodeFacts { uid, created, detached, ..node(name, zone) };
         if self.nodes.insert(name.clone(), node.clone()).as_ref() != Some(&node) {
             self.say_node(&Change::Applied(node));
         }
+    }
+
+    /// Whether a node is gone, or has not been ready for so long that the VPC gives away what it had.
+    pub(super) fn is_lost(&self, name: &Arc<str>) -> bool {
+        let since = self.not_ready.get(name);
+        !self.nodes.contains_key(name) || since.is_some_and(|since| *since + LOST_AFTER <= self.now)
     }
 
     /// A node gets a taint, or is cordoned.

@@ -24,7 +24,7 @@ fn passed_over(pod: &ObjectKey) -> PassedOver {
 
 impl Cluster {
     pub(super) fn change_pods(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
-        match rng.u8(0..34) {
+        match rng.u8(0..36) {
             0..=5 => self.create_pod(rng),
             6..=11 => self.give_ip(rng),
             12..=14 => self.change_pod(rng, "event: pod terminating", |pod, _| pod.terminating = true),
@@ -42,6 +42,9 @@ impl Cluster {
             }
             28..=29 => self.change_sandbox(rng),
             30..=31 => self.overwrite_gate(rng),
+            32..=33 => self.change_pod(rng, "event: sandbox gone", |pod, _| {
+                pod.has_sandbox &= !pod.terminating || pod.ips.is_empty();
+            }),
             _ => {
                 let _ = self.create_pod(rng)?;
                 self.give_ip(rng)
@@ -67,6 +70,7 @@ impl Cluster {
             terminating: false,
             finished: false,
             stopped: false,
+            has_sandbox: true,
             host_network: false,
             readiness: Readiness::default(),
             gate: self.gate(app, rng),
@@ -121,19 +125,39 @@ impl Cluster {
             return None;
         }
         let holders: Vec<&PodFacts> = self.pods.values().filter(|pod| pod.ips.contains(&address)).collect();
+        let there = holders.iter().find_map(|pod| pod.node.clone()).filter(|_| rng.bool());
+        let node = self.pods[key].node.clone().or(there).unwrap_or_else(|| self.a_node(rng));
+        let (here, elsewhere): (Vec<&PodFacts>, Vec<&PodFacts>) =
+            holders.iter().partition(|pod| pod.node.as_ref() == Some(&node));
         // The CNI gives no address that a living pod of the node has, but for one that its kubelet lost.
-        if holders.iter().any(|pod| lives(pod)) && rng.u8(0..10) > 0 {
+        if here.iter().any(|pod| lives(pod)) && rng.u8(0..10) > 0 {
+            return None;
+        }
+        // Nor does the VPC give one that is in use on another node: then whoever writes this status is wrong, or lies.
+        let is_forged = !elsewhere.iter().all(|pod| self.has_lost_its_address(pod));
+        if is_forged && rng.bool() {
             return None;
         }
         let reused = !holders.is_empty();
-        let node = self.a_node(rng);
         let pod = self.pods.get_mut(key)?;
         pod.ips = vec![address];
         pod.node.get_or_insert(node);
         let pod = pod.clone();
-        self.gets_ip(&pod);
+        if !is_forged {
+            self.gets_ip(&pod);
+        }
         self.say_pod(&Change::Applied(pod));
-        Some(if reused { "event: ip reused" } else { "event: ip given" })
+        Some(match (is_forged, reused) {
+            (true, _) => "event: status shows the address of a pod on another node",
+            (_, true) => "event: ip reused",
+            _ => "event: ip given",
+        })
+    }
+
+    /// Whether nothing is there of a pod that could have its address.
+    fn has_lost_its_address(&self, pod: &PodFacts) -> bool {
+        let node = pod.node.as_ref();
+        pod.finished || !pod.has_sandbox || node.is_some_and(|node| self.is_lost(node))
     }
 
     /// A pod that runs becomes readier; or, for a moment or for good, it is not ready any more.

@@ -101,6 +101,7 @@ pub fn pod(name: &str) -> PodFacts {
         terminating: false,
         finished: false,
         stopped: false,
+        has_sandbox: true,
         host_network: false,
         readiness: Readiness { containers: true, gates: true },
         gate: Some(Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() })),

@@ -19,11 +19,16 @@ pub type Places = BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>;
 /// What the last read of each group has shown.
 pub type Shown = BTreeMap<TargetGroupArn, BTreeMap<Key, HealthState>>;
 
+/// For so long a node is not ready before its pods lose their addresses.
+const LOST_AFTER: Duration = Duration::from_secs(30);
+
 /// The nodes.
 #[derive(Debug)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
     deleted: BTreeSet<Arc<str>>,
+    /// When those that are not ready count as lost.
+    unready: BTreeMap<Arc<str>, Moment>,
     /// The pods that had an address when their node was about to die, or gone.
     go: BTreeSet<Uid>,
     /// From these pods were evicted while they were to be drained.
@@ -59,6 +64,7 @@ impl Nodes {
         Self {
             all: BTreeMap::new(),
             deleted: BTreeSet::new(),
+            unready: BTreeMap::new(),
             go: BTreeSet::new(),
             drained: BTreeSet::new(),
             doubted: Doubts::new(patience),
@@ -81,7 +87,7 @@ impl Nodes {
             Change::Applied(node) => {
                 self.doubted.shows(&node.name);
                 self.deleted.remove(&node.name);
-                self.all.insert(node.name.clone(), node.clone());
+                self.put(node, now);
             }
             Change::Deleted(node) => {
                 let there = self.all.len();
@@ -94,14 +100,34 @@ impl Nodes {
                 let gone = self.doubted.listed(&listed, &self.all.keys().cloned().collect(), now, seen);
                 self.loses(gone);
                 self.deleted.retain(|name| !listed.contains(name));
-                self.all.extend(list.iter().map(|node| (node.name.clone(), node.clone())));
+                list.iter().for_each(|node| self.put(node, now));
             }
         }
+    }
+
+    fn put(&mut self, node: &NodeFacts, now: Moment) {
+        let before = self.all.insert(node.name.clone(), node.clone());
+        if !node.not_ready {
+            self.unready.remove(&node.name);
+        } else if before.as_ref().is_none_or(|before| !before.not_ready) {
+            let lost_at = if before.is_none() { now } else { now + LOST_AFTER };
+            self.unready.insert(node.name.clone(), lost_at);
+        }
+    }
+
+    fn lost(&self, now: Moment) -> BTreeSet<Arc<str>> {
+        self.unready.iter().filter(|(_, at)| **at <= now).map(|(node, _)| node.clone()).collect()
+    }
+
+    /// When one that is not ready comes to be lost that is none of these.
+    pub(super) fn next_lost(&self, lost: &BTreeSet<Arc<str>>) -> Option<Moment> {
+        self.unready.iter().filter(|(node, _)| !lost.contains(*node)).map(|(_, at)| *at).min()
     }
 
     fn loses(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
         for name in names {
             self.all.remove(&name);
+            self.unready.remove(&name);
             self.deleted.insert(name);
         }
     }
@@ -110,7 +136,7 @@ impl Nodes {
 impl Oracle {
     pub(super) fn told_of_nodes(&mut self, change: &Change<NodeFacts>, now: Moment) {
         let mut seen = Vec::new();
-        self.nodes_change(|nodes| nodes.told(change, now, &mut seen));
+        self.nodes_change(now, |nodes| nodes.told(change, now, &mut seen));
         self.seen.append(&mut seen);
     }
 
@@ -119,17 +145,29 @@ impl Oracle {
         let gone = self.nodes.doubted.pass(now);
         if !gone.is_empty() {
             self.seen.push("list: gone after a while");
-            self.nodes_change(|nodes| nodes.loses(gone));
+            self.nodes_change(now, |nodes| nodes.loses(gone));
         }
+        self.pods.lost_nodes(self.nodes.lost(now), now);
     }
 
-    fn nodes_change(&mut self, change: impl FnOnce(&mut Nodes)) {
+    fn nodes_change(&mut self, now: Moment, change: impl FnOnce(&mut Nodes)) {
         let names = |nodes: &Nodes| -> BTreeSet<Arc<str>> {
             nodes.all.keys().chain(&nodes.deleted).cloned().collect()
         };
         let before: BTreeMap<Arc<str>, u8> =
             names(&self.nodes).into_iter().map(|name| (name.clone(), self.nodes.fate(&name))).collect();
+        let well = |nodes: &Nodes, name: &Arc<str>| nodes.all.get(name).is_some_and(|node| !node.not_ready);
+        let there: BTreeMap<Arc<str>, bool> =
+            self.nodes.all.keys().map(|name| (name.clone(), well(&self.nodes, name))).collect();
         change(&mut self.nodes);
+        for name in there.keys().filter(|name| !self.nodes.all.contains_key(*name)) {
+            self.pods.node_is_gone(name, true, now);
+        }
+        for name in self.nodes.all.keys().filter(|name| well(&self.nodes, name) && there.get(*name) != Some(&true)) {
+            self.pods.node_is_gone(name, false, now);
+        }
+        self.pods.lost_nodes(self.nodes.lost(now), now);
+        self.claim(true);
         self.note_drained();
         let mut all = names(&self.nodes);
         all.extend(before.keys().cloned());
@@ -268,6 +306,12 @@ impl Oracle {
     pub fn node_goes(&self, pod: &Told) -> bool {
         let goes = pod.facts.node.as_ref().is_some_and(|node| self.nodes.fate(node) > 0);
         goes || self.is_passed_over_on_a_cordon(pod)
+    }
+
+    /// Whether the node of a pod is not known to be there and ready.
+    pub fn node_may_be_lost(&self, pod: &Told, now: Moment) -> bool {
+        let node = pod.facts.node.as_ref().filter(|node| self.nodes.all.contains_key(*node));
+        pod.node_gone || node.is_none_or(|node| self.nodes.lost(now).contains(node))
     }
 
     /// Whether the node of a pod dies, or is gone.

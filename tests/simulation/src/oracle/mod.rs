@@ -1,5 +1,6 @@
 //! What should be, worked out the slow and simple way from what the engine was told.
 
+mod addresses;
 mod bound;
 mod doubts;
 mod gates;
@@ -121,7 +122,7 @@ impl Oracle {
 
     /// When [`Oracle::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
-        let nodes = self.nodes.doubted.next_due();
+        let nodes = self.nodes.doubted.next_due().into_iter().chain(self.nodes.next_lost(self.pods.lost()));
         self.objects.next_due().into_iter().chain(self.pods.next_due()).chain(nodes).min()
     }
 
@@ -285,6 +286,7 @@ impl Oracle {
     pub fn seen(&mut self) -> Vec<&'static str> {
         let mut seen = std::mem::take(&mut self.seen);
         seen.append(&mut self.objects.seen);
+        seen.append(&mut self.seen_of_addresses());
         seen
     }
 

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::addresses::Addresses;
 use crate::cluster::lives;
 use headgate_core::model::{Change, Moment, ObjectKey, PodFacts, gate::Shown};
 
@@ -32,6 +33,8 @@ pub struct Told {
     had: BTreeSet<IpAddr>,
     /// Since when its gate is open for an address that it does not have.
     pub wrongly_open: Option<Moment>,
+    /// Its node has gone since it was there.
+    pub node_gone: bool,
 }
 
 impl Told {
@@ -62,21 +65,12 @@ pub struct Pods {
     not_ready_for: Duration,
     relist_patience: Duration,
     order: u64,
+    pub(super) addresses: Addresses,
 }
 
 impl Pods {
     pub fn new(not_ready_for: Duration, relist_patience: Duration) -> Self {
-        Self { all: BTreeMap::new(), not_ready_for, relist_patience, order: 0 }
-    }
-
-    /// Whether another pod has got an IP of this one since: it has not been this one's from then on, whatever its status
-    /// says, until the other one has finished or is gone.
-    pub fn has_lost_its_ip(&self, pod: &Told) -> bool {
-        self.all.values().any(|other| {
-            other.order > pod.order
-                && !other.facts.finished
-                && other.facts.ips.iter().any(|ip| pod.facts.ips.contains(ip))
-        })
+        Self { all: BTreeMap::new(), not_ready_for, relist_patience, order: 0, addresses: Addresses::default() }
     }
 
     /// Time has passed; says whether anything follows, and what occurred.
@@ -87,6 +81,7 @@ impl Pods {
         if changed {
             seen.push("list: believed after a while");
         }
+        changed |= self.judge_addresses(now);
         for pod in self.all.values_mut().filter(|pod| !pod.is_lost) {
             if pod.not_ready.is_some_and(|since| since + self.not_ready_for <= now) {
                 (pod.is_lost, pod.lost_since, changed) = (true, Some(now), true);
@@ -108,6 +103,7 @@ impl Pods {
             Change::Deleted(pod) => {
                 if self.all.get(&pod.key).is_some_and(|known| known.facts.uid == pod.uid) {
                     self.all.remove(&pod.key);
+                    self.judge_addresses(now);
                 }
             }
             Change::Relisted(..) => unreachable!("a list is for `listed`"),
@@ -146,6 +142,7 @@ impl Pods {
                 (false, None) => false,
             }
         });
+        self.judge_addresses(now);
         let mut list: Vec<&PodFacts> = list.iter().collect();
         list.sort_by_key(|pod| (pod.created, pod.uid.clone()));
         for pod in list {
@@ -170,6 +167,7 @@ impl Pods {
             had_another_ip: false,
             had: BTreeSet::new(),
             wrongly_open: None,
+            node_gone: false,
         });
         told.had_another_ip |= !told.facts.ips.is_empty() && told.facts.ips != pod.ips;
         told.had.extend(&pod.ips);
@@ -188,5 +186,6 @@ impl Pods {
         }
         (told.facts, told.doubted) = (pod.clone(), None);
         self.all.insert(pod.key.clone(), told);
+        self.judge_addresses(now);
     }
 }

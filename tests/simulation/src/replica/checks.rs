@@ -218,6 +218,7 @@ impl Replica {
         let was_lost =
             |uid: &Uid| item.reason == Reason::IpChanged && self.oracle.has_had_another_ip(uid, &item.target);
         let pod = around.history.registered_for.get(&(group.clone(), item.target));
+        self.check_nobody_took_it(item, around)?;
         match pod.filter(|uid| is_of(item, uid)) {
             Some(uid)
                 if goes
@@ -234,6 +235,22 @@ impl Replica {
             }
             _ => Ok(()),
         }
+    }
+
+    /// No status of another node's pod takes a target from a pod that has its address, and has had it ever since the replica
+    /// was told.
+    fn check_nobody_took_it(&self, item: &CallItem, around: &Around<'_>) -> Result<(), String> {
+        let told = self.oracle.all_pods().find(|pod| is_of(item, &pod.facts.uid));
+        let Some(told) = told.filter(|_| item.reason == Reason::IpChanged && item.since == around.now) else {
+            return Ok(());
+        };
+        let (uid, ip) = (&told.facts.uid, &item.target.ip);
+        let shows = told.facts.ips.contains(ip) && told.lives() && told.facts.has_sandbox;
+        let keeps = around.cluster.keeps(ip, uid, told.ip_since) && !self.oracle.node_may_be_lost(told, around.now);
+        if shows && keeps && !self.oracle.shares_with_its_node(told) && !told.had_another_ip {
+            return Err(format!("{} is taken from {uid}, which has the address", item.target));
+        }
+        Ok(())
     }
 
     /// A target whose pod is gone is removed in the very step that says so, unless the backoff of its own group stands

@@ -106,6 +106,8 @@ pub struct Replica {
     leaving: Leaving,
     /// The names of the target groups that it has looked up.
     looked_up: BTreeSet<String>,
+    /// Which pods had which addresses, as the ledgers say that are loaded in this step.
+    ledgers_say: Vec<(IpAddr, PodMark)>,
 }
 
 impl Replica {
@@ -156,6 +158,7 @@ impl Replica {
             unread,
             leaving,
             looked_up: BTreeSet::new(),
+            ledgers_say: Vec::new(),
         }
     }
 
@@ -178,6 +181,7 @@ impl Replica {
             }
         }
         oracle.told(&input, now, &|name| engine.group_named(name));
+        oracle.ledgers_say(&std::mem::take(&mut self.ledgers_say), now);
         // What something else wants is no concern of a deleted TargetBinding any more, also if that lets it go in this very
         // step: it might as well have done so in the next.
         let forget_wanted = |left: &mut BTreeMap<_, (Vec<Key>, Moment)>, oracle: &Oracle| {
@@ -259,6 +263,8 @@ impl Replica {
         self.loaded = Some(now);
         for stored in ledgers {
             let (group, ledger): (_, Ledger) = stored.open().unwrap();
+            let there = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed);
+            self.ledgers_say.extend(there.map(|(target, _, mark)| (target.ip, mark)));
             self.inherited.extend(ledger.iter().map(|(_, _, mark)| mark));
             for (target, noted, mark) in ledger.iter() {
                 let key = (group.clone(), *target);

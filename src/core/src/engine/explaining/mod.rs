@@ -166,7 +166,10 @@ impl Engine {
                     target.and_then(|target| self.index.bindings().owner(&binding.key.group, &target));
                 words::another_had_it_first(owner)
             }
-            Reason::IpChanged => words::another_has_got_it(self.index.pods().taken_by(facts)),
+            Reason::IpChanged => {
+                words::another_has_got_it(self.index.pods().taken_by(facts).map(|(pod, _)| pod))
+            }
+            Reason::AddressContested => self.contested(facts),
             reason => {
                 let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
                 match signal.filter(|(_, signal)| signal.fate.reason() == reason) {
@@ -176,6 +179,12 @@ impl Engine {
             }
         };
         (Progress::NotATarget, (reason, said), None)
+    }
+
+    /// A pod waits for its address.
+    fn contested(&self, facts: &PodFacts) -> String {
+        let holder = self.index.pods().taken_by(facts).and_then(|(pod, _)| self.index.pods().get(pod));
+        holder.map_or_else(String::new, sayings::waits_for_address)
     }
 
     /// A binding makes the pod this target.

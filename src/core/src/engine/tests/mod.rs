@@ -4,6 +4,7 @@ mod asking;
 mod brakes;
 mod budgets;
 mod clocks;
+mod contesting;
 mod detaching;
 mod ending;
 mod evicting;
@@ -319,6 +320,16 @@ impl World {
             };
             self.step(Input::Answered { id, result });
         }
+    }
+
+    /// The same of all but changes, which are left open.
+    fn answer_but_changes(&mut self) {
+        let (changes, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::Register { .. } | Call::Deregister { .. }));
+        self.open = rest;
+        self.answer_all();
+        self.open.splice(..0, changes);
     }
 
     /// AWS refuses the open changes; everything else is left open.

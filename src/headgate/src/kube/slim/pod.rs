@@ -179,6 +179,9 @@ fn own_gate(
     }))
 }
 
+/// The condition that says whether the sandbox of a pod is there, with its network (Kubernetes: "Pod network readiness").
+const SANDBOX: &str = "PodReadyToStartContainers";
+
 /// The taint of nodes that Karpenter disrupts, without a value and with the effect `NoSchedule`. It does not evict pods that
 /// tolerate it (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
 const KARPENTERS: &str = "karpenter.sh/disrupted";
@@ -270,7 +273,10 @@ impl SlimPod {
         let runs = |container: &ContainerStatus| {
             container.state.as_ref().is_some_and(|state| state.running.is_some())
         };
-        let stopped = terminating && !main.is_empty() && !all.into_iter().any(runs);
+        let any_runs = all.into_iter().any(runs);
+        let stopped = terminating && !main.is_empty() && !any_runs;
+        let sandbox = conditions.iter().flatten().find(|it| it.kind.as_deref() == Some(SANDBOX));
+        let has_sandbox = sandbox.map_or(any_runs, |it| it.status.as_deref() != Some("False"));
         let gate = own_gate(&gates, &conditions, expected);
         // A native sidecar is an init container that is restarted: it runs as long as the pod does.
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
@@ -304,6 +310,7 @@ impl SlimPod {
             terminating,
             finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             stopped,
+            has_sandbox,
             host_network: self.spec.host_network.unwrap_or_default(),
             readiness,
             gate,

@@ -172,6 +172,22 @@ fn a_pod_that_goes_has_stopped_when_none_of_its_containers_runs() {
 }
 
 #[test]
+fn a_pod_has_its_sandbox_as_the_condition_says_or_while_a_container_runs() {
+    let read = |condition: Option<&str>, state: &serde_json::Value| {
+        let conditions: Vec<_> =
+            condition.iter().map(|status| json!({"type": "PodReadyToStartContainers", "status": status})).collect();
+        let pod = json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1"},
+            "status": {"conditions": conditions, "containerStatuses": [{"name": "c", "state": state}]},
+        });
+        serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap().has_sandbox
+    };
+    let (runs, waits) = (json!({"running": {}}), json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    assert!(read(Some("True"), &waits) && read(Some("True"), &runs) && !read(Some("False"), &runs));
+    assert!(read(None, &runs) && !read(None, &waits));
+}
+
+#[test]
 fn the_hold_of_a_pod_is_its_own_annotation_if_that_can_be_read() {
     let read = |text: &str| {
         let pod = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u-1",

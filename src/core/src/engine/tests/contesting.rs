@@ -1,0 +1,255 @@
+//! Two pods show one address: which of them has it, and what becomes of the other.
+
+use super::{leading::standby, *};
+use crate::{
+    ledger::{Noted, PodMark},
+    model::{NodeFacts, Uid},
+};
+
+/// For so long a node is not ready before its pods lose their addresses.
+const LOST: Duration = Duration::from_secs(30);
+
+/// The pod `a`, on the node `n1`, at 10.0.0.1.
+fn a() -> PodBuilder {
+    pod("a", "1").at(1).on("n1").ready()
+}
+
+/// Another pod on this node, at the same address.
+fn on(node: &str) -> PodBuilder {
+    pod("b", "2").at(1).on(node)
+}
+
+fn node(name: &str, not_ready: bool) -> NodeFacts {
+    NodeFacts { name: name.into(), not_ready, takes_pods: true, ..NodeFacts::default() }
+}
+
+/// Whose a target is: the pod of the last registration that was sent.
+fn registered_for(world: &World) -> Option<&str> {
+    let items = world.open.iter().rev().find_map(|(_, call)| match call {
+        Call::Register { items, .. } => Some(items),
+        _ => None,
+    });
+    items.and_then(|items| items.last()).map(|item| &*item.pod.name)
+}
+
+impl World {
+    fn node(&mut self, name: &str, not_ready: bool) {
+        self.step(Input::Node { change: Change::Applied(node(name, not_ready)), seen: self.now });
+    }
+
+    /// `a` is a target, and its node and another one are well.
+    fn with_a() -> Self {
+        let mut world = Self::new(vec![web()], vec![a()]);
+        let nodes = ["n1", "n2", "n3"].map(|name| node(name, false)).to_vec();
+        world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
+        world
+    }
+
+    fn stands_of(&mut self, pod: &str) -> Vec<Reason> {
+        let answer = self.engine.explain(&ObjectKey::new(NAMESPACE, pod), self.now);
+        answer.places.iter().map(|place| place.word.0).collect()
+    }
+}
+
+#[test]
+fn on_one_node_the_next_pod_has_the_address_at_once() {
+    // The CNI gives an address of the node again; also while the old pod still ends, or its sandbox was made anew.
+    let ends: [fn(PodBuilder) -> PodBuilder; 4] =
+        [|a| a, PodBuilder::terminating, PodBuilder::stopped, PodBuilder::without_sandbox];
+    for end in ends {
+        let mut world = World::with_a();
+        world.apply(end(a()));
+        world.apply(on("n1"));
+        assert_eq!(registered_for(&world), Some("b"));
+        assert_eq!(world.said(), []);
+    }
+}
+
+#[test]
+fn the_status_of_a_pod_on_another_node_takes_nothing_and_both_pods_are_told_once() {
+    for labels in ["web", "other"] {
+        let mut world = World::with_a();
+        for readiness in [false, true, false] {
+            let forged = on("n2").labelled(labels);
+            world.apply(if readiness { forged.ready() } else { forged });
+            assert_eq!(world.changes(), [""; 0]);
+        }
+        assert_eq!(world.said(), [Reason::AddressContested; 2]);
+        let notes: Vec<&str> = world.notices.iter().map(|notice| &*notice.note).collect();
+        assert!(notes[0].starts_with("pod shop/a on node n1 has the address 10.0.0.1"), "{}", notes[0]);
+        assert!(notes[1].starts_with("the status of pod shop/b on node n2 shows"), "{}", notes[1]);
+        assert_eq!(world.engine.contested(), 1);
+        world.wait(Duration::from_secs(3600));
+        world.answer_all();
+        assert_eq!(world.changes(), [""; 0]);
+        // It shows another one.
+        world.apply(pod("b", "2").at(7).on("n2").labelled("third"));
+        assert_eq!(world.engine.contested(), 0);
+    }
+}
+
+#[test]
+fn a_pod_that_waits_for_its_address_says_so() {
+    let mut world = World::with_a();
+    world.apply(on("n2"));
+    assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
+    let owner = world.engine.explain(&ObjectKey::new(NAMESPACE, "b"), world.now);
+    assert!(owner.places[0].word.1.contains("is no target until that one has ended"), "{:?}", owner.places[0]);
+}
+
+#[test]
+fn between_nodes_the_address_goes_over_when_what_the_other_node_cannot_write_says_so() {
+    type End = fn(&mut World);
+    let ends: [(&str, End); 6] = [
+        ("gone", |w| w.delete(a())),
+        ("finished", |w| w.apply(a().finished())),
+        ("stopped", |w| w.apply(a().stopped())),
+        ("its sandbox is gone", |w| w.apply(a().without_sandbox())),
+        ("its node is not ready", |w| {
+            w.node("n1", true);
+            w.wait(LOST);
+        }),
+        ("another life of its name is elsewhere", |w| w.apply(pod("a", "3").on("n3"))),
+    ];
+    for (what, end) in ends {
+        let mut world = World::with_a();
+        world.apply(on("n2"));
+        assert_eq!(world.changes(), [""; 0], "{what}");
+        end(&mut world);
+        world.answer_but_changes();
+        assert_eq!(registered_for(&world), Some("b"), "{what}");
+        assert_eq!(world.engine.contested(), 0, "{what}");
+    }
+}
+
+#[test]
+fn a_pod_that_terminates_and_runs_keeps_its_address() {
+    let mut world = World::with_a();
+    world.apply(a().terminating());
+    world.answer_all();
+    world.apply(on("n2"));
+    assert_eq!(world.changes(), [""; 0]);
+    world.delete(a());
+    assert_eq!(registered_for(&world), Some("b"));
+}
+
+#[test]
+fn a_node_that_flaps_loses_nothing() {
+    let mut world = World::with_a();
+    world.apply(on("n2"));
+    for _ in 0..10 {
+        world.node("n1", true);
+        world.wait(LOST - Duration::from_secs(1));
+        world.node("n1", false);
+        world.wait(Duration::from_secs(1));
+    }
+    world.answer_all();
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn what_went_over_stays_where_it_is_when_the_old_node_is_well_again() {
+    let mut world = World::with_a();
+    world.node("n1", true);
+    world.wait(LOST);
+    world.apply(on("n2"));
+    assert_eq!(registered_for(&world), Some("b"));
+    world.answer_all();
+    world.node("n1", false);
+    world.apply(a().containers_ready());
+    world.wait(Duration::from_secs(60));
+    world.answer_all();
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(world.stands_of("a"), [Reason::IpChanged]);
+}
+
+#[test]
+fn a_node_that_starts_again_permutes_the_addresses_of_thirty_pods() {
+    let one = |at: u8, last: u8| pod(&format!("p{at}"), &format!("u{at}")).at(last).on("n1").ready();
+    let pods = (1..=30).map(|at| one(at, at)).collect();
+    let mut world = World::new(vec![web()], pods);
+    for at in 1..=30 {
+        world.apply(one(at, at % 30 + 1));
+        world.answer_all();
+    }
+    assert_eq!(world.said(), []);
+    for at in 1..=30 {
+        let owner = world.engine.index.bindings().owner(&arn("blue"), &target(at % 30 + 1, 80));
+        assert_eq!(owner.map(|owner| &*owner.name), Some(&*format!("p{at}")));
+    }
+}
+
+#[test]
+fn a_late_status_of_a_pod_that_lost_its_address_takes_nothing() {
+    let mut world = World::with_a();
+    world.apply(on("n1"));
+    world.answer_all();
+    world.apply(a().containers_ready());
+    world.apply(a().terminating());
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn another_pod_of_a_node_never_takes_the_address_of_its_host_network() {
+    let host = |name: &str| pod(name, &format!("u-{name}")).at(1).on("n1").host_network();
+    let mut world = World::new(vec![web()], vec![host("h")]);
+    world.apply(on("n1"));
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
+    world.apply(host("i"));
+    assert_eq!(world.stands_of("i"), [Reason::WaitsForHostNetworkPod]);
+}
+
+#[test]
+fn the_pods_of_a_node_take_over_so_many_addresses_in_a_minute() {
+    let one = |at: u8| pod(&format!("p{at}"), &format!("u{at}")).at(at).on("n1").ready();
+    let mut world = World::new(vec![web()], (1..=30).map(one).collect());
+    for at in 1..=30 {
+        world.apply(pod(&format!("q{at}"), &format!("v{at}")).at(at).on("n2"));
+        world.apply(one(at).without_sandbox());
+    }
+    let taken = |world: &World| {
+        let owner = |at: u8| world.engine.index.bindings().owner(&arn("blue"), &target(at, 80));
+        (1..=30).filter(|at| owner(*at).is_some_and(|owner| owner.name.starts_with('q'))).count()
+    };
+    assert_eq!((taken(&world), world.engine.contested()), (20, 10));
+    world.wait(Duration::from_secs(59));
+    assert_eq!(taken(&world), 20);
+    world.wait(Duration::from_secs(1));
+    assert_eq!((taken(&world), world.engine.contested()), (30, 0));
+}
+
+#[test]
+fn a_new_leader_believes_the_ledger_and_no_order_of_a_list() {
+    let ledger = [(1, Noted::Registered, "1")];
+    // The other one is older, and was listed first.
+    let forged = on("n2").created(1);
+    let mut world = standby(vec![web()], vec![a().created(2), forged], &ledger);
+    assert_eq!(world.stands_of("a"), [Reason::AddressContested], "nobody knows better yet");
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.reads_again();
+    assert_eq!(world.changes(), [""; 0]);
+    let stored = world.stored(&object_name(&arn("blue"))).unwrap();
+    let (_, ledger) = stored.open().unwrap();
+    assert_eq!(ledger.get(&target(1, 80)).map(|(_, pod)| pod), Some(PodMark::of(&Uid::new("1"))));
+    assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
+    assert!(world.said().contains(&Reason::AddressContested));
+}
+
+#[test]
+fn a_node_that_a_new_replica_sees_first_as_not_ready_has_been_that_for_long() {
+    let mut world = standby(vec![web()], vec![a().created(1), on("n2").created(2)], &[]);
+    let nodes = vec![node("n1", true), node("n2", false)];
+    world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
+    world.step(Input::Leadership(Leadership::Leading));
+    assert_eq!(registered_for(&world), Some("b"));
+}
+
+#[test]
+fn a_node_that_is_gone_keeps_no_address() {
+    let mut world = World::with_a();
+    world.apply(on("n2"));
+    world.step(Input::Node { change: Change::Deleted(node("n1", false)), seen: world.now });
+    assert_eq!(registered_for(&world), Some("b"));
+}
