@@ -1,7 +1,12 @@
 //! What a careless or hostile tenant writes into a namespace of its own, at the sizes that once stopped every replica, and
 //! what becomes of another tenant's pods meanwhile.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::SocketAddr,
+    time::Duration,
+};
 
 use headgate_harness::{
     aws::Group,
@@ -12,6 +17,7 @@ use headgate_harness::{
     wait,
 };
 use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpSocket};
 
@@ -146,6 +152,36 @@ fn pods_with_large_labels_that_come_and_go_leave_no_memory_behind() {
         delete_one(&t, &group).await;
         let resident = resident(headgate.pid());
         assert!(resident < 128, "{resident} MiB");
+    });
+}
+
+/// Whoever may write the status of one pod writes another pod's address into it, as a kubelet may for the pods of its node.
+#[test]
+fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_are_told() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "forged").await;
+        let group = t.s.group("web").await;
+        t.a.deploy_gated("web", 2, &[("http", 8080)]).await;
+        t.a.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        let headgate = t.headgate(&[]).await;
+        let running = t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        let (victim, ip) = running.first_key_value().unwrap();
+
+        t.b.create::<Pod>(never_started("forged", &many(1))).await;
+        let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]}});
+        t.b.api::<Pod>().patch_status("forged", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        t.b.wait_warning("forged", "AddressContested", &format!("pod {}/{victim} on node", t.a.namespace)).await;
+        t.a.wait_warning(victim, "AddressContested", &format!("pod {}/forged on no node", t.b.namespace)).await;
+        wait::until("it is counted", || async {
+            let pods = headgate.sum("headgate_contested_pods", &[]).await;
+            if pods == Some(1.0) { Ok(()) } else { Err(pods) }
+        })
+        .await;
+        assert_eq!(t.named("DeregisterTargets", &group).await, BTreeSet::new());
+        t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        // It is not for ever: the pod that has it goes.
+        delete_one(&t, &group).await;
+        assert!(!t.s.aws.registered(&group.arn).await.is_empty());
     });
 }
 

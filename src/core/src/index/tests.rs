@@ -157,9 +157,12 @@ fn a_pod_without_the_port_is_a_trouble_of_its_binding_until_it_has_it() {
 fn an_address_is_shared_by_pods_of_the_host_network_alone() {
     let host = || a().at(1).host_network();
     let mut index = index(host());
-    let taken_by = |index: &Index| index.pods().taken_by(&host().build()).map(|(pod, _)| pod.name.to_string());
+    let other = || pod("c", "u-c").at(1);
+    let taken_by = |index: &Index, pod: PodBuilder| {
+        index.pods().taken_by(&pod.build()).map(|(pod, reason)| (pod.name.to_string(), reason))
+    };
     apply(&mut index, pod("b", "u-b").at(1).host_network(), 2);
-    assert_eq!(taken_by(&index), None);
-    apply(&mut index, pod("c", "u-c").at(1), 3);
-    assert_eq!(taken_by(&index).as_deref(), Some("c"));
+    apply(&mut index, other(), 3);
+    assert_eq!(taken_by(&index, host()), None);
+    assert_eq!(taken_by(&index, other()), Some(("a".to_owned(), Reason::AddressContested)));
 }

@@ -120,6 +120,7 @@ impl Cluster {
         let pod = self.pods.get_mut(&key)?;
         pod.ips = vec![address];
         let pod = pod.clone();
+        self.forged.remove(&pod.uid);
         self.gets_ip(&pod);
         self.say_pod(&Change::Applied(pod));
         Some(event)

@@ -65,6 +65,8 @@ pub struct Cluster {
     given: usize,
     /// Which pod got each address last, whether it lives or not.
     last_at: BTreeMap<IpAddr, Uid>,
+    /// The pods whose status shows an address that they never had.
+    forged: BTreeSet<Uid>,
 }
 
 /// Who answers at a target.
@@ -97,6 +99,7 @@ impl Cluster {
             got_ip: BTreeMap::new(),
             given: 0,
             last_at: BTreeMap::new(),
+            forged: BTreeSet::new(),
         }
     }
 
@@ -212,6 +215,7 @@ impl Cluster {
         self.correct_services();
         self.correct_bindings();
         self.nodes_are_well();
+        self.statuses_are_true();
     }
 
     /// Users change all ports: not every pod listens on the new one.

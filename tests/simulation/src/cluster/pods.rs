@@ -143,7 +143,9 @@ impl Cluster {
         pod.ips = vec![address];
         pod.node.get_or_insert(node);
         let pod = pod.clone();
-        if !is_forged {
+        if is_forged {
+            self.forged.insert(pod.uid.clone());
+        } else {
             self.gets_ip(&pod);
         }
         self.say_pod(&Change::Applied(pod));
@@ -152,6 +154,16 @@ impl Cluster {
             (_, true) => "event: ip reused",
             _ => "event: ip given",
         })
+    }
+
+    /// No status shows an address that its pod never had.
+    pub(super) fn statuses_are_true(&mut self) {
+        let forged = std::mem::take(&mut self.forged);
+        for pod in self.pods.values_mut().filter(|pod| forged.contains(&pod.uid)) {
+            pod.ips.clear();
+            let change = Change::Applied(pod.clone());
+            self.watches.iter_mut().for_each(|watches| watches.pods.say(change.clone()));
+        }
     }
 
     /// Whether nothing is there of a pod that could have its address.

@@ -169,7 +169,7 @@ impl Engine {
             Reason::IpChanged => {
                 words::another_has_got_it(self.index.pods().taken_by(facts).map(|(pod, _)| pod))
             }
-            Reason::AddressContested => self.contested(facts),
+            Reason::AddressContested => self.waits_for_address(facts),
             reason => {
                 let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
                 match signal.filter(|(_, signal)| signal.fate.reason() == reason) {
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// A pod waits for its address.
-    fn contested(&self, facts: &PodFacts) -> String {
+    fn waits_for_address(&self, facts: &PodFacts) -> String {
         let holder = self.index.pods().taken_by(facts).and_then(|(pod, _)| self.index.pods().get(pod));
         holder.map_or_else(String::new, sayings::waits_for_address)
     }

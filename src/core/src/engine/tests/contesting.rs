@@ -33,7 +33,7 @@ fn registered_for(world: &World) -> Option<&str> {
 }
 
 impl World {
-    fn node(&mut self, name: &str, not_ready: bool) {
+    fn node_is(&mut self, name: &str, not_ready: bool) {
         self.step(Input::Node { change: Change::Applied(node(name, not_ready)), seen: self.now });
     }
 
@@ -59,6 +59,7 @@ fn on_one_node_the_next_pod_has_the_address_at_once() {
     for end in ends {
         let mut world = World::with_a();
         world.apply(end(a()));
+        world.answer_all();
         world.apply(on("n1"));
         assert_eq!(registered_for(&world), Some("b"));
         assert_eq!(world.said(), []);
@@ -106,7 +107,7 @@ fn between_nodes_the_address_goes_over_when_what_the_other_node_cannot_write_say
         ("stopped", |w| w.apply(a().stopped())),
         ("its sandbox is gone", |w| w.apply(a().without_sandbox())),
         ("its node is not ready", |w| {
-            w.node("n1", true);
+            w.node_is("n1", true);
             w.wait(LOST);
         }),
         ("another life of its name is elsewhere", |w| w.apply(pod("a", "3").on("n3"))),
@@ -138,9 +139,9 @@ fn a_node_that_flaps_loses_nothing() {
     let mut world = World::with_a();
     world.apply(on("n2"));
     for _ in 0..10 {
-        world.node("n1", true);
+        world.node_is("n1", true);
         world.wait(LOST - Duration::from_secs(1));
-        world.node("n1", false);
+        world.node_is("n1", false);
         world.wait(Duration::from_secs(1));
     }
     world.answer_all();
@@ -150,12 +151,12 @@ fn a_node_that_flaps_loses_nothing() {
 #[test]
 fn what_went_over_stays_where_it_is_when_the_old_node_is_well_again() {
     let mut world = World::with_a();
-    world.node("n1", true);
+    world.node_is("n1", true);
     world.wait(LOST);
     world.apply(on("n2"));
     assert_eq!(registered_for(&world), Some("b"));
     world.answer_all();
-    world.node("n1", false);
+    world.node_is("n1", false);
     world.apply(a().containers_ready());
     world.wait(Duration::from_secs(60));
     world.answer_all();
