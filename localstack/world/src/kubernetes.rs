@@ -111,7 +111,10 @@ fn go_arguments(version: &str) -> Vec<String> {
     let link = format!(
         "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
-    let fixed = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", "../kubernetes", "-ldflags"];
+    let fixed = [
+        "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", "../kubernetes",
+        "-ldflags",
+    ];
     fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()
 }
 

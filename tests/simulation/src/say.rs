@@ -56,9 +56,15 @@ fn describe_ledger(packed: &PackedLedger) -> String {
 }
 
 fn describe_node(node: &NodeFacts) -> String {
-    let NodeFacts { name, taints, cordoned, shuts_down, .. } = node;
+    let NodeFacts { name, taints, cordoned, shuts_down, not_ready, .. } = node;
     let says = |is: bool, word: &'static str| if is { word } else { "" };
-    format!("{name}{}{}{}", taints.join(" "), says(*cordoned, " cordoned"), says(*shuts_down, " shuts down"))
+    format!(
+        "{name}{}{}{}{}",
+        taints.join(" "),
+        says(*cordoned, " cordoned"),
+        says(*shuts_down, " shuts down"),
+        says(*not_ready, " not ready")
+    )
 }
 
 fn describe_pod(pod: &PodFacts) -> String {

@@ -36,6 +36,7 @@ use crate::{
 const MOST: u8 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
+#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
 #[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,
@@ -216,7 +217,7 @@ impl Addresses {
             match takes(&tenants[place], &tenants[holder], lost) {
                 Takes::Nothing => {}
                 Takes::AtOnce => holder = place,
-                Takes::Over => match turn(taken, &tenants[place].node, now) {
+                Takes::Over => match turn(taken, tenants[place].node.as_ref(), now) {
                     None => holder = place,
                     Some(due) => waiting.hasten(ip, due),
                 },
@@ -302,11 +303,11 @@ fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
 /// Counts a take-over by a pod of this node; when it may, if it may not now.
 fn turn(
     taken: &mut BTreeMap<Option<Arc<str>>, (Moment, u8)>,
-    node: &Option<Arc<str>>,
+    node: Option<&Arc<str>>,
     now: Moment,
 ) -> Option<Moment> {
     taken.retain(|_, (since, _)| now < *since + WINDOW);
-    let (since, count) = taken.entry(node.clone()).or_insert((now, 0));
+    let (since, count) = taken.entry(node.cloned()).or_insert((now, 0));
     if *count >= MOST {
         return Some(*since + WINDOW);
     }

@@ -176,7 +176,7 @@ impl Pods {
         told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));
         if !same_ips {
             self.order += 1;
-            told.ip_since = now;
+            (told.ip_since, told.node_gone) = (now, false);
             told.order = if pod.terminating { 0 } else { self.order };
         }
         if pod.readiness.is_ready() {
