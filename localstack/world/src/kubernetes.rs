@@ -112,7 +112,13 @@ fn go_arguments(version: &str) -> Vec<String> {
         "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
     let fixed = [
-        "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", "../kubernetes",
+        "build",
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+        "-gcflags=all=-dwarf=false",
+        "-o",
+        "../kubernetes",
         "-ldflags",
     ];
     fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()

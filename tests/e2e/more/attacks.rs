@@ -169,9 +169,14 @@ fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_a
 
         t.b.create::<Pod>(never_started("forged", &many(1))).await;
         let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]}});
-        t.b.api::<Pod>().patch_status("forged", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-        t.b.wait_warning("forged", "AddressContested", &format!("pod {}/{victim} on node", t.a.namespace)).await;
-        t.a.wait_warning(victim, "AddressContested", &format!("pod {}/forged on no node", t.b.namespace)).await;
+        t.b.api::<Pod>()
+            .patch_status("forged", &PatchParams::default(), &Patch::Merge(&status))
+            .await
+            .unwrap();
+        t.b.wait_warning("forged", "AddressContested", &format!("pod {}/{victim} on node", t.a.namespace))
+            .await;
+        t.a.wait_warning(victim, "AddressContested", &format!("pod {}/forged on no node", t.b.namespace))
+            .await;
         wait::until("it is counted", || async {
             let pods = headgate.sum("headgate_contested_pods", &[]).await;
             if pods == Some(1.0) { Ok(()) } else { Err(pods) }

@@ -124,7 +124,8 @@ impl Engine {
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
         self.groups.orphans().touch();
-        let ledgers_say: Vec<(IpAddr, PodMark)> = ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
+        let ledgers_say: Vec<(IpAddr, PodMark)> =
+            ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
         let changes = self.index.had(ledgers_say, now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();

@@ -7,8 +7,8 @@ use crate::{
     engine::{Effect, Engine},
     leadership::Role,
     model::{
-        Notice, Origin, Owner, Reason, Trouble, TroubleKind, changes::Contest, limits::Excess,
-        notice::About, view::Picture,
+        Notice, Origin, Owner, Reason, Trouble, TroubleKind, changes::Contest, limits::Excess, notice::About,
+        view::Picture,
     },
     reports::{sayings, troubles::troubles},
     services::Shown,

@@ -289,8 +289,7 @@ fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
     if !later.came_alive || later.shares_with(holder) {
         return Takes::Nothing;
     }
-    let is_lost = holder.node_is_gone
-        || holder.node.as_ref().is_some_and(|node| lost.contains(node));
+    let is_lost = holder.node_is_gone || holder.node.as_ref().is_some_and(|node| lost.contains(node));
     match later.node == holder.node {
         _ if !holder.came_alive => Takes::AtOnce,
         true if holder.host_network => Takes::Nothing,

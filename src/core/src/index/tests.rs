@@ -99,7 +99,8 @@ fn of_a_pod_that_is_seen_again_the_older_address_counts_first() {
     let mut index = index(a().at(1));
     // Both statuses carry it: who got it last has it.
     apply(&mut index, pod("b", "u-b").at(1), 2);
-    let owner = |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|(pod, _)| pod.name.to_string());
+    let owner =
+        |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|(pod, _)| pod.name.to_string());
     assert_eq!(owner(&index).as_deref(), Some("b"));
     apply(&mut index, a().at(2), 3);
     apply(&mut index, a().at(1), 4);

@@ -18,9 +18,7 @@ use std::{
 use crate::{
     agenda::Agenda,
     brake::{Becomes, Brake, most_of},
-    model::{
-        Change, Fate, Moment, NodeFacts, PodFacts, Scope, Signal, Signals, WallTime, node::Presence,
-    },
+    model::{Change, Fate, Moment, NodeFacts, PodFacts, Scope, Signal, Signals, WallTime, node::Presence},
 };
 
 /// The nodes of the cluster.

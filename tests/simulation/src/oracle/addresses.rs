@@ -66,7 +66,8 @@ impl Pods {
     /// This node is gone, or well again.
     pub(super) fn node_is_gone(&mut self, node: &Arc<str>, gone: bool, now: Moment) {
         let here = self.all.values_mut().filter(|pod| pod.facts.node.as_ref() == Some(node));
-        here.filter(|pod| !pod.facts.ips.is_empty() && !pod.facts.finished).for_each(|pod| pod.node_gone = gone);
+        here.filter(|pod| !pod.facts.ips.is_empty() && !pod.facts.finished)
+            .for_each(|pod| pod.node_gone = gone);
         self.judge_addresses(now);
     }
 

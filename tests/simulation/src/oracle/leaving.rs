@@ -100,7 +100,9 @@ impl Nodes {
                 let gone = self.doubted.listed(&listed, &self.all.keys().cloned().collect(), now, seen);
                 self.loses(gone);
                 self.deleted.retain(|name| !listed.contains(name));
-                list.iter().for_each(|node| self.put(node, now));
+                for node in list {
+                    self.put(node, now);
+                }
             }
         }
     }
@@ -163,7 +165,9 @@ impl Oracle {
         for name in there.keys().filter(|name| !self.nodes.all.contains_key(*name)) {
             self.pods.node_is_gone(name, true, now);
         }
-        for name in self.nodes.all.keys().filter(|name| well(&self.nodes, name) && there.get(*name) != Some(&true)) {
+        for name in
+            self.nodes.all.keys().filter(|name| well(&self.nodes, name) && there.get(*name) != Some(&true))
+        {
             self.pods.node_is_gone(name, false, now);
         }
         self.pods.lost_nodes(self.nodes.lost(now), now);

@@ -11,6 +11,7 @@ use crate::cluster::lives;
 use headgate_core::model::{Change, Moment, ObjectKey, PodFacts, gate::Shown};
 
 /// A pod as the engine was told of it.
+#[allow(clippy::struct_excessive_bools)] // each is one thing that was seen of it
 #[derive(Clone, Debug)]
 pub struct Told {
     pub facts: PodFacts,
@@ -70,7 +71,13 @@ pub struct Pods {
 
 impl Pods {
     pub fn new(not_ready_for: Duration, relist_patience: Duration) -> Self {
-        Self { all: BTreeMap::new(), not_ready_for, relist_patience, order: 0, addresses: Addresses::default() }
+        Self {
+            all: BTreeMap::new(),
+            not_ready_for,
+            relist_patience,
+            order: 0,
+            addresses: Addresses::default(),
+        }
     }
 
     /// Time has passed; says whether anything follows, and what occurred.

@@ -246,7 +246,8 @@ impl Replica {
         };
         let (uid, ip) = (&told.facts.uid, &item.target.ip);
         let shows = told.facts.ips.contains(ip) && told.lives() && told.facts.has_sandbox;
-        let keeps = around.cluster.keeps(ip, uid, told.ip_since) && !self.oracle.node_may_be_lost(told, around.now);
+        let keeps =
+            around.cluster.keeps(ip, uid, told.ip_since) && !self.oracle.node_may_be_lost(told, around.now);
         if shows && keeps && !self.oracle.shares_with_its_node(told) && !told.had_another_ip {
             return Err(format!("{} is taken from {uid}, which has the address", item.target));
         }

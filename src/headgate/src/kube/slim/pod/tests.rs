@@ -174,8 +174,10 @@ fn a_pod_that_goes_has_stopped_when_none_of_its_containers_runs() {
 #[test]
 fn a_pod_has_its_sandbox_as_the_condition_says_or_while_a_container_runs() {
     let read = |condition: Option<&str>, state: &serde_json::Value| {
-        let conditions: Vec<_> =
-            condition.iter().map(|status| json!({"type": "PodReadyToStartContainers", "status": status})).collect();
+        let conditions: Vec<_> = condition
+            .iter()
+            .map(|status| json!({"type": "PodReadyToStartContainers", "status": status}))
+            .collect();
         let pod = json!({
             "metadata": {"name": "a", "namespace": "shop", "uid": "u-1"},
             "status": {"conditions": conditions, "containerStatuses": [{"name": "c", "state": state}]},
