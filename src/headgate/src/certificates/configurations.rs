@@ -161,7 +161,7 @@ pub async fn write<K: Configuration>(
     client: &Client,
     name: &str,
     found: &Found,
-    (bundle, path): (&str, &CallPath),
+    (bundle, called): (&str, &CallPath),
 ) -> kube::Result<()> {
     if found.entries.is_empty() {
         return Ok(());
@@ -170,10 +170,57 @@ pub async fn write<K: Configuration>(
     let mut operations =
         vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": found.version})];
     for entry in &found.entries {
-        let of_entry = entry.operations(bundle, path.as_str());
+        let of_entry = entry.operations(bundle, called.as_str());
         operations.extend(of_entry.map_err(|error| kube::Error::Service(error.into()))?);
     }
     let patch = serde_json::from_value(operations.into()).map_err(kube::Error::SerdeError)?;
     Api::<K>::all(client.clone()).patch(name, &PatchParams::default(), &Patch::Json::<()>(patch)).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::admissionregistration::v1::ServiceReference;
+
+    use super::*;
+
+    fn by_service(path: Option<&str>) -> WebhookClientConfig {
+        let service = ServiceReference { path: path.map(str::to_owned), ..ServiceReference::default() };
+        WebhookClientConfig { service: Some(service), ..WebhookClientConfig::default() }
+    }
+
+    fn by_url(url: &str) -> WebhookClientConfig {
+        WebhookClientConfig { url: Some(url.to_owned()), ..WebhookClientConfig::default() }
+    }
+
+    #[test]
+    fn only_own_entries_are_written_at_their_place_and_of_a_url_only_the_path() {
+        let (bare, service, url) =
+            (by_service(None), by_service(Some("/a")), by_url("https://10.0.0.1:9443/b?c"));
+        let named = [
+            ("other.example.com", &bare),
+            ("pods.inject.headgate.dev", &bare),
+            ("system.inject.headgate.dev", &service),
+            ("pods.evict.headgate.dev", &url),
+            ("nowhere.evict.headgate.dev", &WebhookClientConfig::default()),
+        ];
+        let entries = own_entries(named.into_iter());
+        assert_eq!(entries.iter().map(Entry::path).collect::<Vec<_>>(), ["/", "/a", "/b"]);
+        let written: Vec<Value> =
+            entries.iter().flat_map(|entry| entry.operations("CA", "/secret").unwrap()).collect();
+        let ca = |at: usize| json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": "Q0E="});
+        let path = |at: usize| json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/service/path"), "value": "/secret"});
+        let url = json!({"op": "add", "path": "/webhooks/3/clientConfig/url", "value": "https://10.0.0.1:9443/secret"});
+        assert_eq!(written, [ca(1), path(1), ca(2), path(2), ca(3), url]);
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_said_and_not_written() {
+        for url in ["", "not a url", "/path"] {
+            let client = by_url(url);
+            let entries = own_entries([("pods.evict.headgate.dev", &client)].into_iter());
+            let said = entries[0].operations("CA", "/secret").unwrap_err();
+            assert!(said.contains("set it to https://HOST:PORT/"), "{url}: {said}");
+        }
+    }
 }
