@@ -56,7 +56,7 @@ bench: ## Measure speed and size beside the floor: a table and target/bench/repo
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
-upgrade: tools ## Upgrade from a commit (tools/upgrade/from, or FROM) and go back, while pods are created: none may be missed (8 minutes)
+upgrade: tools ## Upgrade from a commit (tools/upgrade/from, or FROM) and go back, while pods are created: none may be missed (3 minutes)
 	@$(DEBUG)/upgrade $(if $(FROM),--from $(FROM))
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks

@@ -29,7 +29,6 @@ fn new_pods_of_a_labelled_namespace_get_gate_and_hold_and_others_nothing() {
         labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
         let headgate = stage.headgate(&[]).await;
         let configuration = Configuration::install(s, &[&headgate]).await;
-        configuration.wait_trusted().await;
         wait::until("the binding is in force", || async {
             let shown = headgate.probe("/debug/bindings").await?;
             if shown.contains(&group.arn) { Ok(()) } else { Err(shown) }
@@ -88,7 +87,6 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
         let stage = Stage::new(world, "inject-two").await;
         let headgate = stage.headgate(&[]).await;
         let configuration = Configuration::install(&stage.s, &[&headgate]).await;
-        configuration.wait_trusted().await;
         // The API server asks in the order of names: Headgate, this one, and Headgate once more.
         let name = format!("{}-later", configuration.name);
         let later = SidecarWebhook::install(&stage.s.cluster.client, &name, &configuration.label).await;
@@ -127,7 +125,6 @@ fn with_every_replica_down_pods_are_created_all_the_same() {
         let stage = Stage::new(world, "inject-down").await;
         let (first, second) = (stage.headgate(&[]).await, stage.headgate(&[]).await);
         let configuration = Configuration::install(&stage.s, &[&first, &second]).await;
-        configuration.wait_trusted().await;
         let pod = bare_pod("web", &json!({}));
         wait::until("the API server asks", || async {
             let pod = create(&stage.labelled, &pod, true).await;
@@ -179,7 +176,6 @@ mod more {
             let stage = Stage::new(world, "hangs").await;
             let headgate = stage.headgate(&[]).await;
             let configuration = Configuration::install(&stage.s, &[&headgate]).await;
-            configuration.wait_trusted().await;
             let mut hangs = bare_pod("hangs", &json!({"app": "hangs"}));
             // Nothing listens there.
             let probe = json!({"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1});
@@ -219,7 +215,6 @@ mod more {
             labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
             let headgate = stage.headgate(&[]).await;
             let configuration = Configuration::install(s, &[&headgate]).await;
-            configuration.wait_trusted().await;
             let of = |name: &str, app: &str| bare_pod(name, &json!({"app": app}));
             wait::until("the API server asks", || async {
                 let pod = create(labelled, &of("probe", "web"), true).await;

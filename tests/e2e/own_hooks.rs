@@ -60,7 +60,6 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
         let Stage { s, labelled, .. } = &stage;
         let headgate = stage.headgate(&[&format!("--hold-image={IMAGE}")]).await;
         let configuration = Configuration::install(s, &[&headgate]).await;
-        configuration.wait_trusted().await;
         let too_old = !has_image_volumes(s.facts());
         if !too_old {
             wait_asked(&headgate, labelled).await;
@@ -95,7 +94,6 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
 
         let without = stage.headgate(&[]).await;
         let configuration = Configuration::install(s, &[&without]).await;
-        configuration.wait_trusted().await;
         stays(&stage, &binary, "--hold-image does not say in which image headgate-hold is").await;
         configuration.remove().await;
     });
@@ -175,7 +173,6 @@ mod more {
             let image = load_images(s).await;
             let headgate = stage.headgate(&[&format!("--hold-image={IMAGE}")]).await;
             let configuration = Configuration::install(s, &[&headgate]).await;
-            configuration.wait_trusted().await;
             wait_asked(&headgate, labelled).await;
             // Whom the hooks tell, and who is not held.
             plain.pod("witness", "witness", &[("http", 8080)]).await;

@@ -1,15 +1,12 @@
 //! What Headgate may do, and where it looks.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
     rights::{
-        CLUSTER_ROLE, OWN_NAMESPACE, ROLE, WEBHOOK, grant, grant_in_all, let_read_grants, rules_of,
+        CERTIFICATES, CLUSTER_ROLE, OWN_NAMESPACE, ROLE, grant, grant_in_all, let_read_grants, rules_of,
         service_account,
     },
     scenario::{Scenario, http_port, targets},
@@ -120,15 +117,6 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
     });
 }
 
-/// The Secret of a webhook that Headgate serves.
-const SECRET: &str = "headgate-webhook-tls";
-
-async fn uninstall(s: &Scenario, kubeconfig: &Path) -> (Option<i32>, String) {
-    let own = format!("--own-namespace={}", s.cluster.namespace);
-    let only = format!("--namespaces={}", s.cluster.namespace);
-    command_as(s.facts(), kubeconfig, &["uninstall", &own, &only]).await
-}
-
 /// Run by `.ci/run` and not by `make test`.
 mod more {
     use super::*;
@@ -205,69 +193,36 @@ mod more {
     }
 
     #[test]
-    fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
+    fn who_keeps_the_certificate_says_which_right_it_lacks_and_needs_its_two_roles_alone() {
         beside_others(|world| async move {
-            let s = Scenario::new(world, "role-hook").await;
-            let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
+            let s = Scenario::new(world, "role-keeper").await;
+            let (cluster, own) = CERTIFICATES.split_once("---\n").unwrap();
             let mut cluster = rules_of(cluster);
             cluster[0]["resourceNames"] = json!([s.name("webhook")]);
-            let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
-            let only = format!("--namespaces={}", s.cluster.namespace);
-            let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-            let address = "--webhook-address=127.0.0.1:0";
-            let arguments =
-                [&*only, address, &configuration, "--webhook-names=127.0.0.1", "--webhook-cert-lifetime=5m"];
-            let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &arguments).await;
-            wait::until("it says that nobody could call its webhook", || async {
-                match headgate.probe("/readyz").await {
-                    Err(said) if said.contains("the webhook has no certificate yet") => Ok(()),
-                    other => Err(other),
-                }
-            })
-            .await;
-            assert!(headgate.text().contains("expected the roles of config/rbac/webhook.yaml"));
-
+            let headgate = s.headgate_with(&["--webhook-address=127.0.0.1:0"]).await;
+            let configuration = Configuration::install_bare(&s, &[&headgate]).await;
+            let kubeconfig = service_account(&s).await;
+            let (own_namespace, names) =
+                (format!("--own-namespace={}", s.cluster.namespace), "--webhook-names=127.0.0.1");
+            let name = format!("--webhook-configuration={}", configuration.name);
+            let arguments = [&*own_namespace, names, &*name];
+            let keeper = Headgate::start_certificates(s.facts(), &kubeconfig, &arguments).await;
+            let says = async |part: &str| {
+                wait::until("it says what it waits for", || async {
+                    let said = keeper.text();
+                    if said.contains(part) { Ok(()) } else { Err(said) }
+                })
+                .await;
+            };
+            says("grant the roles of config/rbac/certificates.yaml").await;
             grant_in_all(&s, &cluster).await;
-            grant(&s, "headgate-webhook", &rules_of(own)).await;
-            wait::until("it has made its certificate", || headgate.probe("/readyz")).await;
-            let configuration = Configuration::install(&s, &[&headgate]).await;
+            grant(&s, "headgate-certificates", &rules_of(own)).await;
+            says("does not exist: create it empty").await;
+            s.cluster.create::<Secret>(json!({"metadata": {"name": "headgate-webhook-tls"}})).await;
             configuration.wait_trusted().await;
             wait_secret(&s.cluster.client, &configuration.name).await;
             configuration.remove().await;
-            headgate.terminate().await;
-            let (code, said) = uninstall(&s, &kubeconfig).await;
-            assert_eq!(code, Some(0), "{said}");
-            assert!(s.cluster.api::<Secret>().get_opt(SECRET).await.unwrap().is_none(), "{said}");
-        });
-    }
-
-    #[test]
-    fn uninstall_says_which_right_to_the_webhooks_certificate_it_lacks_and_fails_only_if_there_is_one() {
-        beside_others(|world| async move {
-            let s = Scenario::new(world, "role-leave").await;
-            let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
-            wait::until("no right at all is none that it needs", || async {
-                match uninstall(&s, &kubeconfig).await {
-                    (Some(0), said) if said.contains("or delete the Secret by hand") => Ok(()),
-                    other => Err(other),
-                }
-            })
-            .await;
-
-            let made = json!({"name": SECRET, "annotations": {"headgate.dev/certificates": "{}"}});
-            s.cluster.create::<Secret>(json!({ "metadata": made })).await;
-            let (_, own) = WEBHOOK.split_once("---\n").unwrap();
-            let mut less = rules_of(own);
-            less[1]["verbs"] = json!(["get", "update"]);
-            grant(&s, "headgate-webhook", &less).await;
-            wait::until("the missing right is said", || async {
-                match uninstall(&s, &kubeconfig).await {
-                    (Some(1), said) if said.contains("expected the verb delete") => Ok(()),
-                    other => Err(other),
-                }
-            })
-            .await;
-            assert!(s.cluster.api::<Secret>().get_opt(SECRET).await.unwrap().is_some());
+            assert_eq!(keeper.terminate().await.0, Some(0));
         });
     }
 }

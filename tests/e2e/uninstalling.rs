@@ -10,11 +10,7 @@ use headgate_harness::{
     wait,
     webhook::{Configuration, bare_pod},
 };
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    coordination::v1::Lease,
-    core::v1::{Pod, Secret},
-};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams, PostParams},
@@ -136,11 +132,8 @@ mod more {
             pods.service("web", "web", ports, Some(&format!("http={}", group.name))).await;
             let only = format!("--namespaces={},{}", s.cluster.namespace, pods.namespace);
             let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-            let serving =
-                ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &*only, &configuration];
-            let headgate = s.headgate_of(&serving).await;
+            let headgate = s.headgate_of(&["--webhook-address=127.0.0.1:0", &*only]).await;
             let webhook = Configuration::install(&s, &[&headgate]).await;
-            webhook.wait_trusted().await;
             let has_gate = async || {
                 let probe = serde_json::from_value(bare_pod("probe", &json!({"app": "web"}))).unwrap();
                 let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -238,39 +231,6 @@ mod more {
             })
             .await;
             headgate.terminate().await;
-        });
-    }
-
-    #[test]
-    fn uninstall_removes_the_certificate_that_headgate_has_made_and_no_other() {
-        beside_others(|world| async move {
-            let s = Scenario::new(world, "leave-hook").await;
-            let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-            let serving = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration];
-            let headgate = s.headgate_with(&serving).await;
-            let configuration = Configuration::install(&s, &[&headgate]).await;
-            configuration.wait_trusted().await;
-            let own = "headgate-webhook-tls";
-            let secrets = s.cluster.api::<Secret>();
-            assert!(secrets.get(own).await.unwrap().data.unwrap().contains_key("tls.key"));
-            let theirs = json!({"metadata": {"name": "theirs"}, "stringData": {"tls.key": "a key"}});
-            s.cluster.create::<Secret>(theirs).await;
-            headgate.terminate().await;
-
-            let (code, said) = uninstall(&s, &["--webhook-secret=theirs"]).await;
-            assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains("/theirs stays: Headgate has not made it"), "{said}");
-            assert!(secrets.get_opt("theirs").await.unwrap().is_some());
-            assert!(secrets.get_opt(own).await.unwrap().is_some(), "nobody named it");
-
-            let (code, said) = uninstall(&s, &[]).await;
-            assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains(&format!("/{own} is removed")), "{said}");
-            assert!(secrets.get_opt(own).await.unwrap().is_none());
-            let (code, said) = uninstall(&s, &[]).await;
-            assert_eq!(code, Some(0), "it may be done again: {said}");
-            assert!(!said.contains("Secret"), "{said}");
-            configuration.remove().await;
         });
     }
 }

@@ -96,6 +96,8 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "eventRecordQPS": 0,
+        // And wait for changes of mounted Secrets: a minute by default.
+        "syncFrequency": "10s",
     })
 }
 

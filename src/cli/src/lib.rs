@@ -1,7 +1,7 @@
 //! The program `headgate`: its command line and the commands for people.
 //!
 //! ```text
-//!  headgate run, headgate daemonsets ─► the crate `headgate`, with its flags
+//!  headgate run, daemonsets, certificates ─► the crate `headgate`, with its flags
 //!  headgate status, diff, explain, ui ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/*
 //!  headgate doctor, migrate ─► the same, and the cluster and AWS with the caller's rights
 //!  headgate drain, uninstall ─► the cluster with the caller's rights
@@ -32,7 +32,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use headgate::{
     api,
-    flags::{Daemonsets, Run},
+    flags::{Certificates, Daemonsets, Run},
     kube::words::plain_chain,
 };
 use headgate_core::model::excerpt::shown;
@@ -64,6 +64,9 @@ enum Command {
     /// Run the controller of IngressDaemonSets until SIGTERM: it makes, rolls and ends their pods. It is a program beside
     /// `run`, with rights of its own.
     Daemonsets(Box<Daemonsets>),
+    /// Keep the webhook's certificate, its secret path and its configurations until SIGTERM. It is a program beside `run`, with
+    /// rights of its own: one Secret and two webhook configurations.
+    Certificates(Box<Certificates>),
     /// Evict a pod, or the pods of a node, and say of each what it waits for. Pods of DaemonSets are left alone.
     Drain(Drain),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
@@ -89,9 +92,9 @@ enum Command {
     /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
     /// do. Changes nothing. Exit code 1 if anything is an error.
     Doctor(Doctor),
-    /// Leave the cluster: open the readiness gates that wait, take away Headgate's finalizers and the webhook's
-    /// certificate, and say what stays. Targets stay, unless --remove-targets says otherwise. Scale `headgate run` down
-    /// to 0 first, or name its Deployment with --stop. May be done again.
+    /// Leave the cluster: open the readiness gates that wait, take away Headgate's finalizers, and say what stays. Targets
+    /// stay, unless --remove-targets says otherwise. Scale `headgate run` down to 0 first, or name its Deployment with --stop.
+    /// May be done again.
     Uninstall(Uninstall),
     /// Move over from another controller without a gap, or back.
     #[command(subcommand)]
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
     let done = match command {
         Command::Run(arguments) => run(*arguments),
         Command::Daemonsets(arguments) => daemonsets(*arguments),
+        Command::Certificates(arguments) => certificates(*arguments),
         Command::Drain(arguments) => drain(arguments),
         Command::Crd => crd(),
         Command::Completion { shell } => {
@@ -228,6 +232,12 @@ fn daemonsets(arguments: Daemonsets) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
     runtime.block_on(headgate::daemonsets::run::run(options))
+}
+
+fn certificates(arguments: Certificates) -> anyhow::Result<()> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(headgate::certificates::run(arguments.options()))
 }
 
 #[cfg(test)]

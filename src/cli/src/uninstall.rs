@@ -2,10 +2,9 @@
 //!
 //! In this order: Headgate is stopped, if it is to be; the webhooks are asked no more, so that no new pod is given a
 //! readiness gate; the gates that wait are opened; what stands in the ledgers, and so is Headgate's own, stays where it is,
-//! or is removed if that was asked for, and nobody else's ever; certificate and finalizers go. What stays is said. Each step
+//! or is removed if that was asked for, and nobody else's ever; finalizers go. What stays is said. Each step
 //! can be done again, and one that fails keeps no other from being tried.
 
-mod certificate;
 mod targets;
 mod webhooks;
 
@@ -24,7 +23,6 @@ use headgate::{
         ledger::Ledgers,
         pages::{apis, each},
     },
-    webhook::secret_name,
 };
 use k8s_openapi::{
     api::{apps::v1::Deployment, coordination::v1::Lease},
@@ -49,8 +47,6 @@ pub struct Options {
     pub own_namespace: Option<String>,
     /// The name of the Lease.
     pub lease: String,
-    /// The Secret of the webhook's certificate; none: that of the Lease.
-    pub webhook_secret: Option<String>,
     /// The webhook configurations; none: those of the Lease's name.
     pub webhook_configuration: Option<String>,
     /// Open the readiness gates that wait, and do nothing else.
@@ -97,8 +93,6 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     } else {
         targets::keep(&ledgers, &own, out).await.map(|()| 0)
     };
-    let secret = options.webhook_secret.clone().unwrap_or_else(|| secret_name(&options.lease));
-    let secret = certificate::remove(&client, &own, &secret, out).await;
     let freed = free_bindings(&client, namespaces, out).await;
     if let Ok(freed) = freed {
         writeln!(out, "{freed} TargetBindings are free")?;
@@ -107,7 +101,7 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
         0 => Ok(()),
         left => Err(anyhow::anyhow!("{left} target groups could not be cleared, see above")),
     });
-    let failed = [silent, opened, left, secret, freed.map(|_| ())].into_iter().filter_map(Result::err);
+    let failed = [silent, opened, left, freed.map(|_| ())].into_iter().filter_map(Result::err);
     let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
     if !failed.is_empty() {
         bail!("{}; run it again when that is mended", failed.join("; "));

@@ -42,8 +42,6 @@ pub mod rate_limit;
 pub mod registration;
 mod reports;
 pub mod requests;
-pub mod rotation;
-pub mod secret_path;
 mod services;
 
 #[cfg(test)]

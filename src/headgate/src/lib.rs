@@ -1,5 +1,6 @@
 //! The servers of Headgate: `headgate run` puts pods into AWS target groups the moment they have an IP, and takes them out
-//! before they end; `headgate daemonsets` rolls the pods of IngressDaemonSets.
+//! before they end; `headgate daemonsets` rolls the pods of IngressDaemonSets; `headgate certificates` keeps the webhook's
+//! certificate.
 //!
 //! The decisions are in `headgate-core` and `headgate-daemonset`. This crate connects them to the world. The program itself,
 //! with the commands for people, is in `headgate-cli`, which asks these servers and uses the same adapters:
@@ -14,13 +15,15 @@
 //!                     ├─► journal ───────────┘         what became of targets, pods and nodes
 //!                     └── webhook                      what a new pod is given
 //!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a server of its own
-//!  flags                                               the flags of both servers
+//!  certificates                                        the webhook's certificate and path: another one
+//!  flags                                               the flags of these servers
 //! ```
 
 pub mod admin;
 pub mod api;
 pub mod app;
 pub mod aws;
+pub mod certificates;
 pub mod daemonsets;
 pub mod diff;
 pub mod explain;

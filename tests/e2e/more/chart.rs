@@ -1,5 +1,6 @@
 //! The Helm chart, rendered by the real helm.
 
+mod certificates;
 mod daemonsets;
 mod install;
 mod installed;
@@ -99,13 +100,11 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
         assert_eq!(service[0]["metadata"]["name"], "headgate-webhook");
         let roles: Vec<Value> =
             of_kind(&all, "ClusterRole").into_iter().chain(of_kind(&all, "Role")).cloned().collect();
-        let rights = std::fs::read_to_string(root().join("config/rbac/webhook.yaml")).unwrap();
+        let rights = std::fs::read_to_string(root().join("config/rbac/certificates.yaml")).unwrap();
         for role in rights.split("\n---\n") {
             let role: Value = serde_saphyr::from_str(role).unwrap();
-            assert!(
-                roles.iter().any(|is| is["rules"] == role["rules"] && is["kind"] == role["kind"]),
-                "{role}"
-            );
+            let made: Vec<&Value> = roles.iter().filter(|is| is["rules"] == role["rules"]).collect();
+            assert!(made.len() == 1 && made[0]["kind"] == role["kind"], "{role}");
         }
     });
 }
@@ -261,10 +260,12 @@ fn volumes_are_added_to_those_that_run_and_to_those_that_leave() {
         let all = rendered(&[&values]).await.unwrap();
         let (container, pod) = pod_of(&all);
         let job = &of_kind(&all, "Job")[0]["spec"]["template"]["spec"];
-        for (container, pod) in [(&container, &pod), (&job["containers"][0], job)] {
-            assert_eq!((&container["volumeMounts"], &pod["volumes"]), (&json!([mount]), &json!([volume])));
-        }
-        let none = rendered(&[]).await.unwrap();
+        assert_eq!(
+            (&job["containers"][0]["volumeMounts"], &job["volumes"]),
+            (&json!([mount]), &json!([volume]))
+        );
+        assert_eq!((&container["volumeMounts"][1], &pod["volumes"][1]), (&mount, &volume));
+        let none = rendered(&["--set=webhook.enabled=false"]).await.unwrap();
         let (container, pod) = pod_of(&none);
         assert!(container["volumeMounts"].is_null() && pod["volumes"].is_null());
         for (value, said) in
@@ -272,41 +273,6 @@ fn volumes_are_added_to_those_that_run_and_to_those_that_leave() {
         {
             let error = rendered(&[&format!("--set={value}")]).await.unwrap_err();
             assert!(error.contains(said), "{error}");
-        }
-    });
-}
-
-#[test]
-fn the_webhooks_certificate_may_come_from_a_secret_whose_ca_is_given_or_filled_in_by_others() {
-    block(async {
-        let secret = "--set=webhook.certSecret=hook-tls";
-        let pem = "--set=webhook.caBundle=-----BEGIN CERTIFICATE-----";
-        let all = rendered(&[secret, pem]).await.unwrap();
-        let (container, pod) = pod_of(&all);
-        let arguments = container["args"].as_array().unwrap();
-        let mount = &container["volumeMounts"][0];
-        let folder = format!("--webhook-cert-dir={}", mount["mountPath"].as_str().unwrap());
-        assert!(arguments.contains(&json!(folder)), "{arguments:?}");
-        assert_eq!(mount["name"], pod["volumes"][0]["name"]);
-        assert_eq!(pod["volumes"][0]["secret"]["secretName"], "hook-tls");
-        let mut entries = Vec::new();
-        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
-            entries.extend(of_kind(&all, kind)[0]["webhooks"].as_array().unwrap().clone());
-        }
-        assert_eq!(entries.len(), 3);
-        for entry in entries {
-            // "-----BEGIN CERTIFICATE-----" in base64.
-            assert_eq!(entry["clientConfig"]["caBundle"], "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t");
-            assert_eq!(entry["clientConfig"]["service"]["name"], "headgate-webhook");
-        }
-
-        let injected = r"--set=webhook.annotations.cert-manager\.io/inject-ca-from=own/hook";
-        let all = rendered(&[secret, injected]).await.unwrap();
-        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
-            let configuration = of_kind(&all, kind)[0];
-            let annotation = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
-            assert_eq!(annotation, "own/hook");
-            assert!(configuration["webhooks"][0]["clientConfig"]["caBundle"].is_null());
         }
     });
 }
@@ -354,6 +320,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=gatePatience=5"], "gatePatience"),
             (&["--set=readOnly=true"], "expected webhook.enabled=false"),
             (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
+            (&["--set=webhook.certLifetime=90d"], "certLifetime"),
             (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),
             (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "expected webhook.certSecret"),
             (&["--set=webhook.certSecret=a", "--set=webhook.caBundle=x"], "caBundle"),

@@ -4,3 +4,4 @@ mod debug;
 mod fence;
 mod iam;
 mod marks;
+mod tokens;

@@ -71,13 +71,7 @@ impl Stage {
         let group = s.group("web").await;
         cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
         cluster.set_annotation("web", "headgate.dev/hold", Some("3s")).await;
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let mut all = vec![
-            "--webhook-address=127.0.0.1:0",
-            "--webhook-names=127.0.0.1",
-            "--nlb-propagation-bound=3s",
-            &configuration,
-        ];
+        let mut all = vec!["--webhook-address=127.0.0.1:0", "--nlb-propagation-bound=3s"];
         all.extend(serves.iter().map(String::as_str));
         all.extend(arguments);
         let mut headgates = Vec::new();
@@ -85,7 +79,6 @@ impl Stage {
             headgates.push(s.headgate_of(&all).await);
         }
         let configuration = Configuration::install(&s, &headgates.iter().collect::<Vec<_>>()).await;
-        configuration.wait_trusted().await;
         let client = client_without_retries(s.facts()).await;
         Self { s, cluster, group, headgates, configuration: Some(configuration), client }
     }

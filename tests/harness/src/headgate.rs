@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::{aws, http, wait};
+use crate::{aws, certificates::Files, http, wait};
 
 /// A running `headgate`. Dropping it kills it.
 pub struct Headgate {
@@ -97,6 +97,11 @@ impl Headgate {
         Self::start_command(program, "run", (facts, kubeconfig), arguments, environment).await
     }
 
+    /// Starts `headgate certificates` with these arguments, which listens nowhere.
+    pub async fn start_certificates(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::start_command(&program(), "certificates", (facts, kubeconfig), arguments, &[]).await
+    }
+
     /// Starts `headgate daemonsets` with these arguments, and waits until it answers at all.
     pub async fn start_daemonsets(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         Self::start_command(&program(), "daemonsets", (facts, kubeconfig), arguments, &[]).await
@@ -113,12 +118,17 @@ impl Headgate {
         let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
         let own = named.and_then(|named| named.split(',').next());
         let own = own.filter(|_| !arguments.iter().any(|argument| argument.starts_with("--own-namespace=")));
+        let has = |flag: &str| arguments.iter().any(|argument| argument.starts_with(flag));
+        let files = (command == "run" && has("--webhook-address=") && !has("--webhook-cert-dir="))
+            .then(|| format!("--webhook-cert-dir={}", Files::shared().folder.display()));
         let log = (!arguments.iter().any(|argument| argument.starts_with("--log=")))
             .then_some("--log=info,headgate=debug");
         let mut child = Command::new(program)
-            .args([command, "--admin-address=127.0.0.1:0", "--log-format=json"])
+            .args([command, "--log-format=json"])
+            .args((command != "certificates").then_some("--admin-address=127.0.0.1:0"))
             .args(log)
             .args(own.map(|own| format!("--own-namespace={own}")))
+            .args(files)
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
             .envs(aws::environment(facts))

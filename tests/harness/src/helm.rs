@@ -81,9 +81,15 @@ pub fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
 }
 
-/// The container of the Deployment, and the rest of its pod.
+/// The Deployment that runs this command of the program.
+pub fn deployment<'a>(objects: &'a [Value], command: &str) -> &'a Value {
+    let runs = |object: &&&Value| object["spec"]["template"]["spec"]["containers"][0]["args"][0] == command;
+    of_kind(objects, "Deployment").iter().find(runs).expect("a Deployment runs it")
+}
+
+/// The container of the Deployment of `headgate run`, and the rest of its pod.
 pub fn pod_of(objects: &[Value]) -> (Value, Value) {
-    let pod = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
+    let pod = deployment(objects, "run")["spec"]["template"]["spec"].clone();
     (pod["containers"][0].clone(), pod)
 }
 

@@ -33,9 +33,7 @@ impl Stage {
         let Self { s, labelled, plain } = self;
         let namespaces =
             format!("--namespaces={},{},{}", s.cluster.namespace, labelled.namespace, plain.namespace);
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let mut arguments =
-            vec!["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &namespaces, &configuration];
+        let mut arguments = vec!["--webhook-address=127.0.0.1:0", &namespaces];
         arguments.extend(more);
         Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await
     }

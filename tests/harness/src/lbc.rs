@@ -16,7 +16,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use headgate::{serving::tls, webhook::certificate};
+use headgate::{certificates::certificate, serving::tls};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, Response,
@@ -233,7 +233,7 @@ async fn serve_webhooks(s: &Scenario, works: Arc<AtomicBool>) -> (String, JoinHa
             });
         }
     });
-    let bundle = ByteString(certificate::authority(&issued.chain).unwrap().as_bytes().to_vec());
+    let bundle = ByteString(issued.authority().as_bytes().to_vec());
     let here =
         json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [s.cluster.namespace]});
     let entry = |name: &str, path: &str, rule: Value, policy: &str, selector: Vec<Value>| {

@@ -11,6 +11,7 @@ pub mod admission;
 pub mod aws;
 pub mod bindings;
 pub mod browser;
+pub mod certificates;
 pub mod cluster;
 pub mod crowd;
 pub mod daemonsets;

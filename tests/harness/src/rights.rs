@@ -23,8 +23,8 @@ pub const ROLE: &str = include_str!("../../../config/rbac/role.yaml");
 pub const OWN_NAMESPACE: &str = include_str!("../../../config/rbac/own-namespace.yaml");
 /// What it may do in the whole cluster where it manages named namespaces: read grants.
 const GRANTS: &str = include_str!("../../../config/rbac/grants.yaml");
-/// What it takes to have its own webhook certificate: in the cluster, and in its own namespace.
-pub const WEBHOOK: &str = include_str!("../../../config/rbac/webhook.yaml");
+/// What it takes to keep the webhook's certificate: in the cluster, and in Headgate's own namespace.
+pub const CERTIFICATES: &str = include_str!("../../../config/rbac/certificates.yaml");
 const EXPLAIN: &str = include_str!("../../../config/rbac/explain.yaml");
 const DOCTOR: &str = include_str!("../../../config/rbac/doctor.yaml");
 const MIGRATE: &str = include_str!("../../../config/rbac/migrate.yaml");
@@ -73,33 +73,23 @@ async fn grant_in_all_as(s: &Scenario, name: &str, rules: &Value) {
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
 }
 
-/// Gives the ServiceAccount all that a Headgate needs for this test's namespace, with a webhook of that name.
-pub async fn every_right(s: &Scenario, webhook: &str) {
+/// Gives the ServiceAccount all that a Headgate needs for this test's namespace.
+pub async fn every_right(s: &Scenario) {
     grant(s, "headgate", &rules_of(ROLE)).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
     let_read_grants(s).await;
-    let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
-    let mut cluster = rules_of(cluster);
-    cluster[0]["resourceNames"] = json!([webhook]);
-    grant_in_all(s, &cluster).await;
-    grant(s, "headgate-webhook", &rules_of(own)).await;
 }
 
 /// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else,
-/// with a Headgate in the namespace `own` that has these names.
-pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &str) -> PathBuf {
+/// with a Headgate in the namespace `own` whose Lease has this name.
+pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str) -> PathBuf {
     let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
     let in_own = in_own.replace("resourceNames: [headgate]", &format!("resourceNames: [{lease}]"));
     grant_within(s, own, "explain-own", &rules_of(&in_own)).await;
     grant(s, "explain-pods", &rules_of(pods)).await;
     let (in_own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
-    let in_own = in_own.replace("headgate-webhook-tls", &format!("{lease}-webhook-tls"));
-    grant_within(s, own, "doctor-own", &rules_of(&in_own)).await;
-    let cluster = cluster
-        .replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"))
-        .replace("headgate-own-writes", &format!("{lease}-own-writes"))
-        .replace("headgate-marks", &format!("{lease}-marks"));
-    grant_in_all(s, &rules_of(&cluster)).await;
+    grant_within(s, own, "doctor-own", &rules_of(in_own)).await;
+    grant_in_all(s, &rules_of(cluster)).await;
     service_account(s).await
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use headgate::{serving::tls, webhook::certificate};
+use headgate::{certificates::certificate, serving::tls};
 use headgate_core::inject::INJECTED;
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -59,7 +59,7 @@ impl SidecarWebhook {
                 });
             }
         });
-        let trusted = certificate::authority(&issued.chain).unwrap();
+        let trusted = issued.authority();
         let object = json!({"metadata": {"name": name}, "webhooks": [{
             "name": "sidecar.example.com",
             "clientConfig": {"url": url, "caBundle": ByteString(trusted.as_bytes().to_vec())},

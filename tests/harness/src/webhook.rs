@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{cluster::Cluster, headgate::Headgate, scenario::Scenario, wait};
+use crate::{certificates::Files, cluster::Cluster, headgate::Headgate, scenario::Scenario, wait};
 
 /// The files that users apply.
 const MANIFEST: &str = include_str!("../../../config/webhook/mutating.yaml");
@@ -43,21 +43,39 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// As users have it, but with addresses for the Service, and only for namespaces with a label of this test's own.
+    /// As users have it, but with addresses for the Service, and only for namespaces with a label of this test's own. It
+    /// trusts and calls what the replicas serve.
     pub async fn install(s: &Scenario, headgates: &[&Headgate]) -> Self {
         Self::install_as(s.cluster.client.clone(), s.name("webhook"), s.name("mine"), headgates).await
     }
 
     /// The same under a name, for namespaces with a label.
     pub async fn install_as(client: Client, name: String, label: String, headgates: &[&Headgate]) -> Self {
+        let files = Files::shared();
+        let known = json!({"caBundle": ByteString(files.trusted.clone().into_bytes())});
+        Self::install_with((client, name, label), headgates, &known, &files.path).await
+    }
+
+    /// The same, with nothing that says what is to be trusted and called: `headgate certificates` fills it in.
+    pub async fn install_bare(s: &Scenario, headgates: &[&Headgate]) -> Self {
+        let place = (s.cluster.client.clone(), s.name("webhook"), s.name("mine"));
+        Self::install_with(place, headgates, &json!({}), "/").await
+    }
+
+    async fn install_with(
+        (client, name, label): (Client, String, String),
+        headgates: &[&Headgate],
+        known: &Value,
+        path: &str,
+    ) -> Self {
         let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
         let for_evictions: Api<ValidatingWebhookConfiguration> = Api::all(client);
         let object = |entries: Vec<Value>| json!({"metadata": {"name": name}, "webhooks": entries});
         let new_pods = serde_json::to_value(manifest().webhooks).unwrap();
-        let new_pods = object(called_by_address(&new_pods, "inject", headgates, &label).await);
+        let new_pods = object(called_by_address(&new_pods, (known, path), headgates, &label).await);
         api.create(&PostParams::default(), &serde_json::from_value(new_pods).unwrap()).await.unwrap();
         let evictions = serde_json::to_value(manifest_for_evictions().webhooks).unwrap();
-        let evictions = object(called_by_address(&evictions, "evict", headgates, &label).await);
+        let evictions = object(called_by_address(&evictions, (known, path), headgates, &label).await);
         for_evictions
             .create(&PostParams::default(), &serde_json::from_value(evictions).unwrap())
             .await
@@ -70,7 +88,7 @@ impl Configuration {
         Self { api: Api::all(client.clone()), for_evictions: Api::all(client), name, label: String::new() }
     }
 
-    /// Has its entries call another path, as somebody does who applies other manifests; empty: none.
+    /// Has its entries call another path, as somebody does who applies other manifests.
     pub async fn set_path(&self, path: &str) {
         self.change(|entry| match entry["clientConfig"]["url"].as_str() {
             Some(url) => {
@@ -140,7 +158,7 @@ impl Configuration {
             .ok_or("a caBundle is missing".into())
     }
 
-    /// Waits until Headgate has said what is to be trusted.
+    /// Waits until somebody has filled in what is to be trusted.
     pub async fn wait_trusted(&self) {
         wait::until("the caBundle is filled in", || self.trusted()).await;
     }
@@ -188,14 +206,20 @@ pub async fn wait_secret(client: &Client, name: &str) -> String {
 
 /// The entries of a configuration once for each replica, with addresses for the Service, and only for namespaces with
 /// this label.
-async fn called_by_address(entries: &Value, path: &str, headgates: &[&Headgate], label: &str) -> Vec<Value> {
+async fn called_by_address(
+    entries: &Value,
+    (known, path): (&Value, &str),
+    headgates: &[&Headgate],
+    label: &str,
+) -> Vec<Value> {
     let mut all = Vec::new();
     for (at, headgate) in headgates.iter().enumerate() {
-        let url = format!("https://{}/{path}", headgate.webhook().await);
+        let url = format!("https://{}{path}", headgate.webhook().await);
         for entry in entries.as_array().unwrap() {
             let mut entry = entry.clone();
             entry["name"] = format!("r{at}.{}", entry["name"].as_str().unwrap()).into();
-            entry["clientConfig"] = json!({"url": url});
+            entry["clientConfig"] = known.clone();
+            entry["clientConfig"]["url"] = url.clone().into();
             let only = json!({"key": label, "operator": "Exists"});
             entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
             all.push(entry);

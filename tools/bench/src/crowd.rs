@@ -35,17 +35,11 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let labels = [("bench-crowd", ""), ("headgate.dev/inject", "true")];
     pods.create_namespace(&pods.namespace, &labels).await;
     let serves = format!("{},{}", stage.only_here(), pods.namespace);
-    let arguments = [
-        "--webhook-address=127.0.0.1:0",
-        "--webhook-names=127.0.0.1",
-        "--webhook-configuration=bench-crowd",
-        &serves,
-    ];
+    let arguments = ["--webhook-address=127.0.0.1:0", &serves];
     let headgate = Headgate::start(facts, &facts.kubeconfig, &arguments).await;
     let client = pods.client.clone();
     let configuration =
         Configuration::install_as(client, "bench-crowd".into(), "bench-crowd".into(), &[&headgate]).await;
-    configuration.wait_trusted().await;
     let create = async || {
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         let pod = serde_json::from_value(bare_pod("web", &json!({"app": "web"}))).unwrap();

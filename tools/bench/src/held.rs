@@ -32,7 +32,6 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let stage = Stage::new(world, "held").await;
     let headgate = stage.headgate(&[]).await;
     let configuration = Configuration::install(&stage.s, &[&headgate]).await;
-    configuration.wait_trusted().await;
     wait::until("pods are held", || async {
         let probe =
             injection::create(&stage.labelled, &bare_pod("probe", &json!({"app": "web"})), true).await;

@@ -1,5 +1,5 @@
 //! `make upgrade`: from the program of an earlier commit to this one and back, one replica after the other, while pods are
-//! created. The file `from` names the commit. Exit code 1 if a pod was missed or a target lost. `--manifests-first` is the
+//! created. The file `from` names the commit. Exit code 1 if a pod was missed or a target lost. `--together` is the
 //! control: it must miss pods.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
@@ -17,8 +17,8 @@ use localstack_world::{Options, World};
 
 /// The commit to begin with, unless another one is given: the newest release, once there is one.
 const FROM: &str = include_str!("../from");
-/// A new leader waits for a minute before it has replicas that are called by a url called by the secret path.
-const REST: u64 = 90;
+/// Time for what a step may break.
+const REST: u64 = 30;
 
 /// Upgrades Headgate in a local world, and goes back.
 #[derive(Parser)]
@@ -27,9 +27,9 @@ struct Arguments {
     /// The commit to begin with
     #[arg(long, default_value = FROM.trim(), value_name = "COMMIT")]
     from: String,
-    /// Apply the manifests before the program: the control, which must miss pods
+    /// Replace both replicas at once: the control, which must miss pods
     #[arg(long)]
-    manifests_first: bool,
+    together: bool,
     /// Seconds between two steps
     #[arg(long, default_value_t = REST, value_name = "SECONDS")]
     rest: u64,
@@ -37,9 +37,9 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { from, manifests_first, rest } = Arguments::parse();
+    let Arguments { from, together, rest } = Arguments::parse();
     install_tls();
-    let order = if manifests_first { Order::ManifestsFirst } else { Order::Right };
+    let order = if together { Order::Together } else { Order::Right };
     let from = match Version::build(&from) {
         Ok(version) => version,
         Err(said) => {

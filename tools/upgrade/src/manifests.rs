@@ -1,7 +1,9 @@
 //! The webhook configurations of a version, as its users apply them.
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+use headgate_harness::certificates::Files;
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
 };
 use kube::{
     Api, Client, Resource,
@@ -25,8 +27,7 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// Applies those of this version, as `kubectl apply` does: what they do not say stays, but the path that the manifests
-    /// before had goes if these have none.
+    /// Applies those of this version.
     pub async fn apply(&self, version: &Version) {
         let mutating = version.file("config/webhook/mutating.yaml");
         let document = mutating.split("\n---\n").nth(1).unwrap();
@@ -41,9 +42,8 @@ impl Manifests {
     {
         let api: Api<K> = Api::all(self.client.clone());
         let manifest: Value = serde_saphyr::from_str(document).unwrap();
-        let there = api.get_opt(&self.name).await.unwrap().map(|there| json!(there));
-        let entries: Vec<Value> = self.entries(&manifest["webhooks"], there.as_ref());
-        if there.is_none() {
+        let entries: Vec<Value> = self.entries(&manifest["webhooks"]);
+        if api.get_opt(&self.name).await.unwrap().is_none() {
             let object = json!({"metadata": {"name": self.name}, "webhooks": entries});
             api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
         } else {
@@ -52,21 +52,18 @@ impl Manifests {
         }
     }
 
-    /// Once for each replica, called by its address, with the certificate that it is trusted by already.
-    fn entries(&self, manifest: &Value, there: Option<&Value>) -> Vec<Value> {
+    /// Once for each replica, called by its address, and with what all replicas serve.
+    fn entries(&self, manifest: &Value) -> Vec<Value> {
+        let files = Files::shared();
+        let bundle = ByteString(files.trusted.clone().into_bytes());
         let mut all = Vec::new();
         for (at, address) in self.addresses.iter().enumerate() {
             for entry in manifest.as_array().unwrap() {
                 let mut entry = entry.clone();
                 let name = format!("r{at}.{}", entry["name"].as_str().unwrap());
-                let path = entry["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
-                let mut client = json!({"url": format!("https://{address}{path}")});
-                let known = there.and_then(|there| there["webhooks"].as_array()).into_iter().flatten();
-                if let Some(known) = known.clone().find(|known| known["name"] == name.as_str()) {
-                    client["caBundle"] = known["clientConfig"]["caBundle"].clone();
-                }
                 entry["name"] = name.into();
-                entry["clientConfig"] = client;
+                entry["clientConfig"] =
+                    json!({"url": format!("https://{address}{}", files.path), "caBundle": bundle});
                 let only = json!({"key": self.label, "operator": "Exists"});
                 entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
                 all.push(entry);

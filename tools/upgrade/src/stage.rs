@@ -31,10 +31,10 @@ const OWN: &str = "headgate";
 /// In which order versions are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As users should: the program, then the manifests; and back the other way round.
+    /// As users should: one replica after the other, then the manifests; and back the other way round.
     Right,
-    /// The control: the new manifests while the program is the old one, which misses pods.
-    ManifestsFirst,
+    /// The control: both replicas at once, which misses pods.
+    Together,
 }
 
 /// The world, with Headgate in it.
@@ -47,8 +47,7 @@ pub struct Stage {
     replicas: Vec<Option<Headgate>>,
     tally: Tally,
     rows: Vec<Row>,
-    /// After each step: longer than a new leader waits before it has replicas that are called by a url called by another
-    /// path.
+    /// After each step.
     rest: Duration,
 }
 
@@ -77,7 +76,7 @@ impl Stage {
     async fn start(&mut self, at: usize, version: &Version) {
         let webhook = format!("--webhook-address={}", self.manifests.addresses[at]);
         let (own, only) = (format!("--own-namespace={OWN}"), format!("--namespaces={SHOP}"));
-        let arguments = [&*webhook, "--webhook-names=127.0.0.1", &*own, &*only];
+        let arguments = [&*webhook, &*own, &*only];
         let arguments = [&arguments[..], version.free_ports()].concat();
         let facts = &self.facts;
         let headgate =
@@ -108,9 +107,16 @@ impl Stage {
         self.step(&format!("{} runs", from.name), async |_| {}, self.rest / 3).await;
         match order {
             Order::Right => self.there_and_back(from, to).await,
-            Order::ManifestsFirst => {
-                let step = format!("the manifests become those of {}, too early", to.name);
-                self.step(&step, async |stage| stage.apply(to).await, self.rest / 6).await;
+            Order::Together => {
+                let step = format!("both replicas become {} at once", to.name);
+                let replace = async |stage: &mut Self| {
+                    for replica in stage.replicas.iter_mut().filter_map(Option::take) {
+                        replica.terminate().await;
+                    }
+                    stage.start(0, to).await;
+                    stage.start(1, to).await;
+                };
+                self.step(&step, replace, self.rest).await;
             }
         }
         pods.abort();

@@ -99,6 +99,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- /* `headgate certificates`, which none of the rest selects either. A label has room for 63 characters. */ -}}
+{{- define "headgate.certificates" -}}
+{{ include "headgate.name" . | trunc 50 | trimSuffix "-" }}-certificates
+{{- end -}}
+
+{{- define "headgate.certificatesSelector" -}}
+app.kubernetes.io/name: {{ include "headgate.called" . | trunc 50 | trimSuffix "-" }}-certificates
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- /* What a pod of ours may do to its node: nothing ("restricted" of the pod security standards). */ -}}
 {{- define "headgate.podSecurity" -}}
 runAsNonRoot: true

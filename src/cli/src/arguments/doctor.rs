@@ -2,8 +2,8 @@
 
 use clap::Args;
 use headgate::{
+    certificates::secret_name,
     flags::{lease_name, namespace},
-    webhook::secret_name,
 };
 
 use super::explain::{Output, Way};
@@ -21,10 +21,10 @@ pub struct Doctor {
     /// Headgate's ServiceAccount, in its own namespace. Default: that of the pod that leads.
     #[arg(long, value_parser = lease_name, value_name = "NAME")]
     service_account: Option<String>,
-    /// As `headgate run` has it. Default: the name of the Lease.
+    /// As `headgate certificates` has it. Default: the name of the Lease.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// As `headgate run` has it. Default: LEASE-webhook-tls.
+    /// As `headgate certificates` has it. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_name = "NAME")]
     webhook_secret: Option<String>,
     #[command(flatten)]

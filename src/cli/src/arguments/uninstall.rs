@@ -37,10 +37,7 @@ pub struct Uninstall {
     /// As `headgate run` has it.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// As `headgate run` has it: removed if Headgate has made it. Default: LEASE-webhook-tls.
-    #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
-    webhook_secret: Option<String>,
-    /// As `headgate run` has it: its entries are taken out, so that nobody is asked any more. Default: LEASE.
+    /// As `headgate certificates` has it: its entries are taken out, so that nobody is asked any more. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
     #[command(flatten)]
@@ -63,7 +60,6 @@ impl Uninstall {
             serves: Serves { namespaces: self.namespaces, selector: self.namespace_selector },
             own_namespace: self.own_namespace,
             lease: self.lease_name,
-            webhook_secret: self.webhook_secret,
             webhook_configuration: self.webhook_configuration,
             only_gates: self.only_gates,
             remove_targets: self.remove_targets,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate::{api::IngressDaemonSet, explain::report::Word};
+use headgate::{api::IngressDaemonSet, explain::report::Word, kube::words::plain};
 use headgate_core::model::target_group::TargetGroupArn;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -17,6 +17,28 @@ use crate::{doctor::inspect::Inspected, explain::reach::Holder};
 /// What could be looked at, or why not.
 pub type Looked<T> = Result<T, String>;
 
+/// Why something could not be looked at that only administrators may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// Whoever runs this may not.
+    Forbidden(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl Unseen {
+    /// Because of this error.
+    pub fn because(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message.clone()),
+            error => Self::Failed(plain(error)),
+        }
+    }
+}
+
+/// What could be looked at, or why not, of what only administrators may see.
+pub type Reserved<T> = Result<T, Unseen>;
+
 /// Everything.
 #[derive(Debug)]
 pub struct Facts {
@@ -29,7 +51,7 @@ pub struct Facts {
     /// What Headgate may not do, of what it needs.
     pub missing_rights: Looked<Vec<String>>,
     /// The admission policies of config/admission.
-    pub policies: Looked<Vec<Policy>>,
+    pub policies: Reserved<Vec<Policy>>,
     /// Its webhook.
     pub webhook: Webhook,
     /// What the leader says.
@@ -105,14 +127,16 @@ pub struct Policy {
 pub struct Webhook {
     /// The name of both configurations.
     pub name: String,
+    /// The Secret of `headgate certificates`, with its namespace.
+    pub secret: String,
     /// That for new pods.
-    pub mutating: Looked<Option<Vec<Entry>>>,
+    pub mutating: Reserved<Option<Vec<Entry>>>,
     /// That for evictions.
-    pub validating: Looked<Option<Vec<Entry>>>,
-    /// The authorities in Headgate's Secret; none: it makes no certificate itself.
-    pub authorities: Looked<Option<Vec<u8>>>,
+    pub validating: Reserved<Option<Vec<Entry>>>,
+    /// The authorities in the Secret of `headgate certificates`; none: there is none.
+    pub authorities: Reserved<Option<Vec<u8>>>,
     /// Whether a pod that asks for it was given anything, when it was tried.
-    pub tried: Looked<Tried>,
+    pub tried: Reserved<Tried>,
 }
 
 /// An entry of a webhook configuration.
@@ -128,16 +152,14 @@ pub struct Entry {
     pub path: Path,
 }
 
-/// The path of an entry; what it is stays unsaid.
+/// The path of an entry; which one it is is never shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// No secret.
-    Bare,
-    /// The one of Headgate's Secret.
-    Present,
-    /// Another secret one.
+    /// The one that is served.
+    Right,
+    /// Another one.
     Other,
-    /// A secret one; the Secret cannot be read.
+    /// The Secret cannot be read.
     Uncompared,
 }
 

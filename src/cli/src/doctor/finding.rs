@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::facts::Unseen;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,6 +43,17 @@ impl Finding {
     /// How something is.
     pub fn info(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Info, ..Self::error(reason, about, message) }
+    }
+
+    /// Something that only administrators may see was not looked at: how it is if this is no administrator.
+    pub fn unseen(reason: &str, about: impl Into<String>, why: &Unseen) -> Self {
+        match why {
+            Unseen::Forbidden(why) => {
+                let said = format!("not checked ({why}): ask an administrator to run `headgate doctor`");
+                Self::info(reason, about, said)
+            }
+            Unseen::Failed(why) => Self::warning(reason, about, format!("not checked: {why}")),
+        }
     }
 
     /// As one line, with an object to be applied after it, if there is one.

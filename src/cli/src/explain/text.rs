@@ -168,7 +168,6 @@ mod tests {
             seen: Some(Seen {
                 uid: Uid::new("u-1"),
                 ips: vec!["10.0.0.1".parse().unwrap()],
-                has_sandbox: true,
                 host_network: false,
                 ready: true,
                 life: Life::Lives,

@@ -23,7 +23,7 @@ const TRIES: usize = 5;
 
 /// Empties both configurations of this name, if they are Headgate's, and says on `out` what was done.
 ///
-/// Whoever may not even look at them has most likely never served a webhook: that is said, and is no failure.
+/// Without the right to read them, as in the chart's Job, they stay: that is said, and is no failure.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()
@@ -52,9 +52,8 @@ where
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 writeln!(
                     out,
-                    "{kind} {name} is not looked at ({}); if Headgate has served its webhook, new pods may be given a \
-                     readiness gate as long as it answers: expected the ClusterRole of config/rbac/webhook.yaml, or \
-                     delete it by hand",
+                    "{kind} {name} was not emptied ({}): delete it with the manifest or the release that made it. No \
+                     Headgate answers it any more, so pods are created without a readiness gate",
                     status.message
                 )?;
                 return Ok(());
@@ -81,8 +80,7 @@ where
             Err(error) => {
                 return Err(error).with_context(|| {
                     format!(
-                        "cannot take the entries out of {kind} {name}; expected the verb patch in the ClusterRole of \
-                         config/rbac/webhook.yaml"
+                        "cannot take the entries out of {kind} {name}: get the right to patch it, or delete it"
                     )
                 });
             }

@@ -41,7 +41,6 @@ pub mod transition;
 pub mod troubles;
 pub mod view;
 pub mod watch;
-pub mod webhook;
 pub(crate) mod words;
 pub mod zone;
 

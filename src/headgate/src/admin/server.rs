@@ -177,7 +177,7 @@ async fn readyz(State(shown): State<Shown>) -> Response {
         let text = "not every watch has listed all there is yet, or the TargetLedgers were not asked for; nothing is sent to AWS before that\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else if shown.certificate.is_some_and(|certificate| certificate.borrow().is_none()) {
-        let text = "the webhook has no certificate yet, so new pods would be missed; the log says what it waits for\n";
+        let text = "the webhook has no certificate yet, so new pods would be missed; look at the log of this replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
         // Without AWS nothing is lost by being ready: the webhook is served, and targets stay as they are.

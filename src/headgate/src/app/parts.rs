@@ -46,7 +46,7 @@ use crate::{
     },
     serving::{listen::listen, tls},
     status::problems,
-    webhook::{self, ask, evict::Evicting, node_reads::NodeReads},
+    webhook::{self, ask, evict::Evicting, files::Published, node_reads::NodeReads},
 };
 
 /// Where probes, metrics and people's questions are answered.
@@ -259,10 +259,9 @@ impl Shared {
         evicting: Evicting,
         evictions: Evictions,
         questions: mpsc::Sender<ask::Question>,
-        certificate: watch::Sender<tls::Served>,
+        published: Published,
         giving: webhook::giving::Options,
-    ) -> webhook::Served<impl Fn() -> bool + Clone + Send + Sync + use<>> {
-        let (publisher, paths) = webhook::path::Paths::new();
+    ) -> webhook::Served {
         let asking = ask::Asking {
             scopes: self.scopes.clone(),
             namespaces_are_selected: self.serves.selector.is_some(),
@@ -271,20 +270,16 @@ impl Shared {
         };
         webhook::Served {
             client: self.client.clone(),
-            own_namespace: self.own_namespace.clone(),
-            lease: self.lease.clone(),
-            leads: self.leads(),
             webhook: webhook::Webhook {
                 asking,
                 evicting,
                 metrics: self.metrics.clone(),
                 clock: self.clock,
-                paths,
+                path: published.path.subscribe(),
                 giving: webhook::giving::Giving::new(giving),
             },
             evictions,
-            certificate,
-            paths: publisher,
+            published,
         }
     }
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
-};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -21,9 +18,9 @@ use crate::{
     kube::{client, events, evictions::Evictions, watch::Relists},
     runtime::{
         clock::{self, Clock, Wall},
-        supervise::Supervisor,
+        supervise::{Supervisor, stop_on_signals},
     },
-    webhook::{ask, evict::Evicting, notes::Notes},
+    webhook::{ask, evict::Evicting, files::Published, notes::Notes},
 };
 
 /// Runs until SIGTERM or SIGINT.
@@ -53,10 +50,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         shared.leave_namespaces(&mut tasks);
     }
 
-    let (certificate, certified) = watch::channel(None);
+    let published = Published::nothing();
     let (out_of_reach, aws_trouble) = watch::channel(None);
     let (explain_in, explain) = mpsc::channel(explain::ask::QUEUE);
-    let certified = options.webhook.is_some().then_some(certified);
+    let certified = options.webhook.is_some().then(|| published.certificate.subscribe());
     let (recorder, kept, keep) = journal(clock, options.journal_entries);
     tasks.spawn("journal", async move {
         keep.await;
@@ -71,7 +68,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let notes = Notes::new(options.settings.leaving, clock, shared.metrics.clone());
         let evicting = Evicting::new(notes, shared.node_reads(&options.settings), notices.clone());
         let served =
-            shared.webhook(evicting, evictions.clone(), questions_in, certificate, webhook.giving.clone());
+            shared.webhook(evicting, evictions.clone(), questions_in, published, webhook.giving.clone());
         served.start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&shared.scopes);
@@ -103,23 +100,5 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     });
     tasks.run().await?;
     info!("ended");
-    Ok(())
-}
-
-/// Has SIGTERM and SIGINT stop the program.
-///
-/// # Errors
-/// If they cannot be caught.
-pub fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM: stopping"),
-            _ = interrupt.recv() => info!("SIGINT: stopping"),
-        }
-        stop.cancel();
-    });
     Ok(())
 }

@@ -11,13 +11,15 @@ use super::{
     owner::{Owner, Statuses},
 };
 use crate::{
-    app::{
-        leading::{Candidate, Leading},
-        run::stop_on_signals,
-    },
+    app::leading::{Candidate, Leading},
     kube::{client, events, installation::Serves, watch::Following, watch_failures::WatchFailures},
     metrics::{Metrics, SetCounts},
-    runtime::{clock::Clock, pulse::Pulse, supervise::Supervisor, troubles::Troubles},
+    runtime::{
+        clock::Clock,
+        pulse::Pulse,
+        supervise::{Supervisor, stop_on_signals},
+        troubles::Troubles,
+    },
     serving::listen::listen,
 };
 

@@ -1,5 +1,6 @@
-//! The flags of `headgate run` and `headgate daemonsets`, and parsers that other commands share.
+//! The flags of the servers, and parsers that other commands share.
 
+mod certificates;
 mod daemonsets;
 mod grants;
 mod leading;
@@ -13,7 +14,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use headgate_core::Settings;
 
-pub use self::{daemonsets::Daemonsets, pace::duration};
+pub use self::{certificates::Certificates, daemonsets::Daemonsets, pace::duration};
 use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
 use crate::{app::run::Options, journal::keeper, kube::installation::Serves};
 

@@ -1,12 +1,12 @@
 //! Whether and how `headgate run` serves its webhooks.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
 use crate::{
     flags::duration,
-    webhook::{Options, Own, Source, giving},
+    webhook::{Options, giving},
 };
 
 /// The flags.
@@ -16,43 +16,15 @@ pub struct Webhook {
     /// Where the webhooks for new pods and evictions are served, e.g. [::]:9443. Default: nowhere.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
-    /// A folder with tls.crt and tls.key, as cert-manager makes them; read again when they change. Default: Headgate
-    /// makes a certificate for itself.
-    #[arg(long = "webhook-cert-dir", env = "HEADGATE_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
-    cert_dir: Option<PathBuf>,
-    /// The names and addresses by which the API server calls the webhook, comma-separated. Default:
-    /// LEASE-webhook.NAMESPACE.svc, with the name of the Lease and Headgate's own namespace.
+    /// The folder with tls.crt, tls.key and path, where the Secret of `headgate certificates` is mounted; read again when
+    /// they change. Without a file path the webhooks are served at /headgate.
     #[arg(
-        long = "webhook-names",
-        env = "HEADGATE_WEBHOOK_NAMES",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        conflicts_with = "cert_dir"
+        long = "webhook-cert-dir",
+        env = "HEADGATE_WEBHOOK_CERT_DIR",
+        default_value = "/etc/headgate/webhook",
+        value_name = "FOLDER"
     )]
-    names: Vec<String>,
-    /// The Secret in Headgate's own namespace that keeps the certificate it has made, and the secret path by which the API
-    /// server calls. Default: LEASE-webhook-tls.
-    #[arg(
-        long = "webhook-secret",
-        env = "HEADGATE_WEBHOOK_SECRET",
-        default_value = "",
-        hide_default_value = true,
-        value_name = "NAME"
-    )]
-    secret: String,
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of one name, in which the secret
-    /// path is kept, and the certificate that Headgate has made is kept trusted. Default: LEASE.
-    #[arg(
-        long = "webhook-configuration",
-        env = "HEADGATE_WEBHOOK_CONFIGURATION",
-        default_value = "",
-        hide_default_value = true,
-        value_name = "NAME"
-    )]
-    configuration: String,
-    /// How long a certificate that Headgate makes, and a secret path, live; others follow when two thirds are over.
-    #[arg(long = "webhook-cert-lifetime", env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
-    cert_lifetime: Duration,
+    cert_dir: PathBuf,
     /// How long a liveness or startup probe leaves a container alive that is held and that it ends; never longer than the
     /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
@@ -73,26 +45,9 @@ pub struct Webhook {
 impl Webhook {
     /// What was asked for.
     pub fn options(self) -> Option<Options> {
-        let own = Own {
-            names: self.names,
-            secret: self.secret,
-            configuration: self.configuration,
-            lifetime: self.cert_lifetime,
-        };
-        let certificate = self.cert_dir.map_or(Source::Own, Source::Files);
         let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
         let giving = giving::Options { probe_grace: self.probe_grace, image };
-        Some(Options { address: self.address?, certificate, own, giving })
-    }
-}
-
-fn lifetime(text: &str) -> Result<Duration, String> {
-    let read = duration(text)?;
-    let years = Duration::from_secs(10 * 365 * 24 * 3600);
-    if (Duration::from_secs(10)..=years).contains(&read) {
-        Ok(read)
-    } else {
-        Err("expected a duration from 10s to 87600h (ten years)".to_owned())
+        Some(Options { address: self.address?, folder: self.cert_dir, giving })
     }
 }
 
@@ -135,18 +90,14 @@ mod tests {
 
     #[test]
     fn without_an_address_it_is_not_served() {
-        assert!(parse(&["--webhook-names=a"]).unwrap().is_none());
+        assert!(parse(&["--webhook-cert-dir=/tls"]).unwrap().is_none());
     }
 
     #[test]
-    fn a_certificate_comes_from_files_or_is_made_for_ninety_days() {
+    fn the_certificate_comes_from_where_the_chart_mounts_it_or_from_another_folder() {
         let here = "--webhook-address=127.0.0.1:9443";
-        let made = parse(&[here, "--webhook-names=a.b,127.0.0.1"]).unwrap().unwrap();
-        assert!(matches!(made.certificate, Source::Own));
-        let own = made.own;
-        assert_eq!((own.names.len(), own.lifetime), (2, Duration::from_secs(90 * 24 * 3600)));
-        let files = parse(&[here, "--webhook-cert-dir=/tls"]).unwrap().unwrap();
-        assert!(matches!(files.certificate, Source::Files(folder) if *folder == *"/tls"));
+        assert_eq!(*parse(&[here]).unwrap().unwrap().folder, *"/etc/headgate/webhook");
+        assert_eq!(*parse(&[here, "--webhook-cert-dir=/tls"]).unwrap().unwrap().folder, *"/tls");
     }
 
     #[test]
@@ -161,9 +112,6 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_was_expected() {
         for (arguments, said) in [
             (&["--webhook-address=9443"][..], "invalid socket address"),
-            (&["--webhook-cert-lifetime=5s"], "expected a duration from 10s"),
-            (&["--webhook-cert-lifetime=90d"], "expected a duration"),
-            (&["--webhook-cert-dir=/tls", "--webhook-names=a"], "cannot be used with"),
             (&["--hold-image=a b"], "expected the name of an image"),
             (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
             (&["--probe-grace=1500ms"], "expected a duration"),

@@ -35,7 +35,7 @@ impl Webhook {
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",
-                "When the webhook's own certificate ends, in seconds since 1970; 0 if there is none",
+                "When the certificate ends that this replica serves its webhook with, in seconds since 1970; 0 if there is none",
             ),
         }
     }

@@ -3,7 +3,10 @@
 use std::{future::Future, time::Duration};
 
 use thiserror::Error;
-use tokio::task::JoinSet;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -89,6 +92,24 @@ impl Supervisor {
         }
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Has SIGTERM and SIGINT stop the program.
+///
+/// # Errors
+/// If they cannot be caught.
+pub fn stop_on_signals(stop: &CancellationToken) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => info!("SIGINT: stopping"),
+        }
+        stop.cancel();
+    });
+    Ok(())
 }
 
 #[cfg(test)]

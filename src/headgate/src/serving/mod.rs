@@ -21,6 +21,7 @@ pub mod connections;
 pub mod listen;
 pub mod seldom;
 pub mod tls;
+pub mod validity;
 
 use std::{fmt::Display, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -1,8 +1,10 @@
-//! A certificate from files that somebody else looks after, such as cert-manager: read again when they change.
+//! The certificate, the key and the path, from the files of a mounted Secret: read again when they change.
 //!
-//! Whoever writes the files also keeps the `caBundle` of the webhook configuration right.
+//! `headgate certificates` writes that Secret, or cert-manager, or you. Who writes it also writes the `caBundle` of the
+//! webhook configurations. Without a file `path`, the fixed path is served.
 
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -11,91 +13,179 @@ use std::{
 use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
-use crate::serving::tls::{self, Served};
+use super::path::CallPath;
+use crate::{
+    metrics::Metrics,
+    serving::{
+        tls::{self, Served},
+        validity,
+    },
+};
 
-/// The kubelet brings a changed Secret into a pod within a minute or so; this adds little.
+/// A kubelet updates a mounted Secret within a minute or two; this adds little.
 const PERIOD: Duration = Duration::from_secs(5);
 
-type Pair = (Vec<u8>, Vec<u8>);
-
-async fn read(folder: &Path) -> Result<Pair, String> {
-    let file = |name: &str| {
-        let path = folder.join(name);
-        async move {
-            tokio::fs::read(&path).await.map_err(|error| {
-                format!(
-                    "{} cannot be read ({error}); expected tls.crt and tls.key in --webhook-cert-dir",
-                    path.display()
-                )
-            })
-        }
-    };
-    Ok((file("tls.crt").await?, file("tls.key").await?))
+/// Where what was read is put.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// The certificate.
+    pub certificate: watch::Sender<Served>,
+    /// The path.
+    pub path: watch::Sender<Option<CallPath>>,
 }
 
-/// Serves what is in the folder, until nobody listens any more. What cannot be served is said, and what was served
-/// before stays.
-pub async fn keep(folder: PathBuf, serve: watch::Sender<Served>) {
-    let mut before: Option<Result<Pair, String>> = None;
-    while !serve.is_closed() {
+impl Published {
+    /// Nothing was read yet.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { certificate: watch::Sender::new(None), path: watch::Sender::new(None) }
+    }
+}
+
+/// The contents of the files.
+#[derive(Clone, PartialEq, Eq)]
+struct Files {
+    chain: Vec<u8>,
+    key: Vec<u8>,
+    path: Option<String>,
+}
+
+async fn read(folder: &Path) -> Result<Files, String> {
+    // A kubelet replaces all files at once, by a link: none of them is of another version than the others.
+    let version = tokio::fs::canonicalize(folder.join("..data")).await;
+    let folder_now = version.as_deref().unwrap_or(folder);
+    let file = async |name: &str| tokio::fs::read(folder_now.join(name)).await;
+    let unread = |name: &str, error: std::io::Error| {
+        let place = folder.join(name);
+        format!(
+            "{} cannot be read ({error}): `headgate certificates` or cert-manager has not written the Secret yet, or the \
+             kubelet has not mounted it; it may need two minutes",
+            place.display()
+        )
+    };
+    let chain = file("tls.crt").await.map_err(|error| unread("tls.crt", error))?;
+    let key = file("tls.key").await.map_err(|error| unread("tls.key", error))?;
+    let path = match file("path").await {
+        Ok(path) => Some(String::from_utf8_lossy(&path).into_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(unread("path", error)),
+    };
+    Ok(Files { chain, key, path })
+}
+
+/// Serves what is in the folder, until nobody listens any more. What cannot be served is logged, and what was served before
+/// is served on.
+pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) {
+    let mut before: Option<Result<Files, String>> = None;
+    while !published.certificate.is_closed() {
         let now = read(&folder).await;
         if before.as_ref() != Some(&now) {
-            let certified = match &now {
-                Ok((chain, key)) => tls::certified(chain, key).map_err(|error| error.to_string()),
-                Err(error) => Err(error.clone()),
-            };
-            match certified {
-                Ok(certified) => {
-                    info!(folder = %folder.display(), "serving the webhook with the certificate of");
-                    serve.send_replace(Some(Arc::new(certified)));
+            match now.as_ref().map_err(Clone::clone).and_then(|files| publish(files, &published, &metrics)) {
+                Ok(until) => {
+                    info!(folder = %folder.display(), until, "serving the webhook with another certificate or path");
                 }
-                Err(error) => warn!(%error, "the webhook's certificate is not served, tried again"),
+                Err(error) => warn!(%error, "the webhook's certificate cannot be served; trying again"),
             }
             before = Some(now);
         }
         tokio::select! {
             () = sleep(PERIOD) => {}
-            () = serve.closed() => {}
+            () = published.certificate.closed() => {}
         }
     }
+}
+
+/// Puts it where it is served from. Gives when the certificate ends, in seconds since 1970.
+fn publish(files: &Files, published: &Published, metrics: &Metrics) -> Result<Option<i64>, String> {
+    let certified = tls::certified(&files.chain, &files.key).map_err(|error| error.to_string())?;
+    let path = match &files.path {
+        None => CallPath::fixed(),
+        Some(digits) => CallPath::from_digits(digits).ok_or(
+            "the file `path` has no secret path: write 64 lower-case hexadecimal digits, or remove it",
+        )?,
+    };
+    let until = certified.cert.first().and_then(|leaf| validity::life(leaf)).map(|life| life.until);
+    metrics.certificate_ends(until.unwrap_or_default());
+    // The path first: who connects finds both.
+    published.path.send_replace(Some(path));
+    published.certificate.send_replace(Some(Arc::new(certified)));
+    Ok(until)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
 
-    use super::*;
-    use crate::webhook::certificate::{Issued, issue};
+    use rcgen::{CertificateParams, KeyPair};
 
-    fn write(folder: &Path, issued: &Issued) {
-        std::fs::write(folder.join("tls.crt"), &issued.chain).unwrap();
-        std::fs::write(folder.join("tls.key"), &issued.key).unwrap();
+    use super::*;
+    use crate::{
+        metrics::Format,
+        runtime::{clock::Clock, views::Views},
+    };
+
+    /// A certificate and its key, PEM.
+    fn make() -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        parameters.not_after =
+            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(4_000_000_000)).unwrap().into();
+        (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn leaf((chain, key): &(String, String)) -> rustls::pki_types::CertificateDer<'static> {
+        tls::certified(chain.as_bytes(), key.as_bytes()).unwrap().cert[0].clone()
+    }
+
+    /// Writes them as a kubelet does: into a new folder, to which a link leads from then on.
+    fn mount(folder: &Path, version: &str, (chain, key): &(String, String), path: Option<&str>) {
+        let new = folder.join(version);
+        std::fs::create_dir_all(&new).unwrap();
+        std::fs::write(new.join("tls.crt"), chain).unwrap();
+        std::fs::write(new.join("tls.key"), key).unwrap();
+        if let Some(path) = path {
+            std::fs::write(new.join("path"), path).unwrap();
+        }
+        let link = folder.join("..tmp");
+        std::os::unix::fs::symlink(version, &link).unwrap();
+        std::fs::rename(link, folder.join("..data")).unwrap();
     }
 
     #[tokio::test]
     async fn files_are_served_when_they_come_replaced_when_they_change_and_kept_when_they_break() {
         let folder = std::env::temp_dir().join(format!("headgate-files-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let make = || issue(&["a.example".into()], SystemTime::now(), Duration::from_secs(60)).unwrap();
-        let leaf = |issued: &Issued| {
-            tls::certified(issued.chain.as_bytes(), issued.key.as_bytes()).unwrap().cert[0].clone()
-        };
-        let (first, second) = (make(), make());
-        let (serve, mut served) = watch::channel(None);
+        let (first, second, digits) = (make(), make(), "5".repeat(64));
+        let published = Published::nothing();
+        let (mut served, path) = (published.certificate.subscribe(), published.path.subscribe());
+        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
         tokio::time::pause();
-        let keeping = tokio::spawn(keep(folder.clone(), serve));
+        let keeping = tokio::spawn(keep(folder.clone(), published, metrics.clone()));
+        tokio::time::sleep(3 * PERIOD).await;
+        assert!(served.borrow().is_none() && path.borrow().is_none());
 
-        write(&folder, &first);
+        mount(&folder, "..1", &first, Some(&digits));
         served.wait_for(Option::is_some).await.unwrap();
         assert_eq!(served.borrow_and_update().as_ref().unwrap().cert[0], leaf(&first));
+        assert!(path.borrow().as_ref().unwrap().is(&format!("/{digits}")));
+        let page = metrics.page(Format::Prometheus).unwrap();
+        assert!(page.contains("headgate_webhook_certificate_end_timestamp_seconds 4000000000"), "{page}");
 
-        std::fs::write(folder.join("tls.key"), "nonsense").unwrap();
-        tokio::time::sleep(3 * PERIOD).await;
-        assert!(!served.has_changed().unwrap(), "what was served stays");
+        let broken = [
+            ((first.0.clone(), "nonsense".to_owned()), None),
+            ((first.0.clone(), second.1.clone()), None),
+            (second.clone(), Some("guess")),
+        ];
+        for (version, (files, path)) in ["..2", "..3", "..4"].into_iter().zip(broken) {
+            mount(&folder, version, &files, path);
+            tokio::time::sleep(3 * PERIOD).await;
+            assert!(!served.has_changed().unwrap(), "{version}: what was served is served on");
+        }
 
-        write(&folder, &second);
+        mount(&folder, "..5", &second, None);
         served.changed().await.unwrap();
         assert_eq!(served.borrow_and_update().as_ref().unwrap().cert[0], leaf(&second));
+        assert!(path.borrow().as_ref().unwrap().is("/headgate"), "no file names another one");
         drop(served);
         keeping.await.unwrap();
         std::fs::remove_dir_all(&folder).unwrap();

@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Webhook, patch, path::SecretPath, pod, review::Request};
+use super::{Webhook, patch, pod, review::Request};
 use crate::serving::{
     Server,
     bodies::{BadBody, Bodies},
@@ -121,11 +121,12 @@ impl Webhook {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let began = self.clock.now();
-        if !self.paths.admit(request.uri().path()).await {
+        let path = self.path.borrow().clone();
+        let Some(path) = path.filter(|path| path.is(request.uri().path())) else {
             return self.refuse(connection, room);
-        }
-        // A path that is no secret, as before the first one is written, anybody may know.
-        if SecretPath::is_in(request.uri().path()) {
+        };
+        // Anybody may know a path that is no secret.
+        if path.is_secret() {
             connection.trust();
         }
         let answer = timeout(PATIENCE, self.answer(request, connection, room, began)).await;
@@ -158,8 +159,8 @@ impl Webhook {
             warn!(
                 from = %connection.peer(),
                 others,
-                "a request to the webhook was refused unread, because its path is not served; expected the API server, \
-                 which the webhook configurations tell the path, and nobody else to call"
+                "a request to the webhook was refused unread, because its path is not served: only the API server should \
+                 call, by the path in the webhook configurations"
             );
         }
         let mut response = Response::new(Full::from("there is nothing here\n"));

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet, fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio,
+    time::Duration,
 };
 
 use headgate_harness::{
@@ -66,6 +67,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         release.gives_a_new_pod_gate_and_hold(&gated).await;
         release.gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold().await;
         release.doctor_finds_only_what_the_pods_lack().await;
+        release.serves_another_certificate_once_kubelets_have_mounted_it().await;
 
         follow(&mut terminal, leaves).await;
         assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
@@ -170,7 +172,7 @@ impl<'a> Release<'a> {
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         s.cluster.create_namespace(&own, &[restricted]).await;
         let within = s.cluster.within(&own);
-        let people = peoples_rights(s, &within, &own, &own).await;
+        let people = peoples_rights(s, &within, &own).await;
         let values = s.facts().folder.join(format!("{own}.yaml"));
         let mut given = chart_values(s, &key);
         given["fullnameOverride"] = json!(own);
@@ -246,7 +248,7 @@ impl<'a> Release<'a> {
         assert!(notes.contains(&asks) && !notes.contains("<no value>"), "{notes}");
     }
 
-    /// What the webhook is served with; the release does not know of it.
+    /// What the webhook is served with.
     async fn certificate(&self) -> Option<Secret> {
         self.within.api::<Secret>().get_opt(&format!("{}-webhook-tls", self.own)).await.unwrap()
     }
@@ -337,19 +339,21 @@ impl<'a> Release<'a> {
     /// The API server comes to know whom to trust, and each replica the Service; both follow by watches.
     async fn waits_until_its_webhook_is_called(&self) {
         wait_available(&self.within, &self.own, 2).await;
-        wait::until("a new pod would be given gate and hold", || async {
-            let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
-            let pod = serde_json::from_value(pod).unwrap();
-            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-            let pod = self.s.cluster.api::<Pod>().create(&dry_run, &pod).await.unwrap();
-            let pod = serde_json::to_value(pod.spec).unwrap();
-            let gated = pod["readinessGates"].is_array();
-            let held = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 1;
-            if gated && held { Ok(()) } else { Err(pod) }
-        })
-        .await;
-        // By a path that is a secret, which every endpoint of that Service serves.
+        wait::until("a new pod would be given gate and hold", || self.try_new_pod()).await;
+        // By a path that is a secret.
         wait_secret(&self.s.cluster.client, &self.own).await;
+    }
+
+    /// `Err` if a new pod would not be given gate and hold.
+    async fn try_new_pod(&self) -> Result<(), Value> {
+        let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
+        let pod = serde_json::from_value(pod).unwrap();
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let pod = self.s.cluster.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+        let pod = serde_json::to_value(pod.spec).unwrap();
+        let gated = pod["readinessGates"].is_array();
+        let held = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 1;
+        if gated && held { Ok(()) } else { Err(pod) }
     }
 
     /// Its webhook is called through its Service, and gives a new pod what it asks for.
@@ -391,6 +395,39 @@ impl<'a> Release<'a> {
         let other = created(json!({"app": "other"})).await;
         assert_eq!(other["spec"]["readinessGates"], Value::Null);
         assert_eq!(other["metadata"]["annotations"], Value::Null);
+    }
+
+    /// When the certificates end that the replicas serve, as their metrics say.
+    async fn certificates_end(&self) -> Vec<f64> {
+        let of_run = ListParams::default().labels("app.kubernetes.io/name=headgate");
+        let replicas = self.within.api::<Pod>().list(&of_run).await.unwrap();
+        let mut ends = Vec::new();
+        for ip in replicas.into_iter().filter_map(|pod| pod.status?.pod_ip) {
+            let page = http::request("GET", &format!("{ip}:8080"), "/metrics", None).await;
+            let page = page.map(|(_, page)| page).unwrap_or_default();
+            let is = |row: &str| {
+                row.strip_prefix("headgate_webhook_certificate_end_timestamp_seconds ")?.parse::<f64>().ok()
+            };
+            ends.extend(page.lines().find_map(is));
+        }
+        ends
+    }
+
+    /// A certificate that somebody removes is followed by another one. Kubelets bring it to the replicas, and new pods are
+    /// given gate and hold all the time.
+    async fn serves_another_certificate_once_kubelets_have_mounted_it(&self) {
+        let before = self.certificates_end().await;
+        assert_eq!(before.len(), 2, "{before:?}");
+        let without = json!({"data": {"tls.crt": null, "tls.key": null}});
+        self.within.patch::<Secret>(&format!("{}-webhook-tls", self.own), &without).await;
+        wait::within(Duration::from_secs(180), "both replicas serve another certificate", || async {
+            for _ in 0..5 {
+                self.try_new_pod().await.expect("no pod is missed");
+            }
+            let now = self.certificates_end().await;
+            if now.len() == 2 && now.iter().all(|end| !before.contains(end)) { Ok(()) } else { Err(now) }
+        })
+        .await;
     }
 
     /// The doctor sees everything, and finds only what these pods lack.
@@ -508,10 +545,13 @@ impl Manifest {
         let text = std::fs::read_to_string(helm::manifest()).unwrap();
         let mut all: Vec<Value> =
             text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
-        let deployment = all.iter_mut().find(|object| object["kind"] == "Deployment").unwrap();
-        let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
-        container["imagePullPolicy"] = "Never".into();
-        container["env"].as_array_mut().unwrap().extend(environment.iter().cloned());
+        for deployment in all.iter_mut().filter(|object| object["kind"] == "Deployment") {
+            let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+            container["imagePullPolicy"] = "Never".into();
+            if container["args"][0] == "run" {
+                container["env"].as_array_mut().unwrap().extend(environment.iter().cloned());
+            }
+        }
         let text = |objects: &[&Value]| {
             let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
             // The first line tells kubectl that it is YAML.

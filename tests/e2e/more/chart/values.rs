@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use headgate_harness::{
     headgate::program,
-    helm::{block, of_kind, pod_of, rendered},
+    helm::{block, deployment, of_kind, pod_of, rendered},
     monitoring, root,
 };
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unles
         )
         .await;
         let monitor = of_kind(&all, "PodMonitor")[0];
-        let pods = &of_kind(&all, "Deployment")[0]["spec"];
+        let pods = &deployment(&all, "run")["spec"];
         assert_eq!(monitor["spec"]["selector"], pods["selector"]);
         assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
         let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
@@ -133,7 +133,7 @@ fn the_webhooks_are_asked_about_less_and_for_longer_if_the_values_say_so() {
 fn a_release_may_have_a_name_of_its_own() {
     block(async {
         let all = rendered(&["--set=fullnameOverride=gate,nameOverride=edge"]).await.unwrap();
-        let deployment = of_kind(&all, "Deployment")[0];
+        let deployment = deployment(&all, "run");
         assert_eq!(deployment["metadata"]["name"], "gate");
         let labels = &deployment["spec"]["template"]["metadata"]["labels"];
         assert_eq!(labels["app.kubernetes.io/name"], "edge");

@@ -65,12 +65,9 @@ fn a_crowd_at_the_webhook_makes_the_api_server_miss_no_call() {
         let labels = [(mine.as_str(), ""), ("headgate.dev/inject", "true")];
         s.cluster.create_namespace(&labelled.namespace, &labels).await;
         let serves = format!("--namespaces={},{}", s.cluster.namespace, labelled.namespace);
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let arguments =
-            ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &serves, &configuration];
+        let arguments = ["--webhook-address=127.0.0.1:0", &serves];
         let headgate = Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await;
         let configuration = Configuration::install(&s, &[&headgate]).await;
-        configuration.wait_trusted().await;
         let client = client_without_retries(s.facts()).await;
         let pods: Api<Pod> = Api::namespaced(client, &labelled.namespace);
         wait::until("the API server asks about new pods", || async {

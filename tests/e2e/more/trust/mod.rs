@@ -1,5 +1,6 @@
-//! Attacks that take long to play.
+//! Attacks that take long to play, and the certificate of the webhooks.
 
+mod certificates;
 mod crowd;
 mod hostile;
 mod path;

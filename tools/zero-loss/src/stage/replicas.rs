@@ -27,8 +27,7 @@ impl Stage {
         let mut arguments = vec![format!("--own-namespace={own}"), only, bound];
         arguments.extend(lease.into_iter().flat_map(lease_arguments));
         if self.care.has_gate() {
-            arguments.extend(["--webhook-address=127.0.0.1:0".into(), "--webhook-names=127.0.0.1".into()]);
-            arguments.push(format!("--webhook-configuration={webhook}"));
+            arguments.push("--webhook-address=127.0.0.1:0".into());
         }
         for _ in 0..2 {
             self.replicas.push(Start::new(&self.facts, arguments.clone()).start().await);
@@ -41,7 +40,6 @@ impl Stage {
         let headgates: Vec<&Headgate> = self.replicas.iter().map(|replica| &replica.headgate).collect();
         let client = self.cluster.client.clone();
         let configuration = Configuration::install_as(client, webhook, label, &headgates).await;
-        configuration.wait_trusted().await;
         configuration.opt_in(&self.cluster.namespace).await;
         self.configuration = Some(configuration);
         if let Care::GateAndHold(_) = self.care {

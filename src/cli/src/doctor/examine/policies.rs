@@ -1,15 +1,15 @@
 //! The admission policies: whether they are there, and bound.
 
 use crate::doctor::{
-    facts::{Fence, Looked, Policy},
+    facts::{Fence, Policy, Reserved},
     finding::Finding,
 };
 
 const KIND: &str = "ValidatingAdmissionPolicy";
 
-pub fn examine(policies: &Looked<Vec<Policy>>) -> Vec<Finding> {
+pub fn examine(policies: &Reserved<Vec<Policy>>) -> Vec<Finding> {
     match policies {
-        Err(why) => vec![Finding::warning("PoliciesUnchecked", "the admission policies", why)],
+        Err(why) => vec![Finding::unseen("PoliciesUnchecked", "the admission policies", why)],
         Ok(policies) => policies.iter().filter_map(policy).collect(),
     }
 }

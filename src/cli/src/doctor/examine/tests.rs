@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::examine;
 use crate::{
     doctor::{
-        facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook, Workloads},
+        facts::{Entry, Facts, Fence, Path, Policy, Tried, Unseen, Webhook, Workloads},
         finding::Level,
         inspect::{Attributes, Inspected},
     },
@@ -35,9 +35,9 @@ fn entries(name: &str, bundle: &str, ignores_failures: bool) -> Vec<Entry> {
         name: "another.example.com".into(),
         bundle: vec![],
         ignores_failures: false,
-        path: Path::Bare,
+        path: Path::Other,
     };
-    let path = Path::Present;
+    let path = Path::Right;
     vec![Entry { name: name.into(), bundle: bundle.into(), ignores_failures, path }, others]
 }
 
@@ -85,6 +85,7 @@ fn sane() -> Facts {
         policies: Ok([Fence::OwnWrites, Fence::OwnWritesOnNodes, Fence::Marks].map(policy).into()),
         webhook: Webhook {
             name: "headgate".into(),
+            secret: "headgate/tls".into(),
             mutating: Ok(Some(entries(NEW_PODS, "ca", true))),
             validating: Ok(Some(entries(EVICTIONS, "ca", true))),
             authorities: Ok(Some(b"ca".to_vec())),
@@ -173,7 +174,6 @@ fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
         finds(Warning, "PolicyUnbound", without, unbound);
         finds(Warning, "PolicyUnbound", "ValidatingAdmissionPolicyBinding with the action Deny", unbound);
     }
-    finds(Warning, "PoliciesUnchecked", "forbidden", |facts| facts.policies = Err("forbidden".into()));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() 
     finds(Warning, "WebhookMissing", none, |facts| facts.webhook.mutating = Ok(None));
     finds(Warning, "WebhookMissing", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
     finds(Error, "WebhookMissing", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
-    finds(Error, "WebhookUntrusted", "is not what Headgate's Secret has", |facts| {
+    finds(Error, "WebhookUntrusted", "is not what the Secret has", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "old", true)));
     });
     finds(Error, "WebhookUntrusted", "evict.headgate.dev: its caBundle is empty", |facts| {
@@ -192,16 +192,11 @@ fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() 
     finds(Error, "WebhookRefuses", "is shown the secret path; expected Ignore", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
     });
-    for (path, word, said) in [
-        (Path::Bare, "WebhookPathOpen", "whoever reaches the webhook can ask"),
-        (Path::Other, "WebhookPathOther", "not the one of Headgate's Secret"),
-    ] {
-        finds(Warning, word, said, |facts| {
-            let mut entries = entries(NEW_PODS, "ca", true);
-            entries[0].path = path;
-            facts.webhook.mutating = Ok(Some(entries));
-        });
-    }
+    finds(Error, "WebhookPathOther", "another path than the one that is served", |facts| {
+        let mut entries = entries(NEW_PODS, "ca", true);
+        entries[0].path = Path::Other;
+        facts.webhook.mutating = Ok(Some(entries));
+    });
     finds(Error, "WebhookSilent", "in namespace shop", |facts| {
         facts.webhook.tried = Ok(Tried::Silent { namespace: "shop".into() });
     });
@@ -420,10 +415,6 @@ fn what_could_not_be_looked_at_is_a_warning() {
     let why = || "forbidden".to_owned();
     finds(Warning, "KindsUnchecked", "forbidden", |facts| facts.missing_kinds = Err(why()));
     finds(Warning, "RightsUnchecked", "forbidden", |facts| facts.missing_rights = Err(why()));
-    finds(Warning, "WebhookUnchecked", "forbidden", |facts| facts.webhook.mutating = Err(why()));
-    let (found, _) = found(|facts| facts.webhook.authorities = Err(why()));
-    assert_eq!(found, [(Warning, "WebhookUnchecked".to_owned()), (Warning, "WebhookUnchecked".to_owned())]);
-    finds(Warning, "WebhookUntried", "forbidden", |facts| facts.webhook.tried = Err(why()));
     finds(Warning, "PodsUnchecked", "forbidden", |facts| facts.pods = Err(why()));
     finds(Warning, "NamespacesUnchecked", "forbidden", |facts| facts.asking = Err(why()));
     finds(Warning, "WorkloadsUnchecked", "workloads: forbidden", |facts| facts.workloads = Err(why()));
@@ -432,6 +423,30 @@ fn what_could_not_be_looked_at_is_a_warning() {
     finds(Warning, "AwsUnchecked", "forbidden", |facts| {
         facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
     });
+}
+
+#[test]
+fn what_only_administrators_may_see_is_a_warning_if_it_fails_and_nothing_wrong_if_it_is_forbidden() {
+    for (why, level, said) in [
+        (Unseen::Failed("no answer".into()), Warning, "not checked: no answer"),
+        (
+            Unseen::Forbidden("may not".into()),
+            Info,
+            "not checked (may not): ask an administrator to run `headgate doctor`",
+        ),
+    ] {
+        finds(level, "PoliciesUnchecked", said, |facts| facts.policies = Err(why.clone()));
+        finds(level, "WebhookUnchecked", said, |facts| facts.webhook.validating = Err(why.clone()));
+        finds(level, "WebhookUnchecked", "Secret headgate/tls", |facts| {
+            facts.webhook.authorities = Err(why.clone());
+        });
+        finds(level, "WebhookUntried", said, |facts| facts.webhook.tried = Err(why.clone()));
+    }
+    let forbidden = || Unseen::Forbidden("may not".into());
+    let (found, _) = found(|facts| {
+        (facts.webhook.mutating, facts.webhook.authorities) = (Err(forbidden()), Err(forbidden()));
+    });
+    assert_eq!(found, [(Info, "WebhookUnchecked".to_owned())], "said once");
 }
 
 #[test]

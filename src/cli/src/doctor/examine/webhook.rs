@@ -1,9 +1,9 @@
 //! The webhooks for new pods and for evictions: whether they are there, trusted, and asked.
 
-use headgate::webhook::secret::OWN_ENTRIES;
+use headgate::certificates::configurations::OWN_ENTRIES;
 
 use crate::doctor::{
-    facts::{Entry, Looked, Path, Tried, Webhook},
+    facts::{Entry, Path, Reserved, Tried, Unseen, Webhook},
     finding::Finding,
 };
 
@@ -30,14 +30,20 @@ const VALIDATING: Kind = Kind {
 pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     let mut found = configuration(webhook, &MUTATING, &webhook.mutating);
     found.extend(configuration(webhook, &VALIDATING, &webhook.validating));
+    // Who may not read a configuration has nothing to compare with the Secret.
+    let is_forbidden = matches!(webhook.mutating, Err(Unseen::Forbidden(_)));
+    if let (Err(why), false) = (&webhook.authorities, is_forbidden) {
+        let about = format!("caBundle and path beside those of Secret {}", webhook.secret);
+        found.push(Finding::unseen("WebhookUnchecked", about, why));
+    }
     let about = format!("{} {}", MUTATING.name, webhook.name);
     match &webhook.tried {
-        Err(why) => found.push(Finding::warning("WebhookUntried", about, why)),
+        Err(why) => found.push(Finding::unseen("WebhookUntried", about, why)),
         Ok(Tried::Silent { namespace }) => {
             let said = format!(
-                "a pod that asked for it in namespace {namespace} was given nothing; expected the API server to reach \
-                 `headgate run --webhook-address` through the Service of the configuration, to trust its certificate, \
-                 and its selectors to match; Headgate's log has connections that failed"
+                "a pod that asked for it in namespace {namespace} was given nothing: check that the API server reaches \
+                 `headgate run --webhook-address` through the Service of the configuration, that it trusts the \
+                 certificate, and that the selectors match; Headgate's log has connections that failed"
             );
             found.push(Finding::error("WebhookSilent", about, said));
         }
@@ -46,10 +52,10 @@ pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     found
 }
 
-fn configuration(webhook: &Webhook, kind: &Kind, looked: &Looked<Option<Vec<Entry>>>) -> Vec<Finding> {
+fn configuration(webhook: &Webhook, kind: &Kind, looked: &Reserved<Option<Vec<Entry>>>) -> Vec<Finding> {
     let about = format!("{} {}", kind.name, webhook.name);
     let entries = match looked {
-        Err(why) => return vec![Finding::warning("WebhookUnchecked", about, why)],
+        Err(why) => return vec![Finding::unseen("WebhookUnchecked", about, why)],
         Ok(None) => {
             let said = format!(
                 "it is not there, so {}; expected that of {}, or its name in --webhook-configuration; fine without \
@@ -76,32 +82,24 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
         Ok(Some(authorities)) if *authorities != entry.bundle => found.push(Finding::error(
             "WebhookUntrusted",
             about,
-            "its caBundle is not what Headgate's Secret has in ca.crt, so the API server does not trust Headgate; the \
-             leader mends that within 10 s if it may patch the configuration (config/rbac/webhook.yaml)",
+            "its caBundle is not what the Secret has in ca.crt, so the API server does not trust Headgate: look at the \
+             log of `headgate certificates`, which repairs that within 30 s",
         )),
         Ok(None) if entry.bundle.is_empty() => found.push(Finding::error(
             "WebhookUntrusted",
             about,
-            "its caBundle is empty, and Headgate has no Secret with a certificate; expected `headgate run \
-             --webhook-address`, or cert-manager to fill it in",
+            "its caBundle is empty, and there is no Secret of `headgate certificates`: run that, or have cert-manager fill \
+             it in",
         )),
-        Err(why) => found.push(Finding::warning("WebhookUnchecked", about, why)),
-        Ok(_) => {}
+        Ok(_) | Err(_) => {}
     }
-    match entry.path {
-        Path::Bare => found.push(Finding::warning(
-            "WebhookPathOpen",
-            about,
-            "it calls a path that is no secret, so whoever reaches the webhook can ask in the API server's name; the \
-             leader writes the secret one when every replica serves it (a minute after the installation), if it has the roles of config/rbac/webhook.yaml; its log says what it waits for",
-        )),
-        Path::Other => found.push(Finding::warning(
+    if entry.path == Path::Other {
+        found.push(Finding::error(
             "WebhookPathOther",
             about,
-            "it calls a secret path that is not the one of Headgate's Secret; the leader mends that within 10 s when \
-             every replica serves it, if it may patch the configuration (config/rbac/webhook.yaml)",
-        )),
-        Path::Present | Path::Uncompared => {}
+            "it calls another path than the one that is served, so it is refused: look at the log of `headgate \
+             certificates`, which repairs that within 30 s; with a certificate of your own the path is /headgate",
+        ));
     }
     if !entry.ignores_failures {
         let said = "its failurePolicy is not Ignore: what it is asked about is refused while no Headgate answers, and \

@@ -233,11 +233,7 @@ async fn missing_rights(
         }
     };
     let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
-    let is_there = webhook.authorities.as_ref().is_ok_and(Option::is_some)
-        || matches!(webhook.mutating, Ok(Some(_)))
-        || matches!(webhook.validating, Ok(Some(_)));
-    let names = is_there.then_some(&options.webhook);
     let evictions = !matches!(webhook.validating, Ok(None));
-    let needed = rights::needed(serves, &options.way, names, evictions);
+    let needed = rights::needed(serves, &options.way, evictions);
     rights::missing(client, &namespace, &account, needed).await
 }

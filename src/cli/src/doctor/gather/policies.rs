@@ -1,32 +1,24 @@
 //! Looks at the admission policies of config/admission, which the chart calls after its Lease.
 
-use headgate::kube::words::plain;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use kube::{Api, Client, api::ListParams};
 
-use crate::doctor::facts::{Fence, Looked, Policy};
+use crate::doctor::facts::{Fence, Policy, Reserved, Unseen};
 
 /// The action of a binding without which nothing is refused.
 const DENY: &str = "Deny";
 
 /// Those that a Headgate needs; `sees_nodes`: it may see the whole cluster.
-pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Looked<Vec<Policy>> {
-    let unread = |error: kube::Error| {
-        format!(
-            "they cannot be read ({}); expected the right to get validatingadmissionpolicies and to list \
-             validatingadmissionpolicybindings",
-            plain(&error)
-        )
-    };
+pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Reserved<Vec<Policy>> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     let bindings = match bindings.list(&ListParams::default()).await {
         Ok(list) => list.items,
         // A Kubernetes that is too old has no such kind.
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-        Err(error) => return Err(unread(error)),
+        Err(error) => return Err(Unseen::because(&error)),
     };
     let denies = |name: &str| {
         let mut all = bindings.iter().filter_map(|binding| binding.spec.as_ref());
@@ -39,7 +31,7 @@ pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Looked<Vec<
     let on_nodes = sees_nodes.then_some(Fence::OwnWritesOnNodes);
     for fence in [Fence::OwnWrites, Fence::Marks].into_iter().chain(on_nodes) {
         let name = format!("{lease}-{}", fence.name());
-        let is_there = policies.get_opt(&name).await.map_err(unread)?.is_some();
+        let is_there = policies.get_opt(&name).await.map_err(|error| Unseen::because(&error))?.is_some();
         looked.push(Policy { fence, is_there, denies: denies(&name), name });
     }
     Ok(looked)

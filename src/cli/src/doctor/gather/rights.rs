@@ -5,14 +5,12 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessRevie
 use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 
-use super::Names;
 use crate::{doctor::facts::Looked, explain::reach::Way};
 
 const CLUSTER: &str = include_str!("../../../../../config/rbac/clusterrole.yaml");
 const NAMED: &str = include_str!("../../../../../config/rbac/role.yaml");
 const GRANTS: &str = include_str!("../../../../../config/rbac/grants.yaml");
 const OWN: &str = include_str!("../../../../../config/rbac/own-namespace.yaml");
-const WEBHOOK: &str = include_str!("../../../../../config/rbac/webhook.yaml");
 
 #[derive(Deserialize)]
 struct Role {
@@ -59,9 +57,8 @@ impl Right {
     }
 }
 
-/// What a Headgate needs that serves this, as its Lease says; `webhook`: it serves the webhooks; `evictions`: it is asked
-/// about evictions.
-pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>, evictions: bool) -> Vec<Right> {
+/// What a Headgate needs that serves this, as its Lease says; `evictions`: it is asked about evictions.
+pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
     let mut all = Vec::new();
     match serves.strip_prefix("the namespaces ") {
         Some(named) => {
@@ -76,10 +73,6 @@ pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>, evictions: bool)
     }
     let own = Some(&*way.own_namespace);
     all.extend(read(OWN, own, &[(LEASE, &way.lease)]));
-    if let (Some(names), Some((cluster, within))) = (webhook, WEBHOOK.split_once("\n---\n")) {
-        all.extend(read(cluster, None, &[(LEASE, &names.configuration)]));
-        all.extend(read(within, own, &[("headgate-webhook-tls", &names.secret)]));
-    }
     all
 }
 
@@ -159,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn said(serves: &str, webhook: bool) -> Vec<String> {
+    fn said(serves: &str, evictions: bool) -> Vec<String> {
         let way = Way {
             own_namespace: "own".into(),
             lease: "team".into(),
@@ -167,8 +160,7 @@ mod tests {
             address: None,
             which: Which::default(),
         };
-        let names = Names { configuration: "hook".into(), secret: "tls".into() };
-        needed(serves, &way, webhook.then_some(&names), webhook).iter().map(Right::said).collect()
+        needed(serves, &way, evictions).iter().map(Right::said).collect()
     }
 
     #[test]
@@ -195,16 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn named_namespaces_and_the_webhook_need_rights_of_their_own() {
+    fn named_namespaces_need_rights_of_their_own_and_more_for_evictions() {
         let named = said("the namespaces a, b", true);
         for right in [
             "list pods in namespace a",
             "list pods in namespace b",
             "watch targetgroupgrants.headgate.dev in all namespaces",
             "create events.events.k8s.io in namespace own",
-            "patch mutatingwebhookconfigurations.admissionregistration.k8s.io hook in all namespaces",
-            "update secrets tls in namespace own",
-            "delete secrets tls in namespace own",
         ] {
             assert!(named.iter().any(|own| own == right), "{right} is not in {named:?}");
         }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate::{
-    kube::words::plain,
-    redact::redacted,
-    webhook::path::{self, SecretPath, Stored},
+    certificates::configurations::own_entries, kube::words::plain, redact::redacted, webhook::path::CallPath,
 };
 use headgate_core::inject::{INJECT, INJECTED};
 use k8s_openapi::api::{
@@ -18,7 +16,7 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 use serde_json::json;
 
 use super::Options;
-use crate::doctor::facts::{Entry, Looked, Path, Tried, Webhook};
+use crate::doctor::facts::{Entry, Path, Reserved, Tried, Unseen, Webhook};
 
 pub async fn look(
     client: &Client,
@@ -27,66 +25,53 @@ pub async fn look(
     asking: Option<&BTreeSet<String>>,
 ) -> Webhook {
     let names = &options.webhook;
-    let own = &options.way.own_namespace;
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), own);
-    let secret = secrets.get_opt(&names.secret).await.map_err(|error| {
-        format!(
-            "Secret {own}/{} cannot be read, its caBundle and path are not compared: {}",
-            names.secret,
-            plain(&error)
-        )
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &options.way.own_namespace);
+    let secret = secrets.get_opt(&names.secret).await.map_err(|error| Unseen::because(&error));
+    let text = |secret: &Option<Secret>, name: &str| {
+        let bytes = secret.as_ref()?.data.as_ref()?.get(name)?.0.clone();
+        String::from_utf8(bytes).ok()
+    };
+    // Without a file `path` replicas serve the fixed one.
+    let path = secret.as_ref().ok().map(|secret| {
+        text(secret, "path").and_then(|digits| CallPath::from_digits(&digits)).unwrap_or_else(CallPath::fixed)
     });
-    let stored = secret.as_ref().map(|secret| secret.as_ref().and_then(path::read)).map_err(|_| ());
-    let (mutating, validating) = configurations(client, &names.configuration, &stored).await;
-    let authorities = secret.map(|secret| {
-        let ca = secret.and_then(|secret| secret.data?.remove("ca.crt"));
-        ca.map(|ca| ca.0)
-    });
+    let (mutating, validating) = configurations(client, &names.configuration, path.as_ref()).await;
+    let authorities = secret.map(|secret| text(&secret, "ca.crt").map(String::into_bytes));
     let tried = match &mutating {
         Ok(Some(_)) => try_it(client, namespaces, asking).await,
         _ => Ok(Tried::Not),
     };
-    Webhook { name: names.configuration.clone(), mutating, validating, authorities, tried }
+    let secret = format!("{}/{}", options.way.own_namespace, names.secret);
+    Webhook { name: names.configuration.clone(), secret, mutating, validating, authorities, tried }
 }
 
 async fn configurations(
     client: &Client,
     name: &str,
-    stored: &Result<Option<Stored>, ()>,
-) -> (Looked<Option<Vec<Entry>>>, Looked<Option<Vec<Entry>>>) {
-    let unread = |error: kube::Error| {
-        format!(
-            "it cannot be read ({}); expected the right to get mutating- and validatingwebhookconfigurations",
-            plain(&error)
-        )
-    };
+    path: Option<&CallPath>,
+) -> (Reserved<Option<Vec<Entry>>>, Reserved<Option<Vec<Entry>>>) {
+    let unseen = |error: kube::Error| Unseen::because(&error);
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let entry = |name, client, policy: Option<String>| entry(name, client, policy.as_deref(), stored);
-    let mutating = mutating.get_opt(name).await.map_err(unread).map(|found| {
+    let entry = |name, client, policy: Option<String>| entry(name, client, policy.as_deref(), path);
+    let mutating = mutating.get_opt(name).await.map_err(unseen).map(|found| {
         let entries = found?.webhooks.into_iter().flatten();
         Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy)).collect())
     });
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let validating = validating.get_opt(name).await.map_err(unread).map(|found| {
+    let validating = validating.get_opt(name).await.map_err(unseen).map(|found| {
         let entries = found?.webhooks.into_iter().flatten();
         Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy)).collect())
     });
     (mutating, validating)
 }
 
-fn entry(
-    name: String,
-    client: WebhookClientConfig,
-    policy: Option<&str>,
-    stored: &Result<Option<Stored>, ()>,
-) -> Entry {
-    let own = path::own_entries([(&*name, &client)].into_iter()).pop();
-    let path = own.map_or(Path::Bare, |own| match (own.path(), stored) {
-        (path, _) if !SecretPath::is_in(&path) => Path::Bare,
-        (_, Err(())) => Path::Uncompared,
-        (path, Ok(Some(stored))) if path == stored.present.path(own.kind) => Path::Present,
+fn entry(name: String, client: WebhookClientConfig, policy: Option<&str>, path: Option<&CallPath>) -> Entry {
+    let called = own_entries([(&*name, &client)].into_iter()).pop().map(|own| own.path());
+    let path = match (path, called) {
+        (None, _) => Path::Uncompared,
+        (Some(path), Some(called)) if path.is(&called) => Path::Right,
         _ => Path::Other,
-    });
+    };
     let bundle = client.ca_bundle.map(|bundle| bundle.0).unwrap_or_default();
     Entry { name, bundle, ignores_failures: policy == Some("Ignore"), path }
 }
@@ -96,7 +81,7 @@ async fn try_it(
     client: &Client,
     namespaces: &BTreeSet<&str>,
     asking: Option<&BTreeSet<String>>,
-) -> Looked<Tried> {
+) -> Reserved<Tried> {
     let asks = |namespace: &&&str| asking.is_some_and(|asking| asking.contains(**namespace));
     let Some(namespace) = namespaces.iter().find(asks).or_else(|| namespaces.first()) else {
         return Ok(Tried::Not);
@@ -113,16 +98,20 @@ async fn try_it(
             }],
         },
     });
-    let pod: Pod = serde_json::from_value(pod).map_err(|error| error.to_string())?;
+    let pod: Pod = serde_json::from_value(pod).map_err(|error| Unseen::Failed(error.to_string()))?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     match pods.create(&parameters, &pod).await {
         Ok(pod) if pod.annotations().contains_key(INJECTED) => Ok(Tried::Asked),
         Ok(_) => Ok(Tried::Silent { namespace: (*namespace).to_owned() }),
         // With failurePolicy: Fail the API server says by which path it called.
-        Err(error) => Err(redacted(&format!(
-            "it was not tried: a pod cannot be created in namespace {namespace}, not even one that is not stored ({})",
-            plain(&error)
-        ))),
+        Err(error) => {
+            let why = redacted(&format!("no pod can be created in namespace {namespace}: {}", plain(&error)));
+            Err(match Unseen::because(&error) {
+                // Webhooks and policies refuse in this way, too.
+                Unseen::Forbidden(said) if said.contains("cannot create resource") => Unseen::Forbidden(why),
+                _ => Unseen::Failed(why),
+            })
+        }
     }
 }

@@ -1,4 +1,3 @@
-//! Properties of what the webhooks are sent, and of what is stored for them.
+//! Properties of what the webhooks are sent.
 
 mod reviews;
-mod secret;

@@ -14,7 +14,7 @@ use crate::{
         giving::{Giving, Options},
         node_reads::{NodeReads, ReadNode},
         notes::{Notes, Writer, queue::Note},
-        path::Paths,
+        path::{CallPath, FIXED},
     },
 };
 use headgate_core::{
@@ -27,8 +27,8 @@ use headgate_core::{
     },
 };
 
-const INJECT: &str = "/5ec4e7/inject";
-const EVICT: &str = "/5ec4e7/evict";
+/// A secret path.
+const PATH: &str = "/5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
 
 /// One whose engine is gone.
 fn webhook() -> Webhook {
@@ -40,13 +40,13 @@ fn webhook() -> Webhook {
     let (notices, _) = crate::kube::events::channel(clock);
     let notes = Notes::new(Waits::default(), clock, metrics.clone());
     let evicting = Evicting::new(notes, NodeReads::blind(), notices);
-    let paths = Paths::fixed(&[INJECT, EVICT]);
+    let (_, path) = watch::channel(CallPath::from_path(PATH));
     let giving = Giving::new(Options { probe_grace: 5, image: None });
-    Webhook { asking, evicting, metrics, clock, paths, giving }
+    Webhook { asking, evicting, metrics, clock, path, giving }
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
-    post_to(INJECT, webhook, body).await
+    post_to(PATH, webhook, body).await
 }
 
 async fn post_to(path: &str, webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
@@ -152,7 +152,7 @@ async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
     let webhook = webhook();
     let get = |path: &str| HttpRequest::get(path).body(Full::default()).unwrap();
     for (request, status, said) in
-        [(get("/"), 404, "there is nothing here"), (get(INJECT), 405, "expected POST")]
+        [(get("/"), 404, "there is nothing here"), (get(PATH), 405, "expected POST")]
     {
         let (is, body) = respond(&webhook, request).await;
         assert_eq!(is, status);
@@ -189,8 +189,10 @@ impl Body for Unread {
 #[tokio::test]
 async fn a_request_on_a_path_that_is_not_served_is_refused_unread_and_hung_up_on() {
     let webhook = webhook();
-    for path in ["/", "/inject", "/evict", "/5ec4e7", "/5ec4e7/", "/5ec4e8/evict", "/5ec4e7/inject/x"] {
-        let request = HttpRequest::post(path).body(Unread).unwrap();
+    let near =
+        [&PATH[..64], &format!("{PATH}/"), &format!("{PATH}/x"), &PATH.replace('7', "8")].map(str::to_owned);
+    for path in ["/", "/headgate", "/5ec4e7"].map(str::to_owned).into_iter().chain(near) {
+        let request = HttpRequest::post(&path).body(Unread).unwrap();
         let response = answered(&webhook, request).await;
         assert_eq!(response.status(), 404, "{path}");
         assert_eq!(response.headers()["connection"], "close");
@@ -202,11 +204,11 @@ async fn a_request_on_a_path_that_is_not_served_is_refused_unread_and_hung_up_on
 #[tokio::test]
 async fn which_question_it_is_its_content_says_and_not_the_path() {
     let mut webhook = webhook();
-    webhook.paths = Paths::fixed(&["/"]);
-    let (_, answer) = post_to("/", &webhook, review().to_string()).await;
+    (_, webhook.path) = watch::channel(Some(CallPath::fixed()));
+    let (_, answer) = post_to(FIXED, &webhook, review().to_string()).await;
     let pod = patched(&review(), &answer);
     assert_eq!(pod["spec"]["readinessGates"][1]["conditionType"], "headgate.dev/target-health");
-    let (status, answer) = post_to("/", &webhook, eviction(false)).await;
+    let (status, answer) = post_to(FIXED, &webhook, eviction(false)).await;
     assert!(status == 200 && !answer.contains("patch"), "{answer}");
     let page = webhook.metrics.page(Format::Prometheus).unwrap();
     assert!(page.contains("headgate_eviction_requests_total{"), "{page}");
@@ -233,7 +235,7 @@ async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
             let _ = answer.send(ruling);
         }
     });
-    let (status, answer) = post_to(EVICT, &webhook, eviction(dry_run)).await;
+    let (status, answer) = post_to(PATH, &webhook, eviction(dry_run)).await;
     assert_eq!(status, 200);
     let answer: Value = serde_json::from_str(&answer).unwrap();
     (answer["response"].clone(), webhook.metrics.page(Format::Prometheus).unwrap())
@@ -343,7 +345,7 @@ async fn storm(webhook: &Webhook) -> Vec<(String, usize)> {
     let all = (0..1000).map(|at| {
         let mut review: Value = serde_json::from_str(&eviction(false)).unwrap();
         review["request"]["name"] = format!("web-{at}").into();
-        let request = HttpRequest::post(EVICT).body(Full::from(review.to_string())).unwrap();
+        let request = HttpRequest::post(PATH).body(Full::from(review.to_string())).unwrap();
         let (webhook, room, connection) = (&webhook, &room, connections.enter([127, 0, 0, 1].into()));
         async move {
             let response = webhook.respond(request, &connection, room).await;
@@ -404,7 +406,7 @@ async fn an_eviction_that_cannot_be_noted_is_let_through_when_it_is_asked_for_ag
     let webhook = engine_that_takes(1);
     tokio::spawn(webhook.evicting.notes.clone().write(Denied));
     let ask = async || {
-        let (_, answer) = post_to(EVICT, &webhook, eviction(false)).await;
+        let (_, answer) = post_to(PATH, &webhook, eviction(false)).await;
         let answer: Value = serde_json::from_str(&answer).unwrap();
         answer["response"]["allowed"].as_bool().unwrap()
     };
@@ -488,7 +490,7 @@ async fn five_thousand_bad_inputs_are_answered_by_a_proper_review_or_a_4xx() {
     let (mut answered, mut refused) = (0, 0);
     for seed in 0..5_000 {
         let body = bad(&mut fastrand::Rng::with_seed(seed));
-        let (status, answer) = post_to(EVICT, &webhook, body.clone()).await;
+        let (status, answer) = post_to(PATH, &webhook, body.clone()).await;
         let allowed = status == 200 && answer.contains("\"allowed\":true");
         assert!(allowed || (400..500).contains(&status), "seed {seed}: {status} {answer}");
         let (status, answer) = post(&webhook, body.clone()).await;

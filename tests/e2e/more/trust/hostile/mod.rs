@@ -15,15 +15,16 @@ use std::{
 };
 
 use headgate_harness::{
+    certificates::Files,
     evictions::{Answer, Stage},
     headgate::Headgate,
     intruder::forged_eviction,
     scenario::targets,
     shared_world::{alone, beside_others},
     wait,
-    webhook::{bare_pod, wait_secret},
+    webhook::bare_pod,
 };
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
@@ -41,9 +42,8 @@ const FEW: usize = 100;
 /// What the requests are made of.
 #[derive(Clone)]
 struct Knowing {
-    /// The path of new pods and that of evictions.
-    inject: String,
-    evict: String,
+    /// The secret path.
+    path: String,
     namespace: String,
     /// Pods that live.
     pods: Vec<String>,
@@ -53,7 +53,7 @@ struct Knowing {
 fn request(number: u64, knowing: &Knowing) -> (Sent, Option<u16>) {
     let mut rng = fastrand::Rng::with_seed(number);
     let (new, nobody) = (reviews::new_pod(&knowing.namespace), forged_eviction(&knowing.namespace, "nobody"));
-    let path = if rng.bool() { &knowing.inject } else { &knowing.evict };
+    let path = &knowing.path;
     match rng.u8(0..100) {
         0..45 => (requests::post(path, &reviews::body(&new, &mut rng)), None),
         45..65 => (requests::post(path, &reviews::body(&nobody, &mut rng)), None),
@@ -166,22 +166,19 @@ fn is_quiet(headgate: &Headgate) {
 #[test]
 fn thousands_of_garbled_reviews_and_requests_do_no_harm() {
     alone(|world| async move {
-        let stage = Stage::with_nodes(world, "hostile", 1, &["--webhook-cert-lifetime=240s"]).await;
+        let stage = Stage::with_nodes(world, "hostile", 1, &[]).await;
         let headgate = &stage.headgates[0];
         stage.cluster.deploy("web", 3, &[("http", 8080)]).await;
         let running = stage.wait_asked("web", 3).await;
-        let digits = wait_secret(&stage.s.cluster.client, &stage.s.name("webhook")).await;
-        let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
-        let authorities = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
+        let files = Files::shared();
         let (address, pid, before) = (headgate.webhook().await, headgate.pid(), pods(&stage).await);
         let knowing = Knowing {
-            inject: format!("/{digits}/inject"),
-            evict: format!("/{digits}/evict"),
+            path: files.path.clone(),
             namespace: stage.cluster.namespace.clone(),
             pods: running.keys().cloned().collect(),
         };
 
-        let clients = (0..CLIENTS).map(|_| Client::of_https(&address, &authorities)).collect();
+        let clients = (0..CLIENTS).map(|_| Client::of_https(&address, &files.trusted)).collect();
         let sending = send_all(clients, REQUESTS, move |number| request(number, &knowing));
         let began = std::time::Instant::now();
         let tally = while_it_lives(headgate, sending).await;

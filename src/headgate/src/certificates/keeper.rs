@@ -1,0 +1,299 @@
+//! Looks at the Secret and the configurations, and takes one step after the other.
+//!
+//! Watches say when something has changed; it looks every half minute anyway. Each write names the version that it replaces.
+//! A failure is logged when it begins, changes, goes on and ends, and tried again without end.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::StreamExt;
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    core::v1::Secret,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{PostParams, WatchParams},
+};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    Options,
+    certificate::{Certificate, issue},
+    configurations::{self, Configuration, Found},
+    renewal::{self, Step},
+    stored::Stored,
+};
+use crate::{
+    kube::words::plain,
+    redact::redacted,
+    runtime::{
+        clock::Clock,
+        outage::{Outage, Spelled, What},
+    },
+    webhook::path::CallPath,
+};
+
+/// How often everything is looked at.
+const PERIOD: Duration = Duration::from_secs(30);
+/// Between two steps: who changes things back again and again is not answered faster.
+const PAUSE: Duration = Duration::from_millis(100);
+/// After the first of several failures; each further one doubles it, up to the period.
+const AGAIN: Duration = Duration::from_millis(500);
+/// For one request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A watch ends after so many seconds: the client gives up a connection on which nothing is heard for 30 s.
+const WATCH_SECONDS: u32 = 25;
+
+/// Keeps certificate, path and configurations.
+pub struct Keeper {
+    client: Client,
+    secrets: Api<Secret>,
+    options: Options,
+    changed: Arc<Notify>,
+    /// Why nobody calls, as it was logged last.
+    unused: Vec<String>,
+}
+
+/// What was read.
+struct Seen {
+    secret: Secret,
+    stored: Stored,
+    new_pods: Found,
+    evictions: Found,
+}
+
+impl Seen {
+    fn entries(&self) -> Vec<configurations::Entry> {
+        [&*self.new_pods.entries, &*self.evictions.entries].concat()
+    }
+}
+
+impl Keeper {
+    /// One with these options.
+    pub fn new(client: Client, options: Options, changed: Arc<Notify>) -> Self {
+        let secrets = Api::namespaced(client.clone(), &options.namespace);
+        Self { client, secrets, options, changed, unused: Vec::new() }
+    }
+
+    /// Keeps them for ever.
+    pub async fn run(mut self) -> Result<(), String> {
+        let period = PERIOD.min(self.options.lifetime / 40).max(Duration::from_millis(250));
+        let (clock, mut outage, mut again) = (Clock::start(), Outage::default(), AGAIN);
+        loop {
+            match self.round().await {
+                Ok(step) => {
+                    again = AGAIN;
+                    if let Some(told) = outage.worked(clock.now()) {
+                        info!("certificates are kept again, after {}", Spelled(told.lasted));
+                    }
+                    if step == Step::Nothing {
+                        let _ = timeout(period, self.changed.notified()).await;
+                    } else {
+                        sleep(PAUSE).await;
+                    }
+                }
+                Err(error) => {
+                    let error = redacted(&error);
+                    if let Some(told) = outage.failed(&error, clock.now()) {
+                        let since = match told.what {
+                            What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
+                            _ => String::new(),
+                        };
+                        warn!(error, "cannot keep the webhook's certificate{since}; trying again");
+                    }
+                    sleep(again.min(period)).await;
+                    again = (again * 2).min(PERIOD);
+                }
+            }
+        }
+    }
+
+    /// Looks, and takes one step.
+    async fn round(&mut self) -> Result<Step, String> {
+        let seen = self.look().await?;
+        let entries = seen.entries();
+        let (overlap, now) = (renewal::overlap(self.options.lifetime), now());
+        let step = renewal::step(&seen.stored, &entries, overlap, now);
+        let stored = seen.stored.clone();
+        let (next, done) = match step {
+            Step::Nothing => return Ok(step),
+            Step::Configure => {
+                self.configure(&seen).await?;
+                return Ok(step);
+            }
+            Step::MakePath => {
+                let path = match renewal::called(&entries) {
+                    Some(path) => path,
+                    None => CallPath::random()?,
+                };
+                (stored.with_path(path), "stored a secret path for the webhooks")
+            }
+            Step::Prepare => {
+                let next = self.issue()?;
+                let next = stored.with_next(next, &renewal::trusted(&entries));
+                (
+                    next,
+                    "stored the webhook's next certificate; replicas serve it once the API server trusts it",
+                )
+            }
+            Step::NoteDistrusted => (
+                stored.counted_from(None),
+                "the API server did not trust the webhook's next certificate for a while; waiting anew",
+            ),
+            Step::NoteTrusted => {
+                (stored.counted_from(Some(now)), "the API server trusts the webhook's next certificate")
+            }
+            Step::Swap => (stored.swapped(now), "stored the webhook's next certificate as the one to serve"),
+            Step::NoteSwapped => (
+                stored.counted_from(Some(now)),
+                "stored since when the webhook's certificate is the one to serve",
+            ),
+            Step::Forget => (stored.without_replaced(), "no replica serves the certificate before any more"),
+        };
+        let mut secret = seen.secret;
+        next.put(&mut secret);
+        let name = &self.options.secret;
+        match within(self.secrets.replace(name, &PostParams::default(), &secret)).await {
+            Ok(_) => {
+                let until = next.serving.map(|serving| serving.life.until);
+                info!(secret = name, until, "{done}");
+                Ok(step)
+            }
+            // Somebody else was first, which the next look shows.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(step),
+            Err(error) => Err(self.said(&error)),
+        }
+    }
+
+    async fn look(&mut self) -> Result<Seen, String> {
+        let Options { secret: name, namespace, configuration, .. } = &self.options;
+        let secret = within(self.secrets.get_opt(name)).await.map_err(|error| self.said(&error))?;
+        let secret = secret.ok_or_else(|| {
+            format!(
+                "Secret {namespace}/{name} does not exist: create it empty, as deploy/install.yaml does, or set \
+                 --webhook-secret to the name of yours"
+            )
+        })?;
+        let new_pods = configurations::read::<MutatingWebhookConfiguration>(&self.client, configuration);
+        let new_pods = within(new_pods).await.map_err(|error| self.said(&error))?;
+        let evictions = configurations::read::<ValidatingWebhookConfiguration>(&self.client, configuration);
+        let evictions = within(evictions).await.map_err(|error| self.said(&error))?;
+        let unused: Vec<String> =
+            [&new_pods, &evictions].into_iter().filter_map(|found| found.unused.clone()).collect();
+        if unused != self.unused {
+            for why in &unused {
+                warn!("{why}. Looking again every {} s", PERIOD.as_secs());
+            }
+            if unused.is_empty() {
+                info!(configuration, "both webhook configurations are there");
+            }
+            self.unused = unused;
+        }
+        let stored = Stored::read(&secret, &self.options.names);
+        Ok(Seen { secret, stored, new_pods, evictions })
+    }
+
+    async fn configure(&self, seen: &Seen) -> Result<(), String> {
+        let Seen { stored, new_pods, evictions, .. } = seen;
+        let Some(path) = &stored.path else { return Ok(()) };
+        let trusted = stored.trusted();
+        self.write::<MutatingWebhookConfiguration>(new_pods, &trusted, path).await?;
+        self.write::<ValidatingWebhookConfiguration>(evictions, &trusted, path).await?;
+        Ok(())
+    }
+
+    async fn write<K: Configuration>(
+        &self,
+        found: &Found,
+        trusted: &str,
+        path: &CallPath,
+    ) -> Result<(), String> {
+        let name = &self.options.configuration;
+        if found.entries.is_empty() {
+            return Ok(());
+        }
+        match within(configurations::write::<K>(&self.client, name, found, (trusted, path))).await {
+            Ok(()) => {
+                info!(kind = &*K::kind(&()), name, "wrote the webhook's CA and path into its configuration");
+                Ok(())
+            }
+            // Somebody else was first, which the next look shows.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(self.said(&error)),
+        }
+    }
+
+    fn issue(&self) -> Result<Certificate, String> {
+        let Options { names, lifetime, .. } = &self.options;
+        let unfit = |why: &str| {
+            let names = names.join(",");
+            format!(
+                "no certificate can be made for {names}: {why}; set --webhook-names to names and addresses"
+            )
+        };
+        let issued = issue(names, SystemTime::now(), *lifetime).map_err(|error| unfit(&error.to_string()))?;
+        Certificate::read(issued, names).ok_or_else(|| unfit("it would not be for all of them"))
+    }
+
+    fn said(&self, error: &kube::Error) -> String {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => format!(
+                "{}; grant the roles of config/rbac/certificates.yaml: get, update and watch for the Secret {}, and get, \
+                 patch and watch for the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration {}",
+                status.message, self.options.secret, self.options.configuration
+            ),
+            error => plain(error),
+        }
+    }
+}
+
+/// Says when the object of this name changes, for ever.
+pub async fn watch<K>(api: Api<K>, name: String, changed: Arc<Notify>) -> Result<(), String>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let mut is_forbidden = false;
+    loop {
+        let only = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_SECONDS);
+        match within(api.watch(&only.disable_bookmarks(), "0")).await {
+            Ok(events) => {
+                is_forbidden = false;
+                let mut events = std::pin::pin!(events);
+                while let Some(Ok(_)) = events.next().await {
+                    changed.notify_one();
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                if !std::mem::replace(&mut is_forbidden, true) {
+                    warn!("{}; grant the verb watch, see config/rbac/certificates.yaml", status.message);
+                }
+            }
+            Err(error) => debug!(kind = &*K::kind(&()), name, error = plain(&error), "cannot watch it"),
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The wall clock, in seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// A request, but no longer than five seconds.
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    match timeout(TIMEOUT, request).await {
+        Ok(result) => result,
+        Err(_) => Err(kube::Error::Service(format!("no answer within {TIMEOUT:?}").into())),
+    }
+}

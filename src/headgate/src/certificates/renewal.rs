@@ -1,0 +1,116 @@
+//! The next step of `headgate certificates`, as a function of what is stored, what the configurations have, and the time.
+//!
+//! ```text
+//!  Prepare ─► Configure ─► NoteTrusted ─► 10 minutes ─► Swap ─► 10 minutes ─► Forget ─► Configure
+//!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
+//! ```
+//!
+//! So whichever of the two certificates a replica serves, the API server trusts it: a kubelet may need two minutes to
+//! update a mounted Secret. Each step writes one object, and the next one depends only on what is stored. So a process
+//! that ends between two steps leaves nothing half done.
+
+use std::time::Duration;
+
+use super::{
+    certificate::{Certificate, authorities},
+    configurations::Entry,
+    stored::Stored,
+};
+use crate::{serving::validity::Life, webhook::path::CallPath};
+
+/// How long both authorities are trusted before the next certificate is served, and after.
+const OVERLAP: i64 = 600;
+/// The same before, when nobody accepts the present certificate: until every API server has read the configurations.
+const SHORT_OVERLAP: i64 = 10;
+/// A clock may be this many seconds behind the one that a time was written by.
+const AHEAD: i64 = 3600;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing for now.
+    Nothing,
+    /// Store a path: the one that is called now, or another one.
+    MakePath,
+    /// Store a certificate to follow.
+    Prepare,
+    /// Write what is to be trusted, and the path, into the entries of the configurations.
+    Configure,
+    /// Store that the API server no longer trusted the next certificate for some time: it waits anew.
+    NoteDistrusted,
+    /// Store since when the API server trusts the next certificate.
+    NoteTrusted,
+    /// Let the next certificate take the place of the present one.
+    Swap,
+    /// Store since when the present certificate is the one to serve.
+    NoteSwapped,
+    /// Trust no more the authorities of certificates that were replaced.
+    Forget,
+}
+
+/// How long both authorities are trusted, in seconds, with certificates that live this long.
+pub fn overlap(lifetime: Duration) -> i64 {
+    i64::try_from(lifetime.as_secs() / 6).unwrap_or(i64::MAX).min(OVERLAP)
+}
+
+/// Decides.
+pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step {
+    if stored.path.is_none() {
+        return Step::MakePath;
+    }
+    let newest = stored.next.as_ref().or(stored.serving.as_ref());
+    if newest.is_none_or(|newest| should_be_followed(newest, now)) {
+        return Step::Prepare;
+    }
+    // A time that is far ahead was written by a clock that was wrong.
+    let since = stored.since.filter(|since| since.saturating_sub(now) <= AHEAD);
+    let has_next = stored.next.is_some();
+    if !entries.iter().all(|entry| is_right(entry, stored)) {
+        return if has_next && stored.since.is_some() { Step::NoteDistrusted } else { Step::Configure };
+    }
+    let is_over = |since: i64, time: i64| now.saturating_sub(since) >= time;
+    let is_useless = stored.serving.as_ref().is_none_or(|serving| is_worthless(serving.life, now));
+    let before = if is_useless { overlap.min(SHORT_OVERLAP) } else { overlap };
+    match (has_next, since) {
+        // Nobody serves anything yet.
+        (true, None) if stored.serving.is_none() && stored.replaced.is_empty() => Step::Swap,
+        (true, None) => Step::NoteTrusted,
+        (true, Some(since)) if is_over(since, before) => Step::Swap,
+        (false, None) if !stored.replaced.is_empty() => Step::NoteSwapped,
+        (false, Some(since)) if is_over(since, overlap) && !stored.replaced.is_empty() => Step::Forget,
+        _ => Step::Nothing,
+    }
+}
+
+/// Whether an entry trusts what it should, and calls the path that it should.
+fn is_right(entry: &Entry, stored: &Stored) -> bool {
+    entry.bundle == stored.trusted().as_bytes()
+        && stored.path.as_ref().is_some_and(|path| path.is(&entry.path()))
+}
+
+/// Two thirds of its life are over, it is for other names, or clients do not accept it.
+fn should_be_followed(certificate: &Certificate, now: i64) -> bool {
+    let life = certificate.life;
+    !certificate.fits || is_worthless(life, now) || now.saturating_sub(life.from) >= life.length() / 3 * 2
+}
+
+/// It has ended, or a clock that ran ahead has made it: no client accepts it.
+const fn is_worthless(life: Life, now: i64) -> bool {
+    now >= life.until || life.from.saturating_sub(now) > AHEAD
+}
+
+/// The secret path that all entries call, if it is one.
+pub fn called(entries: &[Entry]) -> Option<CallPath> {
+    let mut all = entries.iter().map(|entry| CallPath::from_path(&entry.path()));
+    let first = all.next()??;
+    all.all(|one| one.as_ref() == Some(&first)).then_some(first)
+}
+
+/// The authorities that the entries trust.
+pub fn trusted(entries: &[Entry]) -> Vec<String> {
+    let bundles = entries.iter().filter_map(|entry| std::str::from_utf8(&entry.bundle).ok());
+    bundles.flat_map(authorities).collect()
+}
+
+#[cfg(test)]
+mod tests;
