@@ -3,3 +3,4 @@
 mod crowd;
 mod hostile;
 mod path;
+mod sets;
