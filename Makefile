@@ -62,17 +62,13 @@ upgrade: tools ## Upgrade from a commit (tools/upgrade/from, or FROM) and go bac
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
 
-# The instrumentation that libFuzzer needs; stable Rust has it.
-FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-  -Cllvm-args=-sanitizer-coverage-trace-compares
-FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 fuzz: ## Change inputs of a parser for SECONDS (60), looking for one that breaks it (TARGET=reviews, annotations, notes, ledgers, sets)
-	@test -f tests/fuzz/targets/$(TARGET).rs || { echo "Set TARGET to one of: $(basename $(notdir $(wildcard tests/fuzz/targets/*.rs)))"; exit 1; }
+	@test -f tests/fuzz/targets/$(TARGET).rs || \
+	  { echo "Set TARGET to one of: $(basename $(notdir $(wildcard tests/fuzz/targets/*.rs)))"; exit 1; }
 	@cp Cargo.lock tests/fuzz/Cargo.lock && mkdir -p target/fuzz/corpus/$(TARGET)
-	RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --release --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz \
-	  --target $(FUZZ_HOST) --bin $(TARGET)
-	target/fuzz/$(FUZZ_HOST)/release/$(TARGET) -max_total_time=$(or $(SECONDS),60) -timeout=5 -rss_limit_mb=1024 \
+	RUSTC_WRAPPER=$(CURDIR)/tests/fuzz/rustc $(CARGO) build --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz \
+	  --bin $(TARGET)
+	target/fuzz/debug/$(TARGET) -max_total_time=$(or $(SECONDS),60) -timeout=5 -rss_limit_mb=1024 \
 	  -artifact_prefix=target/fuzz/$(TARGET)- target/fuzz/corpus/$(TARGET) tests/fuzz/seeds/$(TARGET)
 
 explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2: two troubles on one path: gigabytes, and long)
