@@ -41,11 +41,13 @@ fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
 
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
 ///
-/// `is_guarded`: its zone may have to wait for a replacement. `seen`: since when this replica sees what is written on it.
+/// `is_guarded`: its zone may have to wait for a replacement. `node_goes`: the watch shows that its node takes no pods or is
+/// about to go. `seen`: since when this replica sees what is written on it.
 pub fn rule(
     pod: &PodFacts,
     bound: &[BoundTo],
     is_guarded: bool,
+    node_goes: bool,
     request: &Request,
     rules: &Rules,
     (now, wall, seen): (Moment, WallTime, Option<Seen>),
@@ -121,7 +123,12 @@ pub fn rule(
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
     let asked = asked_first(WallTime::default(), request, wall).after(pod.left_over, wall);
-    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..asked })))
+    let mark = Mark::Asked(Asked { held, ..asked });
+    match pod.node.clone().filter(|_| !held && !node_goes) {
+        // The watch may lag behind: `kubectl drain` cordons and evicts at once.
+        Some(node) => Ruling::AskNode { node, retry, uid: pod.uid.clone(), mark },
+        None => wait(Reason::EvictionRecorded, retry, Some(mark)),
+    }
 }
 
 /// What is noted for a request, if nobody has asked before: not from before then.
@@ -157,6 +164,7 @@ mod tests {
         rule(
             &pod,
             bound,
+            false,
             false,
             request,
             &Rules::default(),
@@ -218,6 +226,39 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_without_a_hold_passes_if_its_node_is_read_and_remains_and_waits_otherwise() {
+        let ruled = |pod: PodBuilder, node_goes| {
+            let (pod, request) = (pod.build(), Request::default());
+            rule(&pod, &[NLB], false, node_goes, &request, &Rules::default(), (START, NOW, None))
+        };
+        let (retry, uid, mark) = (LONGEST_RETRY / 2, Uid::new("u-1"), Mark::Asked(Asked::first(NOW)));
+        let asks = ruled(web().on("n"), false);
+        assert_eq!(asks, Ruling::AskNode { node: "n".into(), retry, uid: uid.clone(), mark });
+        let passes = Ruling::Regardless(Reason::HoldMissing, uid.clone());
+        let waits = Ruling::Wait { reason: Reason::EvictionRecorded, retry, uid, mark: Some(mark) };
+        assert_eq!((asks.clone().with_node(true), asks.with_node(false)), (passes, waits.clone()));
+        assert_eq!(ruled(web().on("n"), true), waits, "the watch shows it already");
+        assert_eq!(ruled(web(), false), waits, "there is no node to read");
+        for node_goes in [true, false] {
+            let held = ruled(web().on("n").sleeping(150, 180), node_goes);
+            assert_eq!(held.clone().with_node(false), Ruling::Pass(Reason::HoldIsEnough));
+            assert_eq!(held.clone().with_node(true), held, "its node does not matter");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_is_leaving_already_goes_on_whatever_its_node_becomes() {
+        let asked = LeavingFacts::asked(NOW, NOW);
+        let early = LeavingFacts { ask: Asked::early(NOW), ..asked };
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
+        for leaving in [asked, early, out] {
+            let ruling = ruled(web().on("n").leaving(leaving), &[NLB], &Request::default(), 1);
+            assert!(matches!(ruling, Ruling::Wait { .. }), "{ruling:?}");
+            assert_eq!(ruling.clone().with_node(true), ruling);
+        }
+    }
+
+    #[test]
     fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough() {
         let alb = BoundTo { balancer: LoadBalancerType::Application, ..NLB };
         let ten = BoundTo { hold: Hold::For(10), ..NLB };
@@ -276,7 +317,7 @@ mod tests {
      {
         let guarded = |pod: PodBuilder, grace| {
             let request = Request { grace, ..Request::default() };
-            rule(&pod.build(), &[NLB], true, &request, &Rules::default(), (START, NOW, None))
+            rule(&pod.build(), &[NLB], true, false, &request, &Rules::default(), (START, NOW, None))
         };
         let held = || web().sleeping(150, 180);
         let noted = Some(Mark::Asked(Asked { held: true, ..Asked::first(NOW) }));
@@ -365,6 +406,7 @@ mod tests {
             let noted = match rule(
                 &left(left_over),
                 &[NLB],
+                false,
                 false,
                 &request,
                 &Rules::default(),
