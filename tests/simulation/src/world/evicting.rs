@@ -205,7 +205,9 @@ impl World {
             .map_err(|broken| format!("[{replica}] {broken}"))?;
         if reason == Reason::HoldMissing && !self.node_remains(&drain.pod) {
             let name = &drain.pod.name;
-            return Err(format!("[{replica}] {name} is evicted without a hold, and its node does not remain"));
+            return Err(format!(
+                "[{replica}] {name} is evicted without a hold, and its node does not remain"
+            ));
         }
         // One with its hold stays a target until it ends.
         let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
