@@ -8,6 +8,7 @@ use headgate_harness::{
     headgate::Headgate,
     intruder::{Intruder, forged_eviction},
     kubectl::Kubectl,
+    rights::{CLUSTER_ROLE, grant_in_all, rules_of, service_account},
     shared_world::{alone, beside_others},
     wait,
     webhook::wait_secret,
@@ -75,6 +76,15 @@ fn a_forged_review_of_pods_whose_nodes_stay_changes_nothing_and_a_drain_waits() 
             assert_eq!(stage.annotations(pod).await, BTreeMap::new(), "nothing is noted on {pod}");
         }
         assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await, []);
+        grant_in_all(&stage.s, &rules_of(CLUSTER_ROLE)).await;
+        let kubeconfig = service_account(&stage.s).await;
+        wait::until("Headgate's own role allows reading the node", || async {
+            let mut command = tokio::process::Command::new(&stage.s.facts().kubectl);
+            command.env("KUBECONFIG", &kubeconfig).args(["get", "node", &node]).kill_on_drop(true);
+            let read = command.output().await.unwrap();
+            if read.status.success() { Ok(()) } else { Err(read) }
+        })
+        .await;
 
         // As kubectl drain does it: the watch of nodes need not have shown the cordon.
         let kubectl = Kubectl::new(stage.s.facts(), &stage.cluster.namespace);
