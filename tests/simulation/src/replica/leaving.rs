@@ -1,10 +1,6 @@
 //! What must hold of pods that leave while they live: of each word of the leader about one, and of each eviction.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::{Around, Replica, seen::AllSeen};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
@@ -531,11 +527,13 @@ impl Replica {
     }
 
     /// Whether a replica may have it noted on a pod that it is to leave because its eviction is asked for, although its node
-    /// remains: it was told otherwise of the node, the pod has its hold and waits for its zone, or it is leaving already.
+    /// remains: it was told otherwise of the node, or of no node; the pod has its hold and waits for its zone; or it is leaving
+    /// already.
     pub fn may_note(&self, pod: &ObjectKey, uid: &Uid, now: Moment) -> bool {
         let Some(told) = self.oracle.pod(pod, uid) else { return true };
         let leaving = told.facts.leaving.as_deref();
         told.facts.ending.sleeps > 0
+            || told.facts.node.is_none()
             || self.oracle.node_is_closed(told)
             || self.oracle.node_goes(told)
             || leaving.is_some_and(|leaving| leaving.credible(self.leaving.wall(now)).is_some())
