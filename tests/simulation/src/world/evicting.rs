@@ -142,7 +142,7 @@ impl World {
         self.coverage.reason(reason);
         let Some(mark) = mark else { return Ok(Some(retry)) };
         if is_read
-            && self.node_remains(&drain.pod)
+            && self.node_remains(drain) == Some(true)
             && !self.replicas[replica].may_note(&drain.pod, &uid, self.now)
         {
             let name = &drain.pod.name;
@@ -183,9 +183,10 @@ impl World {
         node.is_some_and(|node| self.settings.signals.remains(node))
     }
 
-    fn node_remains(&self, pod: &ObjectKey) -> bool {
-        let node = self.cluster.pods.get(pod).and_then(|pod| pod.node.as_ref());
-        node.is_some_and(|node| self.is_seen_to_remain(node))
+    /// Whether the node of a pod remains, if the pod is still there.
+    fn node_remains(&self, drain: &Drain) -> Option<bool> {
+        let pod = self.cluster.pods.get(&drain.pod).filter(|pod| pod.uid == drain.uid)?;
+        Some(pod.node.as_ref().is_some_and(|node| self.is_seen_to_remain(node)))
     }
 
     /// How long ago the eviction was asked for that is to be noted now: notes may wait.
@@ -203,7 +204,7 @@ impl World {
         let (it, around) = self.around(replica);
         it.check_passes(&drain.pod, &drain.uid, reason, &around)
             .map_err(|broken| format!("[{replica}] {broken}"))?;
-        if reason == Reason::HoldMissing && !self.node_remains(&drain.pod) {
+        if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
             return Err(format!(
                 "[{replica}] {name} is evicted without a hold, and its node does not remain"
