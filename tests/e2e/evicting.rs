@@ -6,10 +6,14 @@ use headgate_harness::{
     cluster::pod_spec,
     evictions::{Answer, Stage, hash_of},
     headgate::Headgate,
-    shared_world::beside_others,
+    intruder::{Intruder, forged_eviction},
+    kubectl::Kubectl,
+    rights::{CLUSTER_ROLE, grant_in_all, rules_of, service_account},
+    shared_world::{alone, beside_others},
     wait,
+    webhook::wait_secret,
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use serde_json::json;
 
 /// For so long a load balancer may go on sending, as the Service says.
@@ -41,6 +45,56 @@ fn a_pod_without_a_hold_is_evicted_when_its_load_balancer_has_stopped_sending() 
         };
         assert_eq!(reasons("PodEvicting"), 2, "deregistered once, and noted once");
         assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await.len(), 1);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_forged_review_of_pods_whose_nodes_stay_changes_nothing_and_a_drain_waits() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "evict-nodes", 2, &[]).await;
+        stage.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        let running = stage.wait_asked("web", 2).await;
+        let client = &stage.s.cluster.client;
+        let path = format!("/{}/evict", wait_secret(client, &stage.s.name("webhook")).await);
+        let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
+        let trusted = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
+        let (intruder, address) = (Intruder::new(&trusted), stage.headgates[0].webhook().await);
+        for pod in running.keys() {
+            let mut forged = forged_eviction(&stage.cluster.namespace, pod);
+            forged["request"]["object"]["deleteOptions"] = json!({});
+            for _ in 0..2 {
+                let (status, said, _) = intruder.send("POST", &address, &path, &forged).await;
+                assert_eq!(status, 200, "{said}");
+                assert!(said.contains("\"allowed\":true"), "{said}");
+            }
+            stage.cluster.wait_warning(pod, "HoldMissing", "requests may be lost").await;
+        }
+        let (pod, ip) = running.iter().next().unwrap();
+        let node = stage.cluster.api::<Pod>().get(pod).await.unwrap().spec.unwrap().node_name.unwrap();
+        for pod in running.keys() {
+            assert_eq!(stage.annotations(pod).await, BTreeMap::new(), "nothing is noted on {pod}");
+        }
+        assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await, []);
+        grant_in_all(&stage.s, &rules_of(CLUSTER_ROLE)).await;
+        let kubeconfig = service_account(&stage.s).await;
+        wait::until("Headgate's own role allows reading the node", || async {
+            let mut command = tokio::process::Command::new(&stage.s.facts().kubectl);
+            command.env("KUBECONFIG", &kubeconfig).args(["get", "node", &node]).kill_on_drop(true);
+            let read = command.output().await.unwrap();
+            if read.status.success() { Ok(()) } else { Err(read) }
+        })
+        .await;
+
+        // As kubectl drain does it: the watch of nodes need not have shown the cordon.
+        let kubectl = Kubectl::new(stage.s.facts(), &stage.cluster.namespace);
+        kubectl.run(&["cordon", &node]).await;
+        let said = stage.must_wait(pod).await;
+        assert!(said.contains("ask again"), "{said}");
+        let done = stage.evict_until_done(pod).await;
+        kubectl.run(&["uncordon", &node]).await;
+        let waited = done.duration_since(stage.deregistered(ip).await.unwrap()).unwrap();
+        assert!(waited >= BOUND, "{waited:?}");
         stage.end().await;
     });
 }

@@ -1022,12 +1022,21 @@ pub const ALL: [Bug; 194] = [
         ],
     },
     Bug {
-        name: "TurnsAreNotTaken",
-        says: "Pods leave together on the word of requests alone.",
+        name: "PassesWithoutAskingTheNode",
+        says: "A pod without a hold is evicted when the watch does not show that its node goes.",
         places: &[(
-            "eviction/departures.rs",
-            "&& !is_backed && groups",
-            "&& !is_backed && !PLANTED && groups",
+            "model/eviction.rs",
+            "Self::AskNode { uid, .. } if remains =>",
+            "Self::AskNode { uid, .. } if remains || PLANTED =>",
+        )],
+    },
+    Bug {
+        name: "WaitsOnNodesThatStay",
+        says: "A request has a pod without a hold taken out, although its node remains.",
+        places: &[(
+            "eviction/ruling.rs",
+            "filter(|_| !held && !node_goes)",
+            "filter(|_| !held && !node_goes && !PLANTED)",
         )],
     },
     Bug {

@@ -112,7 +112,7 @@ const MUST: &[&str] = &[
     "event: node stays",
     "event: nodes left out of a list",
     "eviction: refused by a budget",
-    "eviction: noted when that had waited for its turn",
+    "eviction: noted when that had waited",
     "eviction: the pod goes",
     "eviction: the pod is gone",
     "eviction: the webhook does not answer",
@@ -134,7 +134,10 @@ const MUST: &[&str] = &[
     "mark: written",
     "mark: written late, after it was given up",
     "node: answer lost",
+    "node: cannot be read",
     "node: gone",
+    "node: read, and it goes",
+    "node: read, and it remains",
     "node: refused",
     "node: write never arrived",
     "node: written",
@@ -267,7 +270,6 @@ const NOT_HERE: &[Reason] = &[
     Reason::InjectionOff,
     Reason::NamespaceNotServed,
     // Of how pods end; see lifespan.rs.
-    Reason::HoldMissing,
     Reason::GraceTooShort,
     // Evictions that are no real ones; see webhook/evict.rs.
     Reason::DryRun,

@@ -38,7 +38,6 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
     };
     let patience = Duration::from_secs(if short { rng.u64(1..30) } else { 60 });
     let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 60 });
-    let turn = if short { Duration::from_secs(rng.u64(5..60)) } else { usual.leaving.turn };
     let mut some = |usual: Duration| match rng.u8(0..4) {
         0 => Duration::ZERO,
         1 => usual.min(Duration::from_secs(60)),
@@ -55,7 +54,7 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         // Chance is left as it is in all other worlds.
         gate_patience: (seed % 4 == 1).then(|| Duration::from_secs(1 + seed / 4 % 6)),
         bounds,
-        leaving: Limits { patience, given_up_after, turn },
+        leaving: Limits { patience, given_up_after },
         started: WallTime::since_1970(STARTED),
         ..usual
     }

@@ -29,16 +29,6 @@ pub struct Decision {
     pub(super) taken: Option<Moment>,
 }
 
-/// What a pod that leaves has to do with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Concerns {
-    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
-    /// still have it, or may, for what bound it before.
-    pub(super) groups: BTreeSet<TargetGroupArn>,
-    /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
-    pub(super) is_backed: bool,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Departure {
     pub(super) uid: Uid,
@@ -60,8 +50,9 @@ pub(super) struct Departure {
     /// Since when the API server does not say what the budgets allow, and in which words.
     pub(super) failing: Option<(Moment, Box<str>)>,
     pub(super) told: BTreeSet<Reason>,
-    /// What it had to do with when it was looked at last.
-    pub(super) concerns: Concerns,
+    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
+    /// still have it, or may, for what bound it before. As it was when it was looked at last.
+    pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
 /// What else counts for the next step of a pod.
@@ -72,8 +63,6 @@ pub struct Case {
     pub(super) zones: Result<Reason, Reason>,
     /// Whether it keeps itself alive for long enough, as far as is known here, whatever is noted of it.
     pub(super) has_hold: bool,
-    /// Whether it has to wait for another pod of its target groups that leaves without its node.
-    pub(super) waits_for_turn: bool,
     /// Whether it is a target of a group that may be written to, or should be.
     pub(super) is_target: bool,
     /// For how long load balancers may still send to it for what AWS was last seen to have taken.
@@ -123,17 +112,12 @@ impl Departure {
             again: Moment::START,
             failing: None,
             told: BTreeSet::new(),
-            concerns: Concerns::default(),
+            groups: BTreeSet::new(),
         }
     }
 
     pub(super) const fn is_out(&self) -> bool {
         self.decision.is_some() || self.facts.is_out()
-    }
-
-    /// Whether it was taken out, or is being, because somebody asked for its eviction, and its node stays.
-    pub(super) const fn is_taken_out_at_a_word(&self) -> bool {
-        self.is_out() && self.is_asked() && !self.concerns.is_backed
     }
 
     /// Whether AWS has taken its removal.
@@ -267,10 +251,6 @@ impl Departure {
         if case.has_hold {
             // Whoever is asked next notes that.
             return Next::Wait(Some(undo));
-        }
-        if case.waits_for_turn {
-            let long = self.is_asked() && self.seen.waited(case.now) >= limits.turn;
-            return if long { go(Reason::TurnTooSlow) } else { waits(Reason::EvictionWaitsForTurn) };
         }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
         if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {

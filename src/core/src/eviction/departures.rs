@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Touched,
-    departure::{AGAIN, Case, Concerns, Departure, Next},
+    departure::{AGAIN, Case, Departure, Next},
     stays_alive, these,
 };
 use crate::{
@@ -72,8 +72,6 @@ pub struct Departures {
     open: BTreeMap<RequestId, Open>,
     pub(super) agenda: Agenda,
     by_group: Multimap<TargetGroupArn, ObjectKey>,
-    /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
-    turns: Multimap<TargetGroupArn, ObjectKey>,
     checks: Checks,
 }
 
@@ -98,7 +96,7 @@ impl Departures {
 
     /// The pod is gone, or does not leave any more.
     pub fn forget(&mut self, pod: &ObjectKey) {
-        self.concern(pod, Concerns::default());
+        self.concern(pod, BTreeSet::new());
         self.agenda.put(pod, None);
         if self.pods.remove(pod).is_some() {
             self.checks.forget(pod);
@@ -115,30 +113,15 @@ impl Departures {
         }
     }
 
-    /// What a pod has to do with, as it stands now.
-    pub fn concern(&mut self, pod: &ObjectKey, concerns: Concerns) {
+    /// These target groups concern a pod, as it stands now.
+    pub fn concern(&mut self, pod: &ObjectKey, groups: BTreeSet<TargetGroupArn>) {
         let Some(departure) = self.pods.get_mut(pod) else { return };
-        let before = std::mem::replace(&mut departure.concerns, concerns);
-        for arn in &before.groups {
+        for arn in &std::mem::replace(&mut departure.groups, groups) {
             self.by_group.take(arn, pod);
-            self.turns.take(arn, pod);
         }
-        for arn in &departure.concerns.groups {
+        for arn in &departure.groups {
             self.by_group.put(arn, pod);
-            if departure.is_taken_out_at_a_word() {
-                self.turns.put(arn, pod);
-            }
         }
-    }
-
-    /// Whether a pod waits for another one of its namespace and target groups that was taken out on the word of a request
-    /// alone.
-    pub fn waits_for_turn(&self, pod: &ObjectKey) -> bool {
-        let Some(departure) = self.pods.get(pod) else { return false };
-        let is_before = |other: &ObjectKey| other != pod && other.namespace == pod.namespace;
-        let is_anothers = |arn: &TargetGroupArn| self.turns.of(arn).any(is_before);
-        let Concerns { groups, is_backed } = &departure.concerns;
-        departure.is_asked() && !is_backed && groups.iter().any(is_anothers)
     }
 
     /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.

@@ -1,11 +1,11 @@
-//! The machine: who is asked to leave, whose turn it is, what is written on whom. It asks the
+//! The machine: who is asked to leave, who is checked or marked next, what is written on whom. It asks the
 //! [`Surroundings`] and changes nothing but itself.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     Touched,
-    departure::{Case, Concerns, Decision, Departure, Next},
+    departure::{Case, Decision, Departure, Next},
     departures::{Departures, Open, Outcome},
     detaching::Detaching,
     early::{Early, starts_there, was_there},
@@ -245,8 +245,8 @@ impl Evictions {
                 break;
             }
             for pod in &pods {
-                let concerns = self.concerns_of(pod, around);
-                self.departures.concern(pod, concerns);
+                let groups = self.groups_of(pod, around);
+                self.departures.concern(pod, groups);
             }
             // Of other namespaces another installation looks after.
             for pod in pods.iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
@@ -327,10 +327,7 @@ impl Evictions {
         let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
         let places = around.targets_of(pod);
         // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
-        if self.zones_allow(pod, around).is_err()
-            || self.keeps_its_hold(pod, &bound(&places), around)
-            || self.departures.waits_for_turn(pod)
-        {
+        if self.zones_allow(pod, around).is_err() || self.keeps_its_hold(pod, &bound(&places), around) {
             return None;
         }
         let facts = facts?;
@@ -384,23 +381,22 @@ impl Evictions {
         departure.map(|departure| departure.seen)
     }
 
-    /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
-    fn is_backed_by_its_node(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
+    /// Whether the node of a pod takes no pods, or is about to go: then its eviction is not undone when nobody asks for it
+    /// any more.
+    fn node_goes(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         around.nodes.last_seen().is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
-    fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
+    /// The target groups that concern a pod: see [`Departure::groups`].
+    fn groups_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> BTreeSet<TargetGroupArn> {
         let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);
-        let Some(facts) = around.index.pods().get(pod) else { return Concerns::default() };
+        let Some(facts) = around.index.pods().get(pod) else { return BTreeSet::new() };
         let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
         let bound = bound.map(|binding| binding.key.group.clone());
         let left = around.left_of(facts).into_iter().map(|(_, arn, _)| arn);
         let said = around.said_out_of(facts).into_iter().map(|(arn, _)| arn);
-        Concerns {
-            groups: decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).chain(said).collect(),
-            is_backed: self.is_backed_by_its_node(facts, around),
-        }
+        decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).chain(said).collect()
     }
 
     fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
@@ -419,7 +415,6 @@ impl Evictions {
         Some(Case {
             zones,
             has_hold: self.keeps_its_hold(&pod.key, &bound, around),
-            waits_for_turn: self.departures.waits_for_turn(&pod.key),
             is_target: bound.iter().any(|bound| !bound.paused)
                 || (is_unknown || is_back || is_unread)
                 || !lingers.is_zero(),
@@ -427,7 +422,7 @@ impl Evictions {
             is_back,
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
             is_unknown,
-            node_goes: self.is_backed_by_its_node(pod, around),
+            node_goes: self.node_goes(pod, around),
             node_stays: around.nodes.last_seen().stays(pod),
             now: around.now,
             wall: around.wall,

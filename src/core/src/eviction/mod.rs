@@ -6,7 +6,8 @@
 //! whichever replica is asked, from what is written on the pod.
 //!
 //! ```text
-//!  a request      ruling      any replica: let it through, or answer 429 and note on the pod that it is to leave
+//!  a request      ruling      any replica: let it through, or answer 429 and note on the pod that it is to leave; a pod
+//!                             without a hold waits only if its node goes, which a GET of the Node confirms
 //!  headgate.dev/leaving       ──► the leader: do its PodDisruptionBudgets allow one more departure?
 //!                                 DeregisterTargets
 //!  headgate.dev/deregistered-at ◄─ AWS has taken it; the load balancer may go on sending for the bound
@@ -38,9 +39,10 @@
 //!   out.
 //! * One departure more than a budget allows is none. A dry run of the eviction reserves nothing, so the leader also
 //!   counts the departures that it has under way: they are taken off what the budget allows.
-//! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken
-//!   out because of a request; one without, whose node neither takes no pods nor is about to go, only while no other such
-//!   pod of its target groups is out; and it is put back soon when nobody asks again.
+//! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a request takes out no pod with its
+//!   hold, and none whose node takes pods and is not about to go: the eviction of that one passes, with an Event
+//!   ([`Reason::HoldMissing`](crate::model::Reason::HoldMissing)). A pod that was taken out is put back soon when nobody asks
+//!   again.
 //! * No clock of another machine ends a wait early, or holds one up: each begins when this replica sees what begins it
 //!   ([`Written`](crate::model::Written)).
 //! * What is written is not believed blindly. Times and bounds that cannot be true are taken away again.
@@ -51,11 +53,11 @@
 //! * What happens costs what those pods cost that it concerns: each departure has a time at which it is looked at next.
 //!
 //! **Assumptions.** What is written on pods is enough: a new leader goes on from there. All of it names the UID of the pod.
-//! Whoever changes something that matters to a pod that leaves says so ([`Evictions::touch`]); zones, turns and budgets are
-//! looked at again every second or two all the same.
+//! Whoever changes something that matters to a pod that leaves says so ([`Evictions::touch`]); zones and budgets are looked
+//! at again every second or two all the same.
 //!
-//! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second; and so is every
-//! pod while a node goes (`detaching.rs`).
+//! **Caveats.** While ten thousand pods wait for their zones, each is looked at once a second; and so is every pod while a
+//! node goes (`detaching.rs`).
 
 mod departure;
 mod departures;

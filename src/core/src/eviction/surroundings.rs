@@ -71,7 +71,14 @@ impl<'a> Surroundings<'a> {
             // The leader knows. It is an NLB at worst.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
-        rule(facts, &bound, is_guarded, request, &self.rules, (self.now, self.wall, seen))
+        let node_goes = self.node_goes(facts);
+        rule(facts, &bound, is_guarded, node_goes, request, &self.rules, (self.now, self.wall, seen))
+    }
+
+    /// Whether the watch shows that the node of a pod takes no pods, or is about to go.
+    fn node_goes(&self, pod: &PodFacts) -> bool {
+        let signal = |node: &Arc<str>| self.nodes.signal(node);
+        self.nodes.last_seen().is_closed(pod.node.as_ref()) || pod.node.as_ref().and_then(signal).is_some()
     }
 
     /// How a pod stands in its zone of each target group that it `leaves`; others that depart do not count.

@@ -1,6 +1,6 @@
 //! What is asked and said about the eviction of a pod: by whoever drains its node, by the leader, and by the API server.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::model::{
     Reason,
@@ -21,17 +21,11 @@ pub struct Limits {
     pub patience: Duration,
     /// A pod that nobody has asked to leave for so long is put back, unless its node goes.
     pub given_up_after: Duration,
-    /// A pod waits no longer than this for others that leave a node which stays: then it is let through without.
-    pub turn: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            patience: Duration::from_secs(60),
-            given_up_after: Duration::from_secs(60),
-            turn: Duration::from_secs(15 * 60),
-        }
+        Self { patience: Duration::from_secs(60), given_up_after: Duration::from_secs(60) }
     }
 }
 
@@ -64,7 +58,7 @@ pub struct Request {
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
-    /// How long ago, if what is to be noted about it had to wait for its turn.
+    /// How long ago, if what is to be noted about it had to wait.
     pub ago: Ago,
 }
 
@@ -83,8 +77,21 @@ pub enum Ruling {
     /// Let through.
     Pass(Reason),
     /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
-    /// ([`Reason::NobodyDecides`]), or the request cuts its hold short ([`Reason::GraceCutsHold`]).
+    /// ([`Reason::NobodyDecides`]), the request cuts its hold short ([`Reason::GraceCutsHold`]), or it has no hold and its
+    /// node remains ([`Reason::HoldMissing`]).
     Regardless(Reason, Uid),
+    /// The pod has no hold. Read its node: if it remains ([`Signals::remains`](crate::model::Signals::remains)), the eviction
+    /// passes; otherwise, or if it cannot be read, the eviction waits. [`Ruling::with_node`] is the answer.
+    AskNode {
+        /// The node.
+        node: Arc<str>,
+        /// As in [`Ruling::Wait`], if the eviction waits.
+        retry: Duration,
+        /// The life of the pod that is meant.
+        uid: Uid,
+        /// As in [`Ruling::Wait`], if the eviction waits.
+        mark: Mark,
+    },
     /// Not yet.
     Wait {
         /// Why.
@@ -96,6 +103,20 @@ pub enum Ruling {
         /// What is to be written on the pod, soon. If that cannot be, the eviction is let through when it is asked for again.
         mark: Option<Mark>,
     },
+}
+
+impl Ruling {
+    /// The answer, once the node was read that has to be: `remains` only if the API server has confirmed that.
+    #[must_use]
+    pub fn with_node(self, remains: bool) -> Self {
+        match self {
+            Self::AskNode { uid, .. } if remains => Self::Regardless(Reason::HoldMissing, uid),
+            Self::AskNode { retry, uid, mark, .. } => {
+                Self::Wait { reason: Reason::EvictionRecorded, retry, uid, mark: Some(mark) }
+            }
+            ruling => ruling,
+        }
+    }
 }
 
 /// A target group that a pod is a target of, or should be.

@@ -230,7 +230,7 @@ reasons! {
 
     /// A pod lives on for long enough when it ends, for its load balancers; its eviction is let through.
     HoldIsEnough,
-    /// A pod does not: nothing keeps a container of it alive.
+    /// A pod does not: nothing keeps a container of it alive. Its eviction is let through if its node remains.
     HoldMissing,
     /// A pod does not: its grace period ends before.
     GraceTooShort,
@@ -257,10 +257,6 @@ reasons! {
     EvictionWaitsForBudget,
     /// An eviction waits: as many pods of a PodDisruptionBudget as it allows are on their way out.
     EvictionWaitsForDeparture,
-    /// An eviction waits: another pod of the target group leaves on the word of a request alone, and is not gone yet.
-    EvictionWaitsForTurn,
-    /// An eviction is let through: others of the target group that leave without their nodes have taken too long.
-    TurnTooSlow,
     /// An eviction is let through although its grace period cuts the pod's hold short.
     GraceCutsHold,
     /// What is written on a pod about its leaving cannot be true, and was taken away.

@@ -155,6 +155,11 @@ impl Signals {
             .or_else(|| taint(&self.disrupted, Fate::Disrupted))
             .or_else(|| says(cordoned, by_cordon, "it is cordoned"))
     }
+
+    /// Whether a node takes pods and nothing says that it is about to go.
+    pub fn remains(&self, node: &NodeFacts) -> bool {
+        node.takes_pods && self.of(node).is_none()
+    }
 }
 
 #[cfg(test)]
@@ -183,6 +188,25 @@ mod tests {
         );
         let said = Signals::default().of(&tainted(&[DYING[1]])).map(|signal| signal.sign);
         assert_eq!(said.as_deref(), Some("it has the taint aws-node-termination-handler/spot-itn"));
+    }
+
+    #[test]
+    fn a_node_remains_if_it_takes_pods_and_has_no_sign() {
+        let plain = NodeFacts { takes_pods: true, ..NodeFacts::default() };
+        let signals = |cordon| Signals { cordon, ..Signals::default() };
+        for cordon in [Cordon::None, Cordon::Unevictable, Cordon::All] {
+            assert!(signals(cordon).remains(&plain));
+            assert!(signals(cordon).remains(&NodeFacts { taints: vec!["other".into()], ..plain.clone() }));
+            // A cordon and a taint that keeps pods away close it, whatever moves targets early.
+            let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..plain.clone() };
+            assert!(!signals(cordon).remains(&cordoned));
+            for key in [DYING[0], DISRUPTED[0]] {
+                // As with the effect PreferNoSchedule.
+                let marked = NodeFacts { taints: vec![key.into()], ..plain.clone() };
+                assert!(!signals(cordon).remains(&marked), "{key}");
+            }
+            assert!(!signals(cordon).remains(&NodeFacts { shuts_down: true, ..plain.clone() }));
+        }
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn a_request_about_a_pod_with_any_marks_is_answered_and_never_told_to_wait_for_l
             let rules = Rules { bounds: Bounds::default(), ..Rules::default() };
             let request = Request { uid: Some(Uid::new("u-1")), grace, ..Request::default() };
             if let Ruling::Wait { retry, uid, .. } =
-                rule(&web, &bound, true, &request, &rules, (Moment::START, now, None))
+                rule(&web, &bound, true, true, &request, &rules, (Moment::START, now, None))
             {
                 prop_assert!(retry >= Duration::from_secs(1) && retry <= LONGEST_RETRY);
                 prop_assert_eq!(uid, Uid::new("u-1"));

@@ -315,12 +315,6 @@ pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
              before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
              expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
         ),
-        Reason::TurnTooSlow => format!(
-            "the eviction of this pod is let through {seconds} s after it was asked for, without having been deregistered \
-             before: its node takes pods and is not about to go, so pods of its target group leave one after the other, \
-             and those before it took too long; requests may be lost; expected the node to be cordoned first, or pods \
-             with the hold"
-        ),
         Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom => {
             let why = zone_has_no_other(reason);
             format!(

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{Input, Scope, leadership::lease::pod_of, model::settings::Granting};
+use headgate_core::{Input, Scope, Settings, leadership::lease::pod_of, model::settings::Granting};
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -46,7 +46,7 @@ use crate::{
     },
     serving::{listen::listen, tls},
     status::problems,
-    webhook::{self, ask, evict::Evicting, files::Published},
+    webhook::{self, ask, evict::Evicting, files::Published, node_reads::NodeReads},
 };
 
 /// Where probes, metrics and people's questions are answered.
@@ -239,6 +239,20 @@ impl Shared {
         });
     }
 
+    /// Reads nodes, if this replica may see them.
+    pub(super) fn node_reads(&self, settings: &Settings) -> NodeReads {
+        if self.sees_nodes() {
+            NodeReads::new(Nodes::new(self.client.clone()), settings.signals.clone(), self.clock)
+        } else {
+            NodeReads::blind()
+        }
+    }
+
+    /// With named namespaces there is no right to see nodes: then there is no zone guard, and no early signal.
+    fn sees_nodes(&self) -> bool {
+        self.scopes == [Scope::Cluster]
+    }
+
     /// What the webhooks are served with.
     pub(super) fn webhook(
         &self,
@@ -297,9 +311,7 @@ impl Shared {
             let name = format!("watch targetbindings of {scope}");
             tasks.spawn(name, async move { bindings.await.map_err(closed) });
         }
-        // With named namespaces there is no right to see nodes: then there is no zone guard, and no
-        // early signal.
-        if self.scopes == [Scope::Cluster] {
+        if self.sees_nodes() {
             let nodes = watches.clone().nodes();
             tasks.spawn("watch nodes", async move { nodes.await.map_err(closed) });
         }

@@ -66,7 +66,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (questions_in, questions) = mpsc::channel(ask::QUEUE);
     if let Some(webhook) = options.webhook {
         let notes = Notes::new(options.settings.leaving, clock, shared.metrics.clone());
-        let evicting = Evicting::new(notes, notices.clone());
+        let evicting = Evicting::new(notes, shared.node_reads(&options.settings), notices.clone());
         let served =
             shared.webhook(evicting, evictions.clone(), questions_in, published, webhook.giving.clone());
         served.start(webhook, &mut tasks, &stop).await?;

@@ -98,7 +98,6 @@ impl Pace {
             leaving: eviction::Limits {
                 patience: self.eviction_patience,
                 given_up_after: self.eviction_given_up_after,
-                ..eviction::Limits::default()
             },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,

@@ -1,5 +1,5 @@
-//! Nodes as they are watched: where they are, whether they take pods, and what says that they are about to go; and the one
-//! word that is written on them.
+//! Nodes as they are watched and read: where they are, whether they take pods, and what says that they are about to go; and
+//! the one word that is written on them.
 
 use headgate_core::{
     Failure,
@@ -104,7 +104,7 @@ impl SlimNode {
     }
 }
 
-/// Writes on nodes that no load balancer sends to them.
+/// Reads nodes, and writes on them that no load balancer sends to them.
 #[derive(Clone)]
 pub struct Nodes {
     client: Client,
@@ -114,6 +114,13 @@ impl Nodes {
     /// The nodes of this cluster.
     pub fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// A node as it is now, if there is one.
+    pub async fn get(&self, name: &str) -> Result<Option<NodeFacts>, Failure> {
+        let api: Api<SlimNode> = Api::all(self.client.clone());
+        let node = api.get_opt(name).await.map_err(|error| failure::of(&error))?;
+        Ok(node.and_then(SlimNode::into_facts))
     }
 
     /// Writes it, or takes it away. The patch carries the UID of the Node, so that one which has got the name since is

@@ -4,7 +4,11 @@
 //! answer waits for a write ([`super::notes`]). A dry run is let through untouched, of both kinds:
 //! `kubectl drain --dry-run=server` says so in the body only.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use headgate_core::{
     Moment, Reason,
@@ -23,6 +27,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Webhook,
+    node_reads::NodeReads,
     notes::{Notes, queue::Asked},
     review::Request,
 };
@@ -40,6 +45,8 @@ const BUSY: Duration = Duration::from_secs(3);
 const PLACES_TO_WAIT: usize = 8;
 /// It is looked for this often.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
+/// It is remembered of so many pods that an Event was sent; then each may get another one.
+const TOLD: usize = 10_000;
 /// With so little left of the load balancer's time the word may come while it is waited for.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
 
@@ -48,16 +55,30 @@ const ALMOST_OVER: Duration = Duration::from_secs(1);
 pub struct Evicting {
     /// What is to be noted on pods.
     pub notes: Notes,
+    /// The nodes of pods without a hold.
+    pub nodes: NodeReads,
     /// Events to be written.
     pub notices: events::Sender,
     /// Places for requests that wait for the leader's word.
     waiting: Arc<Semaphore>,
+    /// Of which life of a pod it was said why its eviction passes: it may be asked for again and again.
+    told: Arc<Mutex<BTreeSet<(Uid, Reason)>>>,
 }
 
 impl Evicting {
     /// With all places free.
-    pub fn new(notes: Notes, notices: events::Sender) -> Self {
-        Self { notes, notices, waiting: Arc::new(Semaphore::new(PLACES_TO_WAIT)) }
+    pub fn new(notes: Notes, nodes: NodeReads, notices: events::Sender) -> Self {
+        let waiting = Arc::new(Semaphore::new(PLACES_TO_WAIT));
+        Self { notes, nodes, notices, waiting, told: Arc::default() }
+    }
+
+    /// Whether that was not said before.
+    fn is_news(&self, uid: &Uid, reason: Reason) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD {
+            told.clear();
+        }
+        told.insert((uid.clone(), reason))
     }
 }
 
@@ -93,9 +114,6 @@ fn waits(pod: &ObjectKey, reason: Reason) -> String {
         }
         Reason::EvictionWaitsForZone => {
             "without it a zone would have too few healthy targets; a replacement there is waited for"
-        }
-        Reason::EvictionWaitsForTurn => {
-            "its node stays, as far as is known, and another pod of its target group that was asked to leave goes first"
         }
         Reason::EvictionWaitsForLoadBalancer => {
             "it was deregistered, and its load balancers may go on sending for a while"
@@ -156,7 +174,14 @@ impl Webhook {
         let place = place.ok_or(busy)?;
         let ruling = self.asking.may_evict(pod.clone(), request.clone(), self.left(until)).await;
         drop(place);
-        let mut wait = match ruling.ok_or(busy)? {
+        let mut ruling = ruling.ok_or(busy)?;
+        if let Ruling::AskNode { node, .. } = &ruling {
+            let remains = self.evicting.nodes.remains(node, self.left(until)).await;
+            ruling = ruling.with_node(remains.ok_or(busy)?);
+        }
+        let mut wait = match ruling {
+            // It was read.
+            Ruling::AskNode { .. } => return Err(busy),
             Ruling::Pass(reason) => return Ok(reason),
             Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
             Ruling::Wait { reason, mut retry, uid, mark } => {
@@ -193,7 +218,9 @@ impl Webhook {
     ) -> Option<Reason> {
         while is_near(*wait) {
             sleep(ASKED_AGAIN).await;
-            match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await? {
+            // The note, which the watch may not show yet, counts: the node was read.
+            match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await?.with_node(false) {
+                Ruling::AskNode { .. } => return None,
                 Ruling::Pass(reason) => return Some(reason),
                 Ruling::Regardless(reason, uid) => return Some(self.passes_regardless(pod, uid, reason)),
                 // What is to be noted will be, or when the next request comes.
@@ -220,7 +247,14 @@ impl Webhook {
     }
 
     fn passes_regardless(&self, pod: &ObjectKey, uid: Uid, reason: Reason) -> Reason {
+        if !self.evicting.is_news(&uid, reason) {
+            return reason;
+        }
         let note = match reason {
+            Reason::HoldMissing => {
+                "Eviction allowed although requests may be lost: the pod has no hold and its node stays. Label the pod or its \
+                 namespace headgate.dev/inject: \"true\" and recreate the pod, or cordon the node first"
+            }
             Reason::GraceCutsHold => {
                 "the eviction of this pod is let through with a grace period that cuts its hold short, as whoever evicts \
                  asks for: requests may be lost; expected a grace period of the hold and 5 s more, or none: kubectl drain \

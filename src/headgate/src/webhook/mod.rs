@@ -9,12 +9,14 @@
 //! ```
 //!
 //! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429
-//! (`evict`), and noted on the pod behind the answer (`notes`); the leader does the rest. What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
+//! (`evict`), and noted on the pod behind the answer (`notes`); the leader does the rest. Before the eviction of a pod without
+//! a hold passes, its Node is read (`node_reads`). What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;
 pub mod files;
 pub mod giving;
+pub mod node_reads;
 pub mod notes;
 pub mod patch;
 pub mod path;

@@ -155,7 +155,12 @@ impl Cluster {
         node.is_some_and(|node| node.is_none_or(|node| !node.takes_pods))
     }
 
-    /// Whether the replicas may watch nodes.
+    /// What a GET of a node gives, if there is one.
+    pub fn node(&self, name: &Arc<str>) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+
+    /// Whether the replicas may see nodes.
     pub fn nodes_are_watched(&self) -> bool {
         self.nodes_are_watched
     }

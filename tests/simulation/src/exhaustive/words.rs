@@ -40,7 +40,7 @@ pub fn settings() -> Settings {
         replacement_grace: Duration::ZERO,
         relist_patience: Duration::ZERO,
         bounds: Bounds { application: BOUND, network: BOUND },
-        leaving: LeavingLimits { patience: second(15), given_up_after: second(20), turn: second(30) },
+        leaving: LeavingLimits { patience: second(15), given_up_after: second(20) },
         never_healthy_after: second(1_000_000),
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         started: WallTime::since_1970(STARTED),

@@ -1,10 +1,6 @@
 //! What must hold of pods that leave while they live: of each word of the leader about one, and of each eviction.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::{Around, Replica, seen::AllSeen};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
@@ -293,49 +289,10 @@ impl Replica {
         {
             return Err(format!("{name} leaves early, and too many of {} do", group.name()));
         }
-        if let Some(other) = self.another_is_out(told, facts, around) {
-            return Err(format!("{name} leaves beside {}, and both nodes stay", other.facts.key.name));
-        }
         if facts.ask.early && self.oracle.is_last_healthy(told, before, self.told.shown(), departs) {
             return Err(format!("{name} leaves early, and is the last healthy one"));
         }
         Ok(())
-    }
-
-    /// Another pod of its target groups that was taken out on the word of a request alone, if it would be, too.
-    fn another_is_out(&self, pod: &Told, facts: &LeavingFacts, around: &Around<'_>) -> Option<&Told> {
-        let wall = self.leaving.wall(around.now);
-        let is_backed = |pod: &Told| self.oracle.node_is_closed(pod) || self.oracle.node_goes(pod);
-        if facts.ask.early || is_backed(pod) {
-            return None;
-        }
-        let its: BTreeSet<&TargetGroupArn> = self
-            .oracle
-            .selecting(pod)
-            .filter(|bound| self.is_place(bound, &pod.facts.uid))
-            .map(|bound| &bound.key.group)
-            .collect();
-        let shares = |other: &Told| {
-            let had = |arn: &TargetGroupArn| {
-                let mut registered = around.history.registered_for.iter();
-                registered.any(|((group, _), uid)| group == arn && *uid == other.facts.uid)
-            };
-            let mut bound = self.oracle.selecting(other);
-            bound.any(|bound| its.contains(&bound.key.group) && had(&bound.key.group))
-        };
-        let is_out = |other: &Told| {
-            let leaving = other.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
-            let decided = self.oracle.apart_of(&other.facts.key).decided;
-            leaving.is_some_and(|facts| !facts.ask.early && (decided || facts.is_out()))
-        };
-        self.oracle.all_pods().find(|other| {
-            other.facts.uid != pod.facts.uid
-                && !other.facts.terminating
-                && !other.facts.finished
-                && is_out(other)
-                && !is_backed(other)
-                && shares(other)
-        })
     }
 
     /// It is asked what budgets say.
@@ -457,13 +414,6 @@ impl Replica {
                             return Err(format!("the budgets of {name} are said not to be known"));
                         }
                     }
-                    Reason::TurnTooSlow => {
-                        if waited + SKEW < limits.turn {
-                            return Err(format!(
-                                "{name} is said to have waited for its turn, for {waited:?}"
-                            ));
-                        }
-                    }
                     Reason::NotATarget => {
                         let is_there =
                             |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
@@ -574,6 +524,19 @@ impl Replica {
             Some(why) => Err(format!("{name} is let go, and a load balancer may send to it: {why}")),
             None => Ok(()),
         }
+    }
+
+    /// Whether a replica may have it noted on a pod that it is to leave because its eviction is asked for, although its node
+    /// remains: it was told otherwise of the node, or of no node; the pod has its hold and waits for its zone; or it is leaving
+    /// already.
+    pub fn may_note(&self, pod: &ObjectKey, uid: &Uid, now: Moment) -> bool {
+        let Some(told) = self.oracle.pod(pod, uid) else { return true };
+        let leaving = told.facts.leaving.as_deref();
+        told.facts.ending.sleeps > 0
+            || told.facts.node.is_none()
+            || self.oracle.node_is_closed(told)
+            || self.oracle.node_goes(told)
+            || leaving.is_some_and(|leaving| leaving.credible(self.leaving.wall(now)).is_some())
     }
 
     /// A replica lets an eviction through.

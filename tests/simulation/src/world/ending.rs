@@ -173,8 +173,11 @@ impl World {
         self.cluster.lift_budgets();
         let Some((pod, uid)) = self.one_that_would_be_taken_out() else { return Ok(()) };
         self.saw("drain: of a pod that was given up, and late words land");
+        self.cordon_node_of(&pod);
         self.drain(pod.clone(), uid.clone(), None, Duration::from_secs(6));
         let before = self.settings.started + self.now.elapsed();
+        self.nothing_happens(MOMENTS)?;
+        self.cluster.nodes_are_well();
         self.comes_right()?;
         if self.cluster.pods.get(&pod).is_none_or(|there| there.uid != uid || there.terminating) {
             return Ok(());
@@ -185,9 +188,12 @@ impl World {
         ] {
             let _ = self.cluster.write_mark(&pod, &uid, mark);
         }
+        self.cordon_node_of(&pod);
         self.promised = Some(self.now);
         self.drain(pod, uid, None, FOREVER);
-        self.is_drained()
+        self.is_drained()?;
+        self.cluster.nodes_are_well();
+        self.comes_right()
     }
 
     /// All pods of an app are evicted at once, and their nodes stay, as a descheduler does it. In some worlds something is
@@ -239,6 +245,7 @@ impl World {
         self.cluster.lift_budgets();
         let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) else { return Ok(()) };
         self.saw("drain: of a pod that was just unbound");
+        self.cordon_node_of(&pod);
         self.cluster.unbind(&pod);
         (0..REPLICAS).try_for_each(|replica| self.deliver_all(replica))?;
         if self.rng.bool() {
@@ -253,21 +260,16 @@ impl World {
         }
         self.promised = Some(self.now);
         self.drain(pod, uid, None, FOREVER);
-        self.is_drained()
+        self.is_drained()?;
+        self.cluster.nodes_are_well();
+        self.comes_right()
     }
 
     /// Whatever is drained goes, in a bounded time, and when no load balancer sends to it any more.
     fn is_drained(&mut self) -> Result<(), String> {
-        let Limits { patience, given_up_after, turn } = self.settings.leaving;
         // For its zones, for the answer to a question or two, and for the load balancer.
-        let alone = patience + self.settings.bounds.network + MOMENTS;
-        // And for those whose turn it is before, if their nodes stay.
-        let is_asked = |pod: &PodFacts| self.drains.iter().any(|drain| drain.is_of(pod));
-        let stays = |pod: &PodFacts| !self.cluster.nodes_are_watched() || !self.cluster.is_closed(pod);
-        let pods = self.cluster.pods.values().filter(|pod| pod.leaving.is_some() || is_asked(pod));
-        let others = pods.filter(|pod| stays(pod)).count().saturating_sub(1);
-        let turns = (alone + given_up_after).saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
-        self.nothing_happens(alone + turns.min(turn))?;
+        let Limits { patience, .. } = self.settings.leaving;
+        self.nothing_happens(patience + self.settings.bounds.network + MOMENTS)?;
         self.promised = None;
         match self.still_drained() {
             Some(pod) => {

@@ -12,8 +12,8 @@ use headgate_core::model::{
 
 /// What a budget refuses is asked for again after this time.
 const REFUSED: Duration = Duration::from_secs(5);
-/// What is to be noted waits for its turn so long at most, in milliseconds.
-const LONGEST_TURN: u64 = 5_000;
+/// What is to be noted waits so long at most, in milliseconds.
+const LONGEST_IN_LINE: u64 = 5_000;
 
 /// A pod whose eviction somebody asks for.
 #[derive(Debug)]
@@ -25,12 +25,6 @@ pub struct Drain {
     since: Moment,
     pub next: Moment,
     until: Moment,
-}
-
-impl Drain {
-    pub fn is_of(&self, pod: &PodFacts) -> bool {
-        self.uid == pod.uid
-    }
 }
 
 impl World {
@@ -46,8 +40,20 @@ impl World {
                 self.forge(&pod, &uid);
             }
             self.saw("drain: of a pod");
+            // Chance is left as it is. Whoever drains nodes cordons them first, and a descheduler does not.
+            if self.settings.seed.is_multiple_of(2) {
+                self.cordon_node_of(&pod);
+            }
             let grace = Some(self.rng.u32(0..300)).filter(|_| self.rng.u8(0..5) == 0);
             self.drain(pod, uid, grace, long);
+        }
+    }
+
+    /// The node of a pod is cordoned.
+    pub(super) fn cordon_node_of(&mut self, pod: &ObjectKey) {
+        let node = self.cluster.pods.get(pod).and_then(|pod| pod.node.clone());
+        if let Some(node) = node {
+            self.cluster.mark_node(&node, None);
         }
     }
 
@@ -124,14 +130,24 @@ impl World {
         }
         let ruling = self.replicas[replica].engine.may_evict(&drain.pod, &request, self.now);
         self.note(|| format!("[{replica}] eviction of {} {}: {ruling:?}", drain.pod.name, drain.uid));
+        let is_read = !self.faults || !matches!(ruling, Ruling::AskNode { .. }) || self.rng.u8(0..16) > 0;
+        let ruling = self.reads_node(ruling, is_read);
         let (reason, retry, uid, mark) = match ruling {
             Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
+            Ruling::AskNode { node, .. } => return Err(format!("{node} is still to be read")),
             Ruling::Pass(reason) | Ruling::Regardless(reason, _) => {
                 return self.passes(replica, drain, reason);
             }
         };
         self.coverage.reason(reason);
         let Some(mark) = mark else { return Ok(Some(retry)) };
+        if is_read
+            && self.node_remains(drain) == Some(true)
+            && !self.replicas[replica].may_note(&drain.pod, &uid, self.now)
+        {
+            let name = &drain.pod.name;
+            return Err(format!("[{replica}] {name} is to leave because of a request, and its node remains"));
+        }
         let fate = if self.faults { self.rng.u8(0..100) } else { 0 };
         if fate >= 94 {
             match fate {
@@ -149,14 +165,38 @@ impl World {
         }
     }
 
-    /// How long ago the eviction was asked for that is to be noted now: notes may wait for their turn.
+    /// The GET of a node, which gives what is true, whatever the watches have said by then.
+    fn reads_node(&mut self, ruling: Ruling, is_read: bool) -> Ruling {
+        let Ruling::AskNode { node, .. } = &ruling else { return ruling };
+        let remains = is_read && self.is_seen_to_remain(node);
+        self.saw(match (is_read, remains) {
+            (false, _) => "node: cannot be read",
+            (true, true) => "node: read, and it remains",
+            (true, false) => "node: read, and it goes",
+        });
+        ruling.with_node(remains)
+    }
+
+    /// Whether a node takes pods and is not about to go, and the replicas may see that.
+    fn is_seen_to_remain(&self, node: &Arc<str>) -> bool {
+        let node = self.cluster.node(node).filter(|_| self.cluster.nodes_are_watched());
+        node.is_some_and(|node| self.settings.signals.remains(node))
+    }
+
+    /// Whether the node of a pod remains, if the pod is still there.
+    fn node_remains(&self, drain: &Drain) -> Option<bool> {
+        let pod = self.cluster.pods.get(&drain.pod).filter(|pod| pod.uid == drain.uid)?;
+        Some(pod.node.as_ref().is_some_and(|node| self.is_seen_to_remain(node)))
+    }
+
+    /// How long ago the eviction was asked for that is to be noted now: notes may wait.
     fn ago(&mut self, drain: &Drain) -> Ago {
-        let turn = Duration::from_millis(self.rng.u64(0..LONGEST_TURN)).min(self.now.since(drain.since));
-        if !self.faults || turn.is_zero() || self.rng.bool() {
+        let waited = Duration::from_millis(self.rng.u64(0..LONGEST_IN_LINE)).min(self.now.since(drain.since));
+        if !self.faults || waited.is_zero() || self.rng.bool() {
             return Ago::default();
         }
-        self.saw("eviction: noted when that had waited for its turn");
-        Ago { first: turn, last: turn.mul_f64(self.rng.f64()) }
+        self.saw("eviction: noted when that had waited");
+        Ago { first: waited, last: waited.mul_f64(self.rng.f64()) }
     }
 
     fn passes(&mut self, replica: usize, drain: &Drain, reason: Reason) -> Result<Option<Duration>, String> {
@@ -164,6 +204,12 @@ impl World {
         let (it, around) = self.around(replica);
         it.check_passes(&drain.pod, &drain.uid, reason, &around)
             .map_err(|broken| format!("[{replica}] {broken}"))?;
+        if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
+            let name = &drain.pod.name;
+            return Err(format!(
+                "[{replica}] {name} is evicted without a hold, and its node does not remain"
+            ));
+        }
         // One with its hold stays a target until it ends.
         let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
         // Nobody waits for a leader without end (see `Limits::silence`): by default that is twelve leases long, and here it
@@ -179,7 +225,7 @@ impl World {
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
                 reason,
-                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::TurnTooSlow
+                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::HoldMissing
             )
         {
             let (it, around) = self.around(replica);

@@ -104,7 +104,6 @@ pub const fn leaves_early(reason: Reason) -> &'static str {
             "when its node is cordoned, or a pod is evicted from it: many nodes have the mark that its node has, and nobody \
              evicts the pod"
         }
-        Reason::EvictionWaitsForTurn => "when no other pod of its target groups leaves a node that stays",
         Reason::EvictionWaitsForZone => {
             "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
         }

@@ -5,6 +5,7 @@ use crate::model::{
     LeavingFacts, NodeFacts, Uid, WallTime,
     eviction::{Budget, Check, Checked, MarkWrite, Request, Ruling},
     leaving::Mark,
+    signal::DISRUPTED,
 };
 
 pub(super) const BOUND: Duration = Duration::from_secs(120);
@@ -263,4 +264,48 @@ fn a_pod_of_paused_groups_alone_is_let_go_and_one_of_others_is_taken_out() {
     // AWS has not been told of it yet.
     world.apply(asked("d", 4, world.wall()));
     assert_eq!((world.marks(), &*world.check_of("d").pod.name), (vec![], "d"));
+}
+
+#[test]
+fn the_node_of_a_pod_without_a_hold_is_asked_unless_the_watch_shows_that_it_goes() {
+    let mut world = three();
+    world.apply(pod("a", "u-a").at(1).on("n"));
+    let asks = |world: &World| matches!(world.asks("a"), Ruling::AskNode { node, .. } if &*node == "n");
+    let waits = |world: &World| {
+        matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+    };
+    assert!(asks(&world), "the watch has not shown it yet");
+    world.node("n", true);
+    assert!(asks(&world));
+    world.node("n", false);
+    assert!(waits(&world), "it is cordoned");
+    let node = NodeFacts { name: "n".into(), takes_pods: true, ..NodeFacts::default() };
+    let disrupted = NodeFacts { taints: vec![DISRUPTED[0].into()], ..node.clone() };
+    for (change, goes) in [
+        (Change::Applied(disrupted), true),
+        (Change::Applied(node.clone()), false),
+        (Change::Deleted(node), true),
+    ] {
+        world.step(Input::Node { change: change.clone(), seen: world.now });
+        assert!(if goes { waits(&world) } else { asks(&world) }, "{change:?}");
+    }
+}
+
+#[test]
+fn pods_that_are_asked_to_leave_do_so_beside_each_other_whatever_their_node_becomes() {
+    for takes_pods in [true, false] {
+        let mut world = three();
+        world.node("n", takes_pods);
+        let at = world.wall();
+        for (name, last) in [("a", 1), ("b", 2)] {
+            world.apply(asked(name, last, at).on("n"));
+        }
+        for _ in 0..2 {
+            for check in world.checks() {
+                world.checked(&check, Ok(no_budget()));
+            }
+            world.wait(Duration::from_secs(1));
+        }
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "-blue 10.0.0.2:80"], "{takes_pods}");
+    }
 }

@@ -28,7 +28,6 @@ mod replacing;
 mod sending;
 mod showing;
 mod signals;
-mod turns;
 mod unproven;
 mod unreadable;
 mod waking;

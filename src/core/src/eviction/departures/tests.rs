@@ -21,7 +21,6 @@ fn case(seconds: u64) -> Case {
     Case {
         zones: Ok(Reason::ZoneAllows),
         has_hold: false,
-        waits_for_turn: false,
         is_target: true,
         lingers: Duration::ZERO,
         is_back: false,
@@ -48,8 +47,8 @@ fn asked(names: &[&str]) -> (Departures, Vec<ObjectKey>) {
     (departures, keys)
 }
 
-fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
-    Concerns { groups: groups.iter().map(|name| arn(name)).collect(), is_backed }
+fn groups(names: &[&str]) -> BTreeSet<TargetGroupArn> {
+    names.iter().map(|name| arn(name)).collect()
 }
 
 fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
@@ -75,12 +74,12 @@ fn answered(departures: &mut Departures, id: u64, at: u64) {
 #[test]
 fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
     let (mut departures, pods) = asked(&["a", "b", "c"]);
-    departures.concern(&pods[0], concerns(&["g"], false));
-    departures.concern(&pods[1], concerns(&["h"], false));
+    departures.concern(&pods[0], groups(&["g"]));
+    departures.concern(&pods[1], groups(&["h"]));
     let now = case(10).now;
     departures.touch(Touched::Group(&arn("g")), now);
     assert_eq!(departures.take_due(now), [pods[0].clone()]);
-    departures.concern(&pods[0], concerns(&["h"], false));
+    departures.concern(&pods[0], groups(&["h"]));
     departures.touch(Touched::Group(&arn("g")), now);
     assert_eq!(departures.agenda.next_due(), None);
     departures.touch(Touched::Group(&arn("h")), now);
@@ -88,6 +87,7 @@ fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
     departures.forget(&pods[0]);
     departures.touch(Touched::All, now);
     assert_eq!(departures.take_due(now), pods[1..]);
+    assert_eq!(departures.by_group.len(), 1, "nothing is left of what is forgotten");
 }
 
 #[test]
@@ -122,28 +122,6 @@ fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_no
     let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
     assert_eq!(checks(&mut departures, 2, failed, 12), None);
     assert_eq!(departures.take_due(case(12).now), [pods[2].clone()]);
-}
-
-#[test]
-fn another_one_has_its_turn_when_the_first_is_gone_or_its_node_goes() {
-    let (mut departures, pods) = asked(&["a", "b", "c"]);
-    for pod in &pods[..2] {
-        departures.concern(pod, concerns(&["g"], false));
-    }
-    departures.concern(&pods[2], concerns(&["h"], false));
-    let waits =
-        |departures: &Departures| pods.iter().map(|pod| departures.waits_for_turn(pod)).collect::<Vec<_>>();
-    assert_eq!(waits(&departures), [false; 3]);
-    decide(&mut departures, &pods[0], case(10).now);
-    departures.concern(&pods[0], concerns(&["g"], false));
-    assert_eq!(waits(&departures), [false, true, false]);
-    departures.concern(&pods[0], concerns(&["g"], true));
-    assert_eq!(waits(&departures), [false; 3], "its node takes no pods");
-    departures.concern(&pods[0], concerns(&["g", "h"], false));
-    assert_eq!(waits(&departures), [false, true, true]);
-    departures.forget(&pods[0]);
-    assert_eq!(waits(&departures), [false; 3]);
-    assert!(departures.turns.len() == 0 && departures.by_group.len() == 2);
 }
 
 #[test]
@@ -530,20 +508,6 @@ fn that_a_budget_refuses_is_said_of_a_pod_that_is_asked_for_and_waits_for_long()
         let refused = Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() };
         let told = departures.checked(open, Ok(refused), true, &limits, now);
         assert_eq!(told.is_some(), says, "{leaving:?} at {at}");
-    }
-}
-
-#[test]
-fn a_pod_that_leaves_early_waits_for_its_turn_as_long_as_it_takes() {
-    let asked = LeavingFacts::asked(wall(1), wall(1));
-    let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
-    for (leaving, passes) in [(asked, true), (early, false)] {
-        let (mut departures, facts) = one(leaving);
-        let limits = Limits { given_up_after: Duration::from_secs(9_000), ..Limits::default() };
-        let case = Case { waits_for_turn: true, ..case(901) };
-        let next = departures.next(&facts.key, &case, &limits);
-        let go = Next::Mark(Mark::MayGo { at: wall(901), reason: Reason::TurnTooSlow });
-        assert_eq!(next == go, passes, "{next:?}");
     }
 }
 

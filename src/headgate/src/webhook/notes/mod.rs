@@ -166,7 +166,9 @@ impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
         let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
         let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
-        match self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await {
+        // The node was read when the note was asked for; the watch may not show yet what that has found.
+        let ruling = self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await;
+        match ruling.map(|ruling| ruling.with_node(false)) {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
                 self.evictions.mark(&note.pod, &note.uid, mark).await
             }

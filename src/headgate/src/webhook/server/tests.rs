@@ -1,3 +1,4 @@
+use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::{sync::mpsc, time::sleep};
@@ -11,6 +12,7 @@ use crate::{
         ask::{Asking, QUEUE, Question},
         evict::Evicting,
         giving::{Giving, Options},
+        node_reads::{NodeReads, ReadNode},
         notes::{Notes, Writer, queue::Note},
         path::{CallPath, FIXED},
     },
@@ -18,7 +20,8 @@ use crate::{
 use headgate_core::{
     Failure, FailureClass, Reason, WallTime,
     model::{
-        eviction::{Limits as Waits, Ruling},
+        NodeFacts, Signals,
+        eviction::{LONGEST_RETRY, Limits as Waits, Ruling},
         leaving::{Asked, Mark},
         object::Uid,
     },
@@ -35,7 +38,8 @@ fn webhook() -> Webhook {
         Asking { scopes, namespaces_are_selected: false, questions, pulse: Arc::new(Pulse::new(clock)) };
     let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
     let (notices, _) = crate::kube::events::channel(clock);
-    let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
+    let notes = Notes::new(Waits::default(), clock, metrics.clone());
+    let evicting = Evicting::new(notes, NodeReads::blind(), notices);
     let (_, path) = watch::channel(CallPath::from_path(PATH));
     let giving = Giving::new(Options { probe_grace: 5, image: None });
     Webhook { asking, evicting, metrics, clock, path, giving }
@@ -267,8 +271,48 @@ async fn what_cannot_be_known_or_decided_is_let_through() {
     }
 }
 
+/// A node that is there like this; `None`: it cannot be read.
+struct OneNode(Option<NodeFacts>);
+
+impl ReadNode for OneNode {
+    fn read<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<NodeFacts>, Failure>> {
+        assert_eq!(node, "n");
+        let denied = || Failure::new(FailureClass::Denied, "403", "no");
+        Box::pin(std::future::ready(self.0.clone().map(Some).ok_or_else(denied)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and_that_is_said_once() {
+    let open = NodeFacts { takes_pods: true, ..NodeFacts::default() };
+    for (node, passes) in [(Some(open), true), (Some(NodeFacts::default()), false), (None, false)] {
+        let mark = Mark::Asked(Asked::first(WallTime::default()));
+        let asks = Ruling::AskNode { node: "n".into(), retry: LONGEST_RETRY, uid: Uid::new("u-1"), mark };
+        let mut webhook = engine_that_rules(1, asks);
+        webhook.evicting.nodes = NodeReads::new(OneNode(node), Signals::default(), webhook.clock);
+        for _ in 0..2 {
+            let (_, answer) = post_to(EVICT, &webhook, eviction(false)).await;
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(answer["response"]["allowed"], passes);
+        }
+        let page = webhook.metrics.page(Format::Prometheus).unwrap();
+        let (answer, reason) = if passes { ("pass", "HoldMissing") } else { ("wait", "EvictionRecorded") };
+        let counted =
+            format!("headgate_eviction_requests_total{{answer=\"{answer}\",reason=\"{reason}\"}} 2");
+        assert!(page.contains(&counted), "{page}");
+        assert_eq!(page.contains("headgate_notices_total{reason=\"HoldMissing\"} 1"), passes, "{page}");
+        let noted = format!("headgate_leaving_notes_waiting {}", u8::from(!passes));
+        assert!(page.contains(&noted), "it is noted only if it waits: {page}");
+    }
+}
+
 /// An engine that takes so long for each question, and says that each pod is to be noted.
 fn engine_that_takes(millis: u64) -> Webhook {
+    engine_that_rules(millis, wait(Some(Mark::Asked(Asked::first(WallTime::default())))))
+}
+
+/// The same, with this answer.
+fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(QUEUE));
     webhook.asking.questions = questions;
     let pulse = webhook.asking.pulse.clone();
@@ -277,7 +321,7 @@ fn engine_that_takes(millis: u64) -> Webhook {
             sleep(Duration::from_millis(millis)).await;
             pulse.beat(true);
             if let Question::MayEvict { answer, .. } = question {
-                let _ = answer.send(wait(Some(Mark::Asked(Asked::first(WallTime::default())))));
+                let _ = answer.send(ruling.clone());
             }
         }
     });

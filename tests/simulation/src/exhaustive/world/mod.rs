@@ -418,7 +418,7 @@ impl World {
     fn asks(&mut self, replica: usize) -> Result<(), String> {
         let (first, now) = (pod("a"), self.now);
         let request = Eviction { uid: Some(first.uid.clone()), ..Eviction::default() };
-        let ruling = self.replicas[replica].engine.may_evict(&first.key, &request, now);
+        let ruling = self.replicas[replica].engine.may_evict(&first.key, &request, now).with_node(false);
         self.note(|| format!(" [{replica}] {ruling:?}"));
         match ruling {
             Ruling::Wait { mark, .. } => {
@@ -427,6 +427,7 @@ impl World {
                 }
                 self.script.asks = Some(now + ASKS_AGAIN);
             }
+            Ruling::AskNode { node, .. } => return Err(format!("{node} is still to be read")),
             Ruling::Pass(reason) | Ruling::Regardless(reason, _) => {
                 oracle::may_go(&self.truth(), &self.replicas[replica], reason)?;
                 self.first_pod_ends();
