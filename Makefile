@@ -26,7 +26,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,15 @@ upgrade: tools ## Upgrade from a commit (tools/upgrade/from, or FROM) and go bac
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked --profile soak -p headgate-simulation --test worlds every_invariant -- --nocapture
+
+fuzz: ## Change inputs of a parser for SECONDS (60), looking for one that breaks it (TARGET=reviews, annotations, notes, ledgers, sets)
+	@test -f tests/fuzz/targets/$(TARGET).rs || \
+	  { echo "Set TARGET to one of: $(basename $(notdir $(wildcard tests/fuzz/targets/*.rs)))"; exit 1; }
+	@cp Cargo.lock tests/fuzz/Cargo.lock && mkdir -p target/fuzz/corpus/$(TARGET)
+	RUSTC_WRAPPER=$(CURDIR)/tests/fuzz/rustc $(CARGO) build --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz \
+	  --bin $(TARGET)
+	target/fuzz/debug/$(TARGET) -max_total_time=$(or $(SECONDS),60) -timeout=5 -rss_limit_mb=1024 \
+	  -artifact_prefix=target/fuzz/$(TARGET)- target/fuzz/corpus/$(TARGET) tests/fuzz/seeds/$(TARGET)
 
 explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2: two troubles on one path: gigabytes, and long)
 	HEADGATE_EXHAUSTIVE_DAWDLES=$(or $(DAWDLES),1) HEADGATE_EXHAUSTIVE_TROUBLES=$(or $(TROUBLES),1) \

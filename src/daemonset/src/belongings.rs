@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use headgate_core::model::limits::PROBLEMS;
+
 use super::{asks::Asks, seen::Seen};
 use crate::model::{Owner, Revision, RevisionFacts, SetFacts, SetPod, ask::Ask};
 
@@ -46,13 +48,15 @@ pub fn revisions(
         wants.push(Ask::AdoptRevision { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
     }
     let newest = own.iter().map(|revision| revision.number).max().unwrap_or_default();
+    // Somebody else may have written the largest number that there is.
+    let next = newest.saturating_add(1);
     let update = &facts.spec.revision;
     match own.iter().find(|revision| revision.revision == *update) {
-        None => wants.push(Ask::KeepRevision { revision: update.clone(), number: newest + 1 }),
+        None => wants.push(Ask::KeepRevision { revision: update.clone(), number: next }),
         Some(kept) if kept.number < newest => wants.push(Ask::RenumberRevision {
             name: kept.key.name.clone(),
             uid: kept.uid.clone(),
-            number: newest + 1,
+            number: next,
         }),
         Some(_) => {}
     }
@@ -68,6 +72,15 @@ pub fn revisions(
         wants.push(Ask::DropRevision { name: kept.key.name.clone(), uid: kept.uid.clone() });
     }
     own.iter().map(|kept| kept.revision.clone()).collect()
+}
+
+/// The budgets beside a set whose selectors are too large to be read.
+pub fn too_large(facts: &SetFacts, seen: &Seen) -> Vec<Box<str>> {
+    let all = seen.budgets_in(&facts.key.namespace);
+    let said = all.filter_map(|budget| Some((&budget.key.name, budget.beyond?)));
+    said.map(|(name, excess)| format!("PodDisruptionBudget {name}: {excess}").into())
+        .take(PROBLEMS.most)
+        .collect()
 }
 
 /// The budget of a set has this `minAvailable`; there is none where somebody else's selects the pods: a pod that two select is

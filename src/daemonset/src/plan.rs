@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use headgate_core::model::WallTime;
+use headgate_core::model::{WallTime, limits::Excess};
 
 use super::{budget::min_available, node, placement::standing, turns::turns};
 use crate::model::{
@@ -131,8 +131,15 @@ fn status(set: &SetFacts, fleet: &[NodeNow<'_>], turns: &Turns, remembered: Reme
         ready: live().filter(|pod| pod.state >= State::Ready).count(),
         available: live().filter(is_available).count(),
         refused: None,
+        beyond: Vec::new(),
         remembered,
     }
+}
+
+/// How far a set is whose template exceeds a limit: as far as it was.
+pub fn too_large(set: &SetFacts, excess: Excess) -> Status {
+    let as_it_was = status(set, &[], &Turns::default(), set.remembered.clone());
+    Status { roll: Roll::TooLarge, beyond: vec![excess.to_string().into()], ..as_it_was }
 }
 
 fn waits(node: &NodeNow<'_>, update: &Revision) -> Waits {

@@ -18,7 +18,7 @@ use super::{
     handshake::{Handshakes, told},
     pace::Pace,
     placement::standing,
-    plan::plan,
+    plan::{plan, too_large},
     seen::Seen,
 };
 use crate::model::{
@@ -161,6 +161,12 @@ impl Set {
             self.ask(self.leave_nodes(seen), now, &mut asks);
             return asks;
         }
+        if let Some(excess) = facts.beyond {
+            let status = too_large(facts, excess);
+            let asks = self.write(facts, &status, now).into_iter().collect();
+            self.status = Some(status);
+            return asks;
+        }
         let pods: Vec<&SetPod> = seen.pods_of(&facts.key).collect();
         let is_own = |pod: &SetPod| belongings::is_own(pod, facts);
         self.asks.pass(now, |uid| pods.iter().any(|pod| pod.uid == *uid && !pod.terminating));
@@ -211,6 +217,7 @@ impl Set {
         self.carry_out(facts, seen, steps, &kept, now, &mut asks);
         self.ask(wants, now, &mut asks);
         status.refused.clone_from(&self.refused);
+        status.beyond = belongings::too_large(facts, seen);
         asks.extend(self.write(facts, &status, now));
         self.status = Some(status);
         self.due_at(self.asks.due());
@@ -349,8 +356,8 @@ impl Set {
         let before = self.written.status.as_ref();
         let is_urgent = facts.remembered != status.remembered
             || before.is_none_or(|before| {
-                (before.generation, before.roll, &before.late, &before.refused)
-                    != (status.generation, status.roll, &status.late, &status.refused)
+                (before.generation, before.roll, &before.late, &before.refused, &before.beyond)
+                    != (status.generation, status.roll, &status.late, &status.refused, &status.beyond)
             });
         if before == Some(status) && !is_urgent {
             return None;

@@ -1,5 +1,7 @@
 //! The machine as a whole, where the simulated worlds do not look.
 
+mod large;
+
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::model::{Change, Labels, Moment, ObjectKey, Scope, Uid, WallTime};
@@ -53,6 +55,7 @@ pub fn set() -> SetFacts {
             labels: Labels::from_iter([("app", "edge")]),
         },
         remembered,
+        beyond: None,
     }
 }
 
@@ -231,6 +234,7 @@ fn the_budget_of_a_set_of_this_name_whose_pods_were_to_stay_is_taken_over_and_no
         set: Some("edge".into()),
         selector: Vec::new(),
         min_available: Some(7),
+        beyond: None,
     };
     played.step(Input::Budget(Change::Relisted(Scope::Cluster, vec![left.clone()])));
     let adopt = Ask::AdoptBudget { name: "headgate-edge".into(), uid: Uid::new("b") };
@@ -348,6 +352,7 @@ fn what_is_asked_once_is_not_asked_again_while_the_watch_is_behind() {
         set: Some("edge".into()),
         selector: Vec::new(),
         min_available: Some(0),
+        beyond: None,
     })));
     played.pass(60);
     assert_eq!(played.asks(), []);

@@ -1,39 +1,25 @@
 //! What a careless or hostile tenant writes into a namespace of its own, at the sizes that once stopped every replica, and
 //! what becomes of another tenant's pods meanwhile.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    net::SocketAddr,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, net::SocketAddr, time::Duration};
 
 use headgate_harness::{
     aws::Group,
-    cluster::pod_spec,
+    hostile::{
+        large_pod, large_selector, many, names_that_do_not_exist, never_started, slow_reader,
+        touch_large_selector,
+    },
     scenario::{http_port, targets},
     shared_world::alone,
     tenants::Tenants,
     wait,
 };
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt, net::TcpSocket};
+use serde_json::json;
 
 /// How long another tenant waits at most for what takes milliseconds when nobody attacks.
 const SOON: Duration = Duration::from_secs(5);
-
-fn many(count: usize) -> BTreeMap<String, String> {
-    (0..count).map(|at| (format!("k{at:05}"), "x".to_owned())).collect()
-}
-
-/// A pod that is never started, with these labels.
-fn never_started(name: &str, labels: &BTreeMap<String, String>) -> Value {
-    let mut spec = pod_spec(&[("http", 8080)]);
-    spec["schedulingGates"] = json!([{"name": "example.com/never"}]);
-    json!({"metadata": {"name": name, "labels": labels}, "spec": spec})
-}
 
 /// The resident memory of a process in MiB.
 fn resident(pid: u32) -> u64 {
@@ -65,21 +51,13 @@ fn fifty_thousand_labels_and_as_many_of_a_selector_keep_no_other_tenant_waiting(
         let _headgate = t.headgate(&[]).await;
         t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
 
-        let labels = many(50_000);
-        t.b.create::<Pod>(never_started("large-pod", &labels)).await;
-        t.b.create::<Service>(json!({
-            "metadata": {"name": "large", "annotations": {"headgate.dev/target-groups": theirs.name}},
-            "spec": {"selector": labels, "ports": http_port()},
-        }))
-        .await;
+        large_selector(&t.b, &theirs.name).await;
         t.b.wait_warning("large-pod", "LimitExceeded", "the labels of a pod").await;
         t.b.wait_warning("large", "LimitExceeded", "the selector of a Service").await;
         for _ in 0..2 {
             // Each write is an event for every replica.
             for at in 0..5 {
-                let annotations = json!({"metadata": {"annotations": {"example.com/at": at.to_string()}}});
-                t.b.patch::<Pod>("large-pod", &annotations).await;
-                t.b.patch::<Service>("large", &annotations).await;
+                touch_large_selector(&t.b, at).await;
             }
             delete_one(&t, &group).await;
             t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
@@ -92,12 +70,7 @@ fn names_of_target_groups_that_do_not_exist_keep_no_other_tenant_s_from_being_lo
     alone(|world| async move {
         let t = Tenants::new(world, "names").await;
         let headgate = t.headgate(&[]).await;
-        let ports: Vec<Value> =
-            (1..=200).map(|port| json!({"name": format!("p{port}"), "port": port})).collect();
-        for service in 0..8 {
-            let names: Vec<String> = (1..=200).map(|port| format!("p{port}=aaa-{service}-{port}")).collect();
-            t.b.service(&format!("s{service}"), "web", json!(ports), Some(&names.join(","))).await;
-        }
+        names_that_do_not_exist(&t.b).await;
         t.b.wait_warning("s0", "TargetGroupNotFound", "aaa-0-").await;
 
         let group = t.s.group("zzz").await;
@@ -143,11 +116,7 @@ fn pods_with_large_labels_that_come_and_go_leave_no_memory_behind() {
         t.s.wait_targets(&group, &t.targets(&t.a, 2).await).await;
         // 0.9 MB each, and each of another workload.
         for at in 0..40 {
-            let mut labels = many(70_000);
-            labels.insert("app".to_owned(), format!("large-{at}"));
-            let name = format!("large-{at}");
-            t.b.create::<Pod>(never_started(&name, &labels)).await;
-            t.b.delete_pod(&name, 0).await;
+            large_pod(&t.b, at).await;
         }
         delete_one(&t, &group).await;
         let resident = resident(headgate.pid());
@@ -199,12 +168,7 @@ fn slow_readers_of_metrics_take_neither_memory_nor_the_kubelet_s_probes_away() {
         let admin: SocketAddr = headgate.admin().parse().unwrap();
         let mut readers = Vec::new();
         for _ in 0..400 {
-            let socket = TcpSocket::new_v4().unwrap();
-            // Another address than the one that probes come from.
-            socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-            let mut reader = socket.connect(admin).await.unwrap();
-            let _ = reader.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
-            readers.push(reader);
+            readers.push(slow_reader(admin).await);
             if readers.len() % 50 == 0 {
                 assert!(headgate.probe("/livez").await.is_ok());
             }

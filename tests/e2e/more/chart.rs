@@ -199,7 +199,8 @@ fn pods_of_system_namespaces_may_ask_by_a_label_of_their_own_if_the_chart_lets_t
 #[test]
 fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_can_be_switched_off() {
     block(async {
-        let without = ["--set=serviceAccount.name=other", "--set=daemonsets.enabled=true"];
+        let without =
+            ["--set=serviceAccount.name=other", "--set=daemonsets.enabled=true,daemonsets.namespaces={edge}"];
         let key = "--set=daemonsets.nodeAnnotations={example.com/one}";
         let all = rendered(&[&without[..], &[key]].concat()).await.unwrap();
         let sets = "daemonsets-writes-on-nodes";

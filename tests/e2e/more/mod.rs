@@ -11,6 +11,7 @@ mod ipv6;
 mod migrating;
 mod outages;
 mod passed_over;
+mod sets;
 mod signals;
 mod trust;
 mod weighing;

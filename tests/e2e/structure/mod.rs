@@ -3,6 +3,7 @@
 
 mod circles;
 mod machines;
+mod threats;
 
 use std::{
     fs,

@@ -312,59 +312,11 @@ mod more {
     }
 
     #[test]
-    fn the_controller_of_sets_may_write_only_what_a_set_controls() {
-        beside_others(|world| async move {
-            let s = Scenario::new(world, "setswrites").await;
-            let release = Release::install_with(&s, &["--set=daemonsets.enabled=true"]).await;
-            let account = format!("{}-daemonsets", release.name);
-            let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
-            let tenant = s.cluster.within(&s.name("tenant"));
-            tenant.create_namespace(&tenant.namespace, &[]).await;
-            let pod = |owners: &Value| {
-                let metadata = json!({"name": "made", "ownerReferences": owners});
-                let spec = json!({"containers": [{"name": "a", "image": "x.io/a"}]});
-                serde_json::from_value::<Pod>(json!({"metadata": metadata, "spec": spec})).unwrap()
-            };
-            let owner = |kind: &str, controls: bool| {
-                let version = if kind == "DaemonSet" { "apps/v1" } else { "headgate.dev/v1alpha1" };
-                json!([{"apiVersion": version, "kind": kind, "name": "edge", "uid": "x", "controller": controls}])
-            };
-            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-            let create = async |namespace: &str, owners: Value| {
-                Api::<Pod>::namespaced(client.clone(), namespace).create(&dry_run, &pod(&owners)).await
-            };
-            let own = || owner("IngressDaemonSet", true);
-            wait::until("the policy is in force", || async {
-                create(&tenant.namespace, own()).await.map_err(|error| error.to_string())?;
-                by_policy(create(&tenant.namespace, json!([])).await)
-            })
-            .await;
-            for (namespace, owners) in [
-                (&*tenant.namespace, json!([])),
-                (&tenant.namespace, owner("IngressDaemonSet", false)),
-                (&tenant.namespace, owner("DaemonSet", true)),
-                (&s.cluster.namespace, own()),
-                ("kube-system", own()),
-            ] {
-                by_policy(create(namespace, owners.clone()).await)
-                    .unwrap_or_else(|other| panic!("{namespace} {owners}: {other}"));
-            }
-            // Nor may it touch what is there.
-            tenant.create::<Pod>(serde_json::to_value(pod(&json!([]))).unwrap()).await;
-            let pods = Api::<Pod>::namespaced(client.clone(), &tenant.namespace);
-            by_policy(pods.delete("made", &DeleteParams::default()).await).unwrap();
-            let patch = json!({"metadata": {"labels": {"a": "b"}}});
-            by_policy(pods.patch("made", &PatchParams::default(), &Patch::Merge(&patch)).await).unwrap();
-            release.remove().await;
-        });
-    }
-
-    #[test]
     fn of_a_node_the_controller_of_sets_may_change_the_annotations_that_it_was_told_and_nothing_else() {
         beside_others(|world| async move {
             let s = Scenario::new(world, "setsfence").await;
             let values = [
-                "--set=daemonsets.enabled=true",
+                &*format!("--set=daemonsets.enabled=true,daemonsets.namespaces={{{}}}", s.cluster.namespace),
                 "--set=daemonsets.nodeAnnotations={example.com/one,detach}",
             ];
             let release = Release::install_with(&s, &values).await;

@@ -13,7 +13,7 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -30,13 +30,27 @@ async fn grant(s: &Scenario, role: &str, rules: Value) {
         .await;
 }
 
+/// Binds the pod `waiting` to a node that does not exist, by a Binding with this annotation.
+async fn bind(client: &Client, s: &Scenario, legacy: bool, annotation: &str) -> kube::Result<Value> {
+    let namespace = &s.cluster.namespace;
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"namespace": namespace, "name": "waiting", "annotations": {annotation: "x"}},
+        "target": {"kind": "Node", "name": "nowhere"},
+    });
+    let path = if legacy { "bindings" } else { "pods/waiting/binding" };
+    let request = hyper::Request::post(format!("/api/v1/namespaces/{namespace}/{path}"))
+        .header("Content-Type", "application/json");
+    client.request(request.body(binding.to_string().into_bytes()).unwrap()).await
+}
+
 #[test]
 fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_podmarks_can() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "tenant").await;
         let release = Release::install(&s).await;
         s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "tenant"}})).await;
-        let pods = ["pods", "pods/status"];
+        let pods = ["pods", "pods/status", "pods/binding", "bindings"];
         grant(
             &s,
             "pods",
@@ -44,7 +58,7 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         )
         .await;
         let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, "tenant").await).await;
-        let api: Api<Pod> = Api::namespaced(client, &s.cluster.namespace);
+        let api: Api<Pod> = Api::namespaced(client.clone(), &s.cluster.namespace);
 
         // What a pod has from its creation is not touched.
         let annotations = json!({"headgate.dev/leaving": "x", "headgate.dev/hold": "5s"});
@@ -79,6 +93,22 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
             by_policy(api.patch_status("own", &plain, &merge(forged)).await).unwrap();
         }
         by_policy(api.patch_status("own", &plain, &Patch::Strategic(&gate)).await).unwrap();
+
+        // A scheduler's Binding gives its annotations to the pod.
+        let mut waiting = pod.clone();
+        waiting.metadata.name = Some("waiting".into());
+        waiting.metadata.annotations = None;
+        waiting.spec.as_mut().unwrap().scheduler_name = Some("nobody".into());
+        api.create(&PostParams::default(), &waiting).await.unwrap();
+        for legacy in [false, true] {
+            let said = by_policy(bind(&client, &s, legacy, "headgate.dev/leaving").await);
+            let said = said.unwrap_or_else(|other| panic!("{other}"));
+            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
+        }
+        bind(&client, &s, false, "example.com/a").await.unwrap();
+        let bound = api.get("waiting").await.unwrap().metadata.annotations.unwrap_or_default();
+        assert_eq!(bound.get("example.com/a").map(String::as_str), Some("x"), "{bound:?}");
+        assert!(!bound.contains_key("headgate.dev/leaving"), "{bound:?}");
 
         // All else stays the tenant's.
         for patch in [

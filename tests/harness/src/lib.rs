@@ -22,6 +22,7 @@ pub mod gateway;
 pub mod grants;
 pub mod headgate;
 pub mod helm;
+pub mod hostile;
 pub mod http;
 pub mod ingresses;
 pub mod injection;

@@ -1,7 +1,8 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked sets   the measures, one file each
+//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked sets
+//!  hostile                                                                            the measures, one file each
 //!  killed held                                                                        on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
@@ -24,6 +25,7 @@ pub mod crowd;
 pub mod drain;
 pub mod gate;
 pub mod held;
+pub mod hostile;
 pub mod killed;
 pub mod looked;
 pub mod memory;
@@ -147,7 +149,7 @@ impl Size {
 /// The measures that take real nodes, and so root.
 pub const ON_REAL_NODES: [&str; 2] = ["killed", "held"];
 /// The names of the others, in their order.
-pub const MEASURES: [&str; 14] = [
+pub const MEASURES: [&str; 15] = [
     "quiet",
     "busy",
     "refused",
@@ -162,6 +164,7 @@ pub const MEASURES: [&str; 14] = [
     "memory",
     "looked",
     "sets",
+    "hostile",
 ];
 
 /// Takes one of the [`MEASURES`] in a world.
@@ -181,6 +184,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Vec<Row> {
         "memory" => memory::measure(facts, size).await,
         "looked" => looked::measure(facts, size).await,
         "sets" => sets::measure(facts, size).await,
+        "hostile" => hostile::measure(facts, size).await,
         _ => panic!("there is no measure {name}"),
     }
 }

@@ -112,8 +112,33 @@ pub const WORKLOADS: Limit = Limit {
     effect: "Headgate forgets the one that ended first",
 };
 
+/// The pod template of an IngressDaemonSet, as JSON. Each revision of it is kept.
+pub const TEMPLATE: Limit = Limit {
+    what: "the template of an IngressDaemonSet",
+    most: 64 * 1024,
+    unit: " bytes",
+    effect: "Headgate changes nothing of the set, and its pods keep running",
+};
+
+/// What says where the pods of an IngressDaemonSet may be: labels of `nodeSelector`, terms, expressions and values of the required
+/// node affinity, and tolerations. All of them are compared with each node.
+pub const PLACEMENT: Limit = Limit {
+    what: "node labels, terms, expressions, values and tolerations of an IngressDaemonSet",
+    most: 1000,
+    unit: "",
+    effect: "Headgate changes nothing of the set, and its pods keep running",
+};
+
+/// The selector of a PodDisruptionBudget, which is compared with the pods of each IngressDaemonSet in its namespace.
+pub const BUDGET_SELECTOR: Limit = Limit {
+    what: "the selector of a PodDisruptionBudget",
+    most: 16 * 1024,
+    unit: " bytes",
+    effect: "Headgate assumes that the budget selects no pod of an IngressDaemonSet",
+};
+
 /// All of them, for the docs.
-pub const ALL: [&Limit; 11] = [
+pub const ALL: [&Limit; 14] = [
     &POD_LABELS,
     &SELECTOR,
     &POD_PORTS,
@@ -125,6 +150,9 @@ pub const ALL: [&Limit; 11] = [
     &NAMES,
     &PROBLEMS,
     &WORKLOADS,
+    &TEMPLATE,
+    &PLACEMENT,
+    &BUDGET_SELECTOR,
 ];
 
 /// Something that exceeds a bound.

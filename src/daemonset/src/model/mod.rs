@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use headgate_core::{
     model::{
+        limits::Excess,
         object::{Labels, ObjectKey, Uid},
         time::WallTime,
     },
@@ -156,6 +157,8 @@ pub struct SetFacts {
     pub spec: SetSpec,
     /// What was written down.
     pub remembered: Remembered,
+    /// What of its template exceeds a limit. Nothing is done about the set then.
+    pub beyond: Option<Excess>,
 }
 
 /// The set that controls an object: its name, and which life of it.
@@ -229,6 +232,8 @@ pub struct BudgetFacts {
     pub selector: Vec<Requirement>,
     /// `spec.minAvailable`, if that is a number.
     pub min_available: Option<usize>,
+    /// Its selector exceeds a limit, and selects nothing.
+    pub beyond: Option<Excess>,
 }
 
 impl BudgetFacts {

@@ -42,6 +42,8 @@ words! {
         Degraded = "WaitsForDegradedNodes",
         /// The nodes that are left take no pods, or are not ready.
         NodesNotReady = "WaitsForNodes",
+        /// The template exceeds a limit: nothing is done.
+        TooLarge = "LimitExceeded",
     }
 }
 
@@ -76,4 +78,6 @@ pub struct Status {
     pub available: usize,
     /// Why the API server makes no pod, in its words.
     pub refused: Option<Box<str>>,
+    /// What exceeds a limit, of the set or of budgets in its namespace, in sentences.
+    pub beyond: Vec<Box<str>>,
 }

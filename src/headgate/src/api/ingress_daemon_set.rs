@@ -3,7 +3,6 @@
 // Each printer column has a name, a type and a path of its own.
 #![allow(clippy::duplicated_attributes)]
 
-use headgate_daemonset::model::{OWNED_BY, REVISION};
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition, Time},
     util::intstr::IntOrString,
@@ -12,6 +11,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::template::template;
 
 /// How many pods of which template every node has, and how they are replaced by newer ones.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -306,81 +307,6 @@ fn turns(_: &mut SchemaGenerator) -> Schema {
                 "since": {"type": "string", "format": "date-time", "description": "Since when."},
                 "waitsFor": {"type": "string", "description": "What it waits for, in a word."},
                 "late": {"type": "boolean", "description": "It takes longer than progressDeadlineSeconds."},
-            },
-        },
-    })
-}
-
-/// A pod template. What is not named here is kept as it is, so that no field of a newer Kubernetes is lost.
-fn template(_: &mut SchemaGenerator) -> Schema {
-    let strings = |what: &str| json_schema!({"type": "object", "description": what, "additionalProperties": {"type": "string"}});
-    json_schema!({
-        "type": "object",
-        "description": "The pods, as a DaemonSet has them: their labels and annotations, and their spec. A node has pods if \
-                        its labels fit spec.nodeSelector and the required spec.affinity.nodeAffinity, and if \
-                        spec.tolerations tolerate its taints. No pod is made on a node that is cordoned or about to be \
-                        drained.",
-        "required": ["spec"],
-        "properties": {
-            "metadata": {
-                "type": "object",
-                "description": "The labels and annotations of the pods.",
-                "properties": {
-                    "labels": strings("The labels of the pods. Headgate adds those by which it knows them."),
-                    "annotations": strings("The annotations of the pods."),
-                },
-                "x-kubernetes-validations": [{
-                    "rule": format!("!has(self.labels) || !('{OWNED_BY}' in self.labels || '{REVISION}' in self.labels)"),
-                    "message": format!("the labels {OWNED_BY} and {REVISION} are Headgate's own: expected neither"),
-                }],
-            },
-            "spec": {
-                "type": "object",
-                "description": "The spec of the pods (kubectl explain pod.spec). Its required node affinity says which nodes \
-                                have pods; in the pods, the name of their node is in its place.",
-                "required": ["containers"],
-                "x-kubernetes-preserve-unknown-fields": true,
-                "properties": {
-                    "hostNetwork": {"type": "boolean", "description": "The pods have the network of their node."},
-                    "nodeName": {"type": "string", "description": "Not to be given: every node has its pods."},
-                    "restartPolicy": {"type": "string", "description": "Always, which is the default."},
-                    "containers": {
-                        "type": "array",
-                        "description": "The containers of the pods.",
-                        "minItems": 1,
-                        "maxItems": 64,
-                        "items": {
-                            "type": "object",
-                            "required": ["name"],
-                            "x-kubernetes-preserve-unknown-fields": true,
-                            "properties": {
-                                "name": {"type": "string", "description": "Its name."},
-                                "ports": {
-                                    "type": "array",
-                                    "description": "Its ports.",
-                                    "maxItems": 128,
-                                    "items": {
-                                        "type": "object",
-                                        "x-kubernetes-preserve-unknown-fields": true,
-                                        "properties": {
-                                            "hostPort": {"type": "integer", "description": "The port of the node; not needed where the load balancer sends to the IP of the pod."},
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "!has(self.restartPolicy) || self.restartPolicy == 'Always'",
-                        "message": "expected restartPolicy Always: the pods of a node run for as long as the node does",
-                    },
-                    {
-                        "rule": "!has(self.nodeName)",
-                        "message": "expected no nodeName: every node has its pods; nodeSelector says which nodes",
-                    },
-                ],
             },
         },
     })

@@ -14,6 +14,7 @@ pub mod status;
 pub mod target_binding;
 pub mod target_group_grant;
 pub mod target_ledger;
+mod template;
 
 pub use ingress_daemon_set::{IngressDaemonSet, IngressDaemonSetSpec, IngressDaemonSetStatus};
 pub use target_binding::{TargetBinding, TargetBindingSpec, TargetBindingStatus};

@@ -2,21 +2,36 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use headgate_core::{Change, model::object::ObjectKey};
+use headgate_core::{
+    Change,
+    model::object::{ObjectKey, Uid, within},
+};
 use headgate_daemonset::{
     Input,
-    model::ask::{Ask, Asked},
+    model::{
+        Revision,
+        ask::{Ask, Asked},
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
-use crate::kube::daemonsets::{requests::With, revision, watches::News};
+use crate::kube::daemonsets::{requests::With, watches::News};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Memory {
-    sets: BTreeMap<ObjectKey, (Arc<Value>, Vec<Condition>)>,
-    revisions: BTreeMap<ObjectKey, Arc<Value>>,
+    sets: BTreeMap<ObjectKey, (Arc<str>, Vec<Condition>)>,
+    revisions: BTreeMap<ObjectKey, Kept>,
+}
+
+/// A ControllerRevision.
+#[derive(Debug)]
+struct Kept {
+    controller: Option<Uid>,
+    /// The hash of the template.
+    revision: Revision,
+    template: Arc<str>,
 }
 
 impl Memory {
@@ -27,7 +42,12 @@ impl Memory {
                 (set.facts.key.clone(), (set.template, set.conditions.into_vec()), set.facts)
             })),
             News::Revisions(change) => Input::Revision(split(&mut self.revisions, change, |revision| {
-                (revision.facts.key.clone(), revision.template, revision.facts)
+                let kept = Kept {
+                    controller: revision.facts.controller.as_ref().map(|owner| owner.uid.clone()),
+                    revision: revision.facts.revision.clone(),
+                    template: revision.template,
+                };
+                (revision.facts.key.clone(), kept, revision.facts)
             })),
             News::Pods(change) => Input::Pod(change),
             News::Nodes(change) => Input::Node(change),
@@ -40,11 +60,10 @@ impl Memory {
         let set = self.sets.get(&asked.set);
         match &asked.ask {
             Ask::Make { revision, .. } => {
-                let kept = revision::key(&asked.set, revision);
-                With { template: self.revisions.get(&kept).cloned(), ..With::default() }
+                With { template: self.template(&asked.set, &asked.uid, revision), ..With::default() }
             }
             Ask::KeepRevision { .. } => {
-                With { template: set.map(|(template, _)| template.clone()), ..With::default() }
+                With { template: set.and_then(|(template, _)| parsed(template)), ..With::default() }
             }
             Ask::Write { .. } => With {
                 conditions: set.map(|(_, conditions)| conditions.clone()).unwrap_or_default(),
@@ -53,6 +72,19 @@ impl Memory {
             _ => With::default(),
         }
     }
+
+    /// The template with this hash that this set controls, whatever its ControllerRevision is called.
+    fn template(&self, set: &ObjectKey, uid: &Uid, revision: &Revision) -> Option<Arc<Value>> {
+        let mut all = within(&self.revisions, &set.namespace);
+        let is_it = |kept: &Kept| kept.controller.as_ref() == Some(uid) && kept.revision == *revision;
+        let (_, kept) = all.find(|(_, kept)| is_it(kept))?;
+        parsed(&kept.template)
+    }
+}
+
+/// A template of its text.
+fn parsed(text: &str) -> Option<Arc<Value>> {
+    serde_json::from_str(text).ok().map(Arc::new)
 }
 
 /// Keeps one half of what has changed, and gives the other.
@@ -87,11 +119,15 @@ fn split<S, T, U>(
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{RequestId, Scope, model::object::Uid};
+    use headgate_core::{RequestId, Scope};
     use serde_json::json;
 
     use super::*;
-    use crate::kube::daemonsets::{revision::SlimRevision, set::SlimSet, template};
+    use crate::kube::daemonsets::{
+        revision::{self, SlimRevision},
+        set::SlimSet,
+        template,
+    };
 
     fn set(name: &str, template: &Value) -> crate::kube::daemonsets::set::SeenSet {
         let set = json!({
@@ -101,29 +137,65 @@ mod tests {
         serde_json::from_value::<SlimSet>(set).unwrap().seen().unwrap()
     }
 
+    fn edge() -> ObjectKey {
+        ObjectKey::new("ingress", "edge")
+    }
+
+    /// A ControllerRevision of a template, as the set `owner` keeps it, but with this name.
+    fn revision(
+        name: &str,
+        owner: &str,
+        template: &Value,
+    ) -> crate::kube::daemonsets::revision::SeenRevision {
+        let mut object =
+            revision::made(&edge(), &Uid::new(owner), template, &template::revision(template), 1);
+        (object["metadata"]["name"], object["metadata"]["uid"]) = (name.into(), "r-1".into());
+        serde_json::from_value::<SlimRevision>(object).unwrap().seen().unwrap()
+    }
+
+    fn with(memory: &Memory, ask: Ask) -> With {
+        memory.of(&Asked { id: RequestId(1), set: edge(), uid: Uid::new("s-1"), ask })
+    }
+
+    fn make(template: &Value) -> Ask {
+        let revision = template::revision(template).into();
+        Ask::Make { name: "edge-n1-0".into(), node: "n1".into(), revision }
+    }
+
+    fn templates() -> [Value; 2] {
+        ["old", "new"].map(|name| json!({"spec": {"containers": [{"name": name}]}}))
+    }
+
     #[test]
     fn a_pod_is_made_of_the_revision_that_was_kept_and_a_revision_of_the_set() {
-        let key = ObjectKey::new("ingress", "edge");
-        let [old, new] = ["old", "new"].map(|name| json!({"spec": {"containers": [{"name": name}]}}));
+        let [old, new] = templates();
         let mut memory = Memory::default();
         memory.take(News::Sets(Change::Applied(set("edge", &new))));
-        let mut object = revision::made(&key, &Uid::new("s-1"), &old, &template::revision(&old), 1);
-        object["metadata"]["uid"] = "r-1".into();
-        let kept = serde_json::from_value::<SlimRevision>(object).unwrap().seen().unwrap();
-        memory.take(News::Revisions(Change::Applied(kept)));
-        let with = |memory: &Memory, ask| {
-            memory.of(&Asked { id: RequestId(1), set: key.clone(), uid: Uid::new("s-1"), ask })
-        };
-        let make = |template: &Value| Ask::Make {
-            name: "edge-n1-0".into(),
-            node: "n1".into(),
-            revision: template::revision(template).into(),
-        };
+        memory.take(News::Revisions(Change::Applied(revision("edge-old", "s-1", &old))));
         assert_eq!(with(&memory, make(&old)).template.as_deref(), Some(&old));
         assert_eq!(with(&memory, make(&new)).template, None, "it is not kept yet");
         let keep = Ask::KeepRevision { revision: template::revision(&new).into(), number: 2 };
         assert_eq!(with(&memory, keep.clone()).template.as_deref(), Some(&new));
         memory.take(News::Sets(Change::Relisted(Scope::Cluster, vec![set("other", &new)])));
         assert_eq!(with(&memory, keep).template, None, "the set is gone");
+    }
+
+    #[test]
+    fn no_pod_is_made_of_a_template_that_only_has_the_name_of_another_one() {
+        let [good, evil] = templates();
+        let its_name = revision::key(&edge(), &template::revision(&good)).name.to_string();
+        let mut memory = Memory::default();
+        // The label of each is the hash of its own template. The evil one has the name that the good one should have.
+        memory.take(News::Revisions(Change::Applied(revision("copy", "s-1", &good))));
+        memory.take(News::Revisions(Change::Applied(revision(&its_name, "s-1", &evil))));
+        assert_eq!(with(&memory, make(&good)).template.as_deref(), Some(&good));
+    }
+
+    #[test]
+    fn no_pod_is_made_of_a_template_that_another_life_of_the_set_controls() {
+        let [old, _] = templates();
+        let mut memory = Memory::default();
+        memory.take(News::Revisions(Change::Applied(revision("edge-old", "s-0", &old))));
+        assert_eq!(with(&memory, make(&old)).template, None);
     }
 }

@@ -25,6 +25,7 @@ struct Mark {
     current: Option<Revision>,
     update: Option<Revision>,
     refused: Option<Box<str>>,
+    beyond: Vec<Box<str>>,
     late: usize,
 }
 
@@ -35,6 +36,7 @@ impl Mark {
             current: status.remembered.current.clone(),
             update: status.remembered.update.clone(),
             refused: status.refused.clone(),
+            beyond: status.beyond.clone(),
             late: status.late.len(),
         }
     }
@@ -59,6 +61,7 @@ impl Telling {
         if status.roll == Roll::Stopped {
             wrong.push((Reason::ProgressDeadlineExceeded, progress(status).2));
         }
+        wrong.extend(status.beyond.iter().map(|said| (Reason::LimitExceeded, said.to_string())));
         if status.refused.is_some() {
             wrong.push((Reason::PodsRefused, created(status).2));
         }
@@ -139,6 +142,7 @@ mod tests {
             ready: 3,
             available: 3,
             refused: None,
+            beyond: Vec::new(),
         }
     }
 
@@ -162,6 +166,19 @@ mod tests {
         assert_eq!(told(&refused), [Reason::PodsRefused]);
         assert_eq!(told(&status("c", "c", Roll::Done)), []);
         assert_eq!(told(&refused), [Reason::PodsRefused], "it was well in between");
+    }
+
+    #[test]
+    fn what_exceeds_a_limit_is_told_once() {
+        let (key, uid) = (ObjectKey::new("ingress", "edge"), Uid::new("s-1"));
+        let mut telling = Telling::default();
+        let large = Status { beyond: vec!["too much".into()], ..status("a", "a", Roll::TooLarge) };
+        let notices = telling.news(&key, &uid, &large);
+        let [Notice { reason: Reason::LimitExceeded, note, .. }] = &notices[..] else {
+            panic!("{notices:?}")
+        };
+        assert_eq!(note, "too much");
+        assert_eq!(telling.news(&key, &uid, &large), []);
     }
 
     #[test]

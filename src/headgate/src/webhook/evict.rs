@@ -96,7 +96,8 @@ pub(super) fn is_dry_run(request: &Request) -> bool {
     request.dry_run.unwrap_or_default() || in_the_body.is_some_and(|all| !all.is_empty())
 }
 
-pub(super) fn read(request: &Request) -> eviction::Request {
+/// What the eviction of a pod asks for.
+pub fn read(request: &Request) -> eviction::Request {
     let options = |path: &str| request.object.pointer(&format!("/deleteOptions/{path}"));
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
     let grace = options("gracePeriodSeconds").and_then(Value::as_i64);

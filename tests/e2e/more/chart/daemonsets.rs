@@ -6,7 +6,7 @@ use headgate_harness::{
 };
 use serde_json::{Value, json};
 
-const ON: &str = "--set=daemonsets.enabled=true";
+const ON: &str = "--set=daemonsets.enabled=true,daemonsets.namespaces={edge}";
 
 #[test]
 fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
@@ -41,17 +41,22 @@ fn the_controller_of_sets_has_a_serviceaccount_and_rights_of_its_own() {
             let named = |role: &Value| role["metadata"]["name"].as_str().unwrap().to_owned();
             roles.map(|role| (named(role), role["rules"].clone())).collect()
         };
-        let wanted =
-            [("headgate-daemonsets", 0), ("headgate-daemonsets-nodes", 1), ("headgate-daemonsets-shown", 3)];
-        let wanted = wanted.map(|(name, at)| (name.to_owned(), files[at]["rules"].clone()));
-        assert_eq!(roles(&with, "ClusterRole"), wanted);
-        let own = ("headgate-daemonsets-own-namespace".to_owned(), files[2]["rules"].clone());
-        assert_eq!(roles(&with, "Role"), std::slice::from_ref(&own));
+        let named = [("", 0), ("-nodes", 1), ("-own-namespace", 2), ("-shown", 3)];
+        let [edge, nodes, own, shown] =
+            named.map(|(suffix, at)| (format!("headgate-daemonsets{suffix}"), files[at]["rules"].clone()));
+        assert_eq!(roles(&with, "ClusterRole"), [nodes.clone(), shown.clone()]);
+        assert_eq!(roles(&with, "Role"), [edge.clone(), own.clone()]);
+        let where_is = |objects: &[Value], name: &str| -> Vec<String> {
+            let roles = of_kind(objects, "Role").into_iter().filter(|role| role["metadata"]["name"] == *name);
+            roles.map(|role| role["metadata"]["namespace"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(where_is(&with, "headgate-daemonsets"), ["edge"]);
 
-        let named = rendered(&[ON, "--set=namespaces={a,b}"]).await.unwrap();
-        assert_eq!(roles(&named, "ClusterRole"), [wanted[1].clone()]);
-        let [all, _, shown] = &wanted;
-        assert_eq!(roles(&named, "Role"), [all, shown, all, shown, &own].map(Clone::clone));
+        let both = rendered(&[ON, "--set=namespaces={a,b}"]).await.unwrap();
+        assert_eq!(roles(&both, "ClusterRole"), std::slice::from_ref(&nodes));
+        assert_eq!(roles(&both, "Role"), [edge, shown.clone(), shown, own]);
+        assert_eq!(where_is(&both, "headgate-daemonsets"), ["edge"]);
+        assert_eq!(where_is(&both, "headgate-daemonsets-shown"), ["a", "b"]);
 
         let bindings = of_kind(&with, "ClusterRoleBinding").into_iter().chain(of_kind(&with, "RoleBinding"));
         for binding in bindings {
@@ -99,9 +104,14 @@ fn nothing_of_the_rest_selects_the_pods_of_that_controller() {
 }
 
 #[test]
-fn sets_are_looked_after_in_named_namespaces_or_in_all() {
+fn sets_are_served_in_named_namespaces_only() {
     block(async {
-        let error = rendered(&[ON, "--set=namespaceSelector=a=b"]).await.unwrap_err();
-        assert!(error.contains("expected `namespaces`, or neither"), "{error}");
+        let error = rendered(&["--set=daemonsets.enabled=true"]).await.unwrap_err();
+        assert!(error.contains("daemonsets.enabled needs daemonsets.namespaces"), "{error}");
+        let all = rendered(&["--set=daemonsets.enabled=true,namespaces={a,b}"]).await.unwrap();
+        let deployments = of_kind(&all, "Deployment");
+        let its = deployments.iter().find(|it| it["metadata"]["name"] == "headgate-daemonsets").unwrap();
+        let env = its["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        assert!(env.contains(&json!({"name": "HEADGATE_NAMESPACES", "value": "a,b"})), "{env:?}");
     });
 }

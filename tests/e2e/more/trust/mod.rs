@@ -4,3 +4,4 @@ mod certificates;
 mod crowd;
 mod hostile;
 mod path;
+mod sets;

@@ -75,6 +75,7 @@ impl Api {
             deleting: false,
             spec,
             remembered: Remembered::default(),
+            beyond: None,
         };
         Self {
             set,
@@ -255,6 +256,7 @@ impl Api {
                     set: Some(SET.into()),
                     selector: Vec::new(),
                     min_available: Some(*least),
+                    beyond: None,
                 });
                 Outcome::Done(None)
             }

@@ -39,6 +39,7 @@ impl World {
                     set: None,
                     selector: Vec::new(),
                     min_available: Some(0),
+                    beyond: None,
                 };
                 if self.api.budgets.contains_key("own") {
                     self.api.drop_budget("own");

@@ -23,8 +23,8 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
         (None, _) => found.push(Finding::error(
             "SetNotLookedAfter",
             &about,
-            "nobody makes its pods; expected a `headgate daemonsets` that serves its namespace: chart value \
-             daemonsets.enabled",
+            "nobody makes its pods; set the chart value daemonsets.enabled, and name its namespace in \
+             daemonsets.namespaces",
         )),
         (Some(seen), Some(is)) if seen < is => found.push(Finding::warning(
             "SetNotLookedAfter",

@@ -1,6 +1,9 @@
 //! A PodDisruptionBudget as it is watched, and the one that is kept for a set.
 
-use headgate_core::model::object::{ObjectKey, Uid};
+use headgate_core::model::{
+    limits,
+    object::{ObjectKey, Uid},
+};
 use headgate_daemonset::model::{BudgetFacts, OWNED_BY, Operator, Requirement};
 use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
@@ -30,15 +33,24 @@ impl SlimBudget {
         let labels = self.metadata.labels.unwrap_or_default();
         let of = labels.get(OWNED_BY).map(|set| ObjectKey::new(key.namespace.clone(), set.as_str()));
         let of = of.filter(|set| name(set) == *key.name);
+        let selector = selector(&self.spec["selector"]);
+        let size = |is: &Requirement| is.key.len() + is.values.iter().map(|value| value.len()).sum::<usize>();
+        let beyond = limits::BUDGET_SELECTOR.excess(selector.iter().map(size).sum());
         Some(BudgetFacts {
             set: of.map(|set| set.name),
             key,
             uid,
             controller: owner(self.metadata.owner_references.as_ref()),
-            selector: selector(&self.spec["selector"]),
+            selector: if beyond.is_some() { vec![nothing()] } else { selector },
             min_available: least.and_then(|least| usize::try_from(least).ok()),
+            beyond,
         })
     }
+}
+
+/// What no label fits.
+fn nothing() -> Requirement {
+    Requirement { key: "".into(), operator: Operator::In, values: Vec::new() }
 }
 
 /// None selects nothing, and an empty one selects all (`PodDisruptionBudgetSpec.selector`, policy/v1).
@@ -46,7 +58,7 @@ fn selector(selector: &Value) -> Vec<Requirement> {
     let is_in =
         |key: &str, values: Vec<Box<str>>| Requirement { key: key.into(), operator: Operator::In, values };
     if !selector.is_object() {
-        return vec![is_in("", Vec::new())];
+        return vec![nothing()];
     }
     let pairs = selector["matchLabels"].as_object().into_iter().flatten();
     let pairs = pairs.map(|(key, value)| is_in(key, value.as_str().into_iter().map(Into::into).collect()));
@@ -103,6 +115,18 @@ mod tests {
         assert!(!selects(
             json!({"matchExpressions": [{"key": "app", "operator": "Later", "values": ["edge"]}]})
         ));
+    }
+
+    #[test]
+    fn a_selector_that_exceeds_the_limit_is_not_read() {
+        let budget = |length: usize| {
+            read(&json!({"selector": {"matchLabels": {"app": "edge", "x": "y".repeat(length)}}}))
+        };
+        let room = limits::BUDGET_SELECTOR.most - "appedgex".len();
+        assert_eq!(budget(room).beyond, None);
+        let large = budget(room + 1);
+        assert_eq!(large.beyond, limits::BUDGET_SELECTOR.excess(limits::BUDGET_SELECTOR.most + 1));
+        assert!(large.selector.len() == 1 && !large.selects(&Labels::from_iter([("", "")])));
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use headgate_core::model::object::{ObjectKey, Uid};
+use headgate_core::model::{
+    limits,
+    object::{ObjectKey, Uid},
+};
 use headgate_daemonset::model::{OWNED_BY, REVISION, RevisionFacts};
 use k8s_openapi::{api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
@@ -32,8 +35,8 @@ pub struct SlimRevision {
 pub struct SeenRevision {
     /// What the core needs to know.
     pub facts: RevisionFacts,
-    /// The pods.
-    pub template: Arc<Value>,
+    /// The text of the template, which takes less memory than its fields.
+    pub template: Arc<str>,
 }
 
 impl SlimRevision {
@@ -42,9 +45,14 @@ impl SlimRevision {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();
         let revision = labels.get(REVISION).map(String::as_str).unwrap_or_default();
-        // Pods are made of nothing but what a set has asked for.
-        if template::revision(&self.data) != revision {
-            debug!(%key, "a ControllerRevision has the label of another template, and is left alone");
+        // Anyone who may write ControllerRevisions may write any label and any name. Only the content counts.
+        let template = template::text(&self.data);
+        if let Some(excess) = limits::TEMPLATE.excess(template.len()) {
+            debug!(%key, %excess, "ignoring a ControllerRevision");
+            return None;
+        }
+        if template::revision_of(&template) != revision {
+            debug!(%key, "ignoring a ControllerRevision: its label is not the hash of its template");
             return None;
         }
         let facts = RevisionFacts {
@@ -55,7 +63,7 @@ impl SlimRevision {
             revision: revision.into(),
             number: self.revision.unwrap_or_default(),
         };
-        Some(SeenRevision { facts, template: Arc::new(self.data) })
+        Some(SeenRevision { facts, template: template.into() })
     }
 }
 
@@ -95,8 +103,12 @@ mod tests {
             (&seen.facts.key, &*seen.facts.revision, seen.facts.number),
             (&key(&set, &hash), &*hash, 4)
         );
-        assert_eq!((seen.facts.set.as_deref(), *seen.template == template), (Some("edge"), true));
+        assert_eq!((seen.facts.set.as_deref(), &*seen.template), (Some("edge"), &*template.to_string()));
         assert_eq!(seen.facts.controller.unwrap().uid.as_str(), "s-1");
+        let mut large = object.clone();
+        large["data"]["spec"]["containers"][0]["name"] = "x".repeat(limits::TEMPLATE.most).into();
+        large["metadata"]["labels"][REVISION] = template::revision(&large["data"]).into();
+        assert!(read(&large).is_none(), "it is too large");
         object["data"]["spec"]["containers"][0]["name"] = "b".into();
         assert!(read(&object).is_none(), "it is not what its label says");
     }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     WallTime,
-    model::object::{ObjectKey, Uid},
+    model::{
+        limits,
+        object::{ObjectKey, Uid},
+    },
 };
 use headgate_daemonset::model::{
     Amount, Handshake, MOST_PER_NODE, Remembered, SetFacts, SetSpec, Strategy, Wait,
@@ -42,8 +45,8 @@ pub struct SlimSet {
 pub struct SeenSet {
     /// What the core needs to know.
     pub facts: SetFacts,
-    /// The pods.
-    pub template: Arc<Value>,
+    /// The text of the template; of nothing, if it exceeds a limit.
+    pub template: Arc<str>,
     /// The conditions of its status.
     pub conditions: Box<[Condition]>,
 }
@@ -58,16 +61,26 @@ impl SlimSet {
         let conditions: Vec<Condition> =
             serde_json::from_value(take(&mut self.status, "conditions")).unwrap_or_default();
         let conditions = conditions.into();
+        let mut template = take(&mut self.spec, "template");
+        let size = template::text(&template).len();
+        let beyond = limits::TEMPLATE
+            .excess(size)
+            .or_else(|| limits::PLACEMENT.excess(template::placement_size(&template)));
+        if beyond.is_some() {
+            template = Value::Null;
+        }
+        let text = template::text(&template);
         let facts = SetFacts {
-            spec: spec(&self.spec, &key),
+            spec: spec(&self.spec, &template, &text, &key),
             remembered: remembered(&self.status),
             key,
             uid,
             version: version.into(),
             generation,
             deleting,
+            beyond,
         };
-        Some(SeenSet { facts, template: Arc::new(take(&mut self.spec, "template")), conditions })
+        Some(SeenSet { facts, template: text.into(), conditions })
     }
 }
 
@@ -77,8 +90,7 @@ fn take(value: &mut Value, field: &str) -> Value {
 }
 
 /// As the schema has them; what is not there, or cannot be read, has its default.
-fn spec(spec: &Value, key: &ObjectKey) -> SetSpec {
-    let template = &spec["template"];
+fn spec(spec: &Value, template: &Value, text: &str, key: &ObjectKey) -> SetSpec {
     let update = &spec["updateStrategy"];
     let number = |value: &Value, default: usize| {
         value.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
@@ -94,7 +106,7 @@ fn spec(spec: &Value, key: &ObjectKey) -> SetSpec {
     };
     SetSpec {
         pods_per_node: number(&spec["podsPerNode"], 1).clamp(1, MOST_PER_NODE),
-        revision: template::revision(template).into(),
+        revision: template::revision_of(text).into(),
         placement: template::placement(template),
         strategy,
         nodes_at_once: amount(&update["maxNodesAtOnce"]).unwrap_or(Amount::Number(1)),
@@ -174,6 +186,39 @@ mod tests {
             read(&json!({"template": all["template"]}), &Value::Null).spec
         );
         assert_eq!(read(&Value::Null, &Value::Null).spec.pods_per_node, 1);
+    }
+
+    #[test]
+    fn a_template_that_exceeds_a_limit_is_not_read() {
+        let template = |image: &str, spec: Value| {
+            let mut spec = spec;
+            spec["containers"] = json!([{"name": "a", "image": image}]);
+            json!({"spec": spec})
+        };
+        let of = |template: &Value| read(&json!({"template": template}), &Value::Null);
+        let room = limits::TEMPLATE.most - template::text(&template("", json!({}))).len();
+        assert_eq!(of(&template(&"x".repeat(room), json!({}))).beyond, None);
+        let large = of(&template(&"x".repeat(room + 1), json!({})));
+        assert_eq!(large.beyond, limits::TEMPLATE.excess(limits::TEMPLATE.most + 1));
+
+        let values = |count: usize| {
+            let values: Vec<String> = (0..count).map(|at| at.to_string()).collect();
+            let terms = json!([{"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}]);
+            let required = json!({"nodeSelectorTerms": terms});
+            let affinity =
+                json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+            of(&template(
+                "x",
+                json!({
+                    "affinity": affinity, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
+                }),
+            ))
+        };
+        // With the term, the expression, the label and the toleration.
+        let room = limits::PLACEMENT.most - 4;
+        assert_eq!(values(room).beyond, None);
+        assert_eq!(values(room + 1).beyond, limits::PLACEMENT.excess(limits::PLACEMENT.most + 1));
+        assert_eq!(values(room + 1).spec.placement.terms, None);
     }
 
     #[test]

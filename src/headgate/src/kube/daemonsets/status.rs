@@ -34,6 +34,17 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
             "observedGeneration": status.generation,
         })
     };
+    if status.roll == Roll::TooLarge {
+        // Nothing is counted, so all else stays as it was written.
+        let others =
+            before.iter().filter(|condition| condition.type_ != "Progressing").map(|other| json!(other));
+        let conditions: Vec<Value> =
+            std::iter::once(condition(("Progressing", progress(status)))).chain(others).collect();
+        return json!({
+            "metadata": {"resourceVersion": version},
+            "status": {"observedGeneration": status.generation, "conditions": conditions},
+        });
+    }
     let says = [
         ("Progressing", progress(status)),
         ("Available", available(status)),
@@ -91,6 +102,7 @@ pub fn progress(status: &Status) -> Says {
             ),
         ),
         Roll::NodesNotReady => ("True", format!("{of}; the others take no pods now, or are not ready")),
+        Roll::TooLarge => ("False", status.beyond.join("; ")),
     };
     (is, status.roll.as_str(), said)
 }
@@ -152,6 +164,7 @@ mod tests {
             ready: 5,
             available: 5,
             refused: None,
+            beyond: Vec::new(),
         }
     }
 
@@ -185,6 +198,21 @@ mod tests {
         assert!(stopped.last_transition_time > before[0].last_transition_time);
         assert_eq!((&*stopped.status, &*stopped.reason), ("False", "ProgressDeadlineExceeded"));
         assert!(stopped.message.contains("the pods of n1"), "{}", stopped.message);
+    }
+
+    #[test]
+    fn of_a_set_that_is_too_large_nothing_but_that_is_written() {
+        let before = [condition(&patch("7", &status(), &[], at(5)), "Available")];
+        let large = Status { roll: Roll::TooLarge, beyond: vec!["too much".into()], ..status() };
+        let patch = patch("8", &large, &before, at(60));
+        let written: Vec<&String> = patch["status"].as_object().unwrap().keys().collect();
+        assert_eq!(written, ["conditions", "observedGeneration"]);
+        let progress = condition(&patch, "Progressing");
+        assert_eq!(
+            (&*progress.status, &*progress.reason, &*progress.message),
+            ("False", "LimitExceeded", "too much")
+        );
+        assert_eq!(condition(&patch, "Available"), before[0]);
     }
 
     #[test]

@@ -6,46 +6,25 @@ use headgate_daemonset::{
     placement::tolerated,
 };
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{API, KIND};
 
-/// The hash of a template, which is the name of its revision: FNV-1a, of 64 bits, of its text with sorted fields. It is
-/// written on pods, so it never changes.
+/// The hash of a template, which is the name of its revision: SHA-256 of its text, cut to 160 bits because a label has at most
+/// 63 letters. Nobody can write another template with the same hash.
 pub fn revision(template: &Value) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    text(template, &mut |part: &str| {
-        for byte in part.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    });
-    format!("{hash:016x}")
+    revision_of(&text(template))
 }
 
-/// The text of a value, its fields sorted.
-fn text(value: &Value, say: &mut impl FnMut(&str)) {
-    match value {
-        Value::Object(fields) => {
-            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
-            sorted.sort_by_key(|(name, _)| *name);
-            say("{");
-            for (name, field) in sorted {
-                say(&Value::from(name.as_str()).to_string());
-                say(":");
-                text(field, say);
-                say(",");
-            }
-            say("}");
-        }
-        Value::Array(items) => {
-            say("[");
-            for item in items {
-                text(item, say);
-                say(",");
-            }
-            say("]");
-        }
-        other => say(&other.to_string()),
-    }
+/// The text of a template. `serde_json` sorts the fields of an object.
+pub fn text(template: &Value) -> String {
+    template.to_string()
+}
+
+/// The hash of the [`text`] of a template.
+pub fn revision_of(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(20).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
 /// The labels that pods of a template have, but for that of their revision.
@@ -72,6 +51,20 @@ pub fn placement(template: &Value) -> Placement {
     });
     let tolerations = spec["tolerations"].as_array().into_iter().flatten().filter_map(toleration);
     Placement { selector: selector.collect(), terms, tolerations: tolerations.chain(tolerated()).collect() }
+}
+
+/// How many things say where pods of a template may be.
+pub fn placement_size(template: &Value) -> usize {
+    let spec = &template["spec"];
+    let count = |value: &Value| value.as_array().map_or(0, Vec::len);
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = required["nodeSelectorTerms"].as_array().into_iter().flatten();
+    let requirements = terms.flat_map(|term| [&term["matchExpressions"], &term["matchFields"]]);
+    let requirements = requirements.flat_map(|all| all.as_array().into_iter().flatten());
+    spec["nodeSelector"].as_object().map_or(0, Map::len)
+        + count(&spec["tolerations"])
+        + count(&required["nodeSelectorTerms"])
+        + requirements.map(|requirement| 1 + count(&requirement["values"])).sum::<usize>()
 }
 
 /// A requirement. One whose operator is not known here fits nothing.
@@ -179,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_a_template_is_for_ever_and_does_not_hang_on_the_order_of_fields() {
-        assert_eq!(revision(&template()), "a525b4ab62bfbea6");
+        assert_eq!(revision(&template()), "44699e847e17cc0b2166f8db04b2539f294ab8b7");
         let text = r#"{"spec":{"b":1,"a":[true,null,"x"]},"metadata":{}}"#;
         let other = r#"{"metadata":{},"spec":{"a":[true,null,"x"],"b":1}}"#;
         let of = |text: &str| revision(&serde_json::from_str(text).unwrap());
