@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use headgate_harness::{
+    certificates::Files,
     cluster::pod_spec,
     evictions::{Answer, Stage, hash_of},
     headgate::Headgate,
@@ -11,9 +12,8 @@ use headgate_harness::{
     rights::{CLUSTER_ROLE, grant_in_all, rules_of, service_account},
     shared_world::{alone, beside_others},
     wait,
-    webhook::wait_secret,
 };
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 /// For so long a load balancer may go on sending, as the Service says.
@@ -55,16 +55,13 @@ fn a_forged_review_of_pods_whose_nodes_stay_changes_nothing_and_a_drain_waits() 
         let stage = Stage::with_nodes(world, "evict-nodes", 2, &[]).await;
         stage.cluster.deploy("web", 2, &[("http", 8080)]).await;
         let running = stage.wait_asked("web", 2).await;
-        let client = &stage.s.cluster.client;
-        let path = format!("/{}/evict", wait_secret(client, &stage.s.name("webhook")).await);
-        let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
-        let trusted = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
-        let (intruder, address) = (Intruder::new(&trusted), stage.headgates[0].webhook().await);
+        let files = Files::shared();
+        let (intruder, address) = (Intruder::new(&files.trusted), stage.headgates[0].webhook().await);
         for pod in running.keys() {
             let mut forged = forged_eviction(&stage.cluster.namespace, pod);
             forged["request"]["object"]["deleteOptions"] = json!({});
             for _ in 0..2 {
-                let (status, said, _) = intruder.send("POST", &address, &path, &forged).await;
+                let (status, said, _) = intruder.send("POST", &address, &files.path, &forged).await;
                 assert_eq!(status, 200, "{said}");
                 assert!(said.contains("\"allowed\":true"), "{said}");
             }
