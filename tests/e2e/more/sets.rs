@@ -103,8 +103,8 @@ fn the_role_edit_of_kubernetes_may_write_neither_controllerrevisions_nor_binding
         let roles: Api<ClusterRole> = Api::all(client(world.facts()).await);
         let label = "rbac.authorization.k8s.io/aggregate-to-edit=true";
         let roles = roles.list(&ListParams::default().labels(label)).await.unwrap().items;
-        let rules = roles.into_iter().flat_map(|role| role.rules.unwrap_or_default());
-        let writes = rules.filter(|rule| {
+        let allowed = roles.into_iter().flat_map(|role| role.rules.unwrap_or_default());
+        let writes = allowed.filter(|rule| {
             let reads = ["get", "list", "watch"];
             rule.verbs.iter().any(|verb| !reads.contains(&&**verb))
         });

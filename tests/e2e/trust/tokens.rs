@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn the_token_that_keeps_the_certificate_is_for_one_secret_and_two_configurations
         for (what, refused) in [
             ("another Secret", secrets.get("other").await.map(|_| ())),
             ("a new Secret", secrets.create(&PostParams::default(), &token).await.map(|_| ())),
-            ("its own Secret, deleted", secrets.delete(&secret, &Default::default()).await.map(|_| ())),
+            ("its own Secret, deleted", secrets.delete(&secret, &DeleteParams::default()).await.map(|_| ())),
             ("other configurations", all.patch("other", &dry_run, &Patch::Merge(&none)).await.map(|_| ())),
         ] {
             match refused {

@@ -72,7 +72,7 @@ pub struct Mount {
 
 impl Mount {
     /// Brings each change of a Secret into a new folder, this long after it was made.
-    pub async fn of(client: Client, namespace: &str, secret: &str, number: usize, lag: Duration) -> Self {
+    pub fn of(client: Client, namespace: &str, secret: &str, number: usize, lag: Duration) -> Self {
         let folder = root().join("target/webhook").join(format!("{namespace}-{number}"));
         fs::create_dir_all(&folder).unwrap();
         let secrets: Api<Secret> = Api::namespaced(client, namespace);

@@ -214,8 +214,8 @@ pub const ALL: [Bug; 195] = [
         says: "A new leader takes the order of its lists for that in which pods got their addresses.",
         places: &[(
             "engine/leading.rs",
-            "self.index.had(ledgers_say, now)",
-            "self.index.had(if PLANTED { Vec::new() } else { ledgers_say }, now)",
+            "Said::Ledgers(ledgers_say)",
+            "Said::Ledgers(if PLANTED { Vec::new() } else { ledgers_say })",
         )],
     },
     Bug {

@@ -184,7 +184,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Vec<Row> {
         "memory" => memory::measure(facts, size).await,
         "looked" => looked::measure(facts, size).await,
         "sets" => sets::measure(facts, size).await,
-        "hostile" => hostile::measure(facts, size).await,
+        "hostile" => Box::pin(hostile::measure(facts, size)).await,
         _ => panic!("there is no measure {name}"),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     engine::{Effect, Engine, Span, outbox::Outbox},
     eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
     groups::Groups,
-    index::{Index, Order},
+    index::{Index, Order, Said},
     leadership::Watch,
     model::{
         Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, Owner, PodFacts, Reason, RequestId,
@@ -87,7 +87,7 @@ impl Engine {
     /// Whether nodes are lost decides who has the addresses that their pods show.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.nodes.take_turned() {
-            let changes = self.index.node_is(&node, presence, seen);
+            let changes = self.index.apply(Said::Node(node, presence), seen);
             self.absorb(changes, now);
         }
     }

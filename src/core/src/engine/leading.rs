@@ -14,7 +14,7 @@ use super::Engine;
 use crate::{
     engine::{Effect, Leadership},
     eviction::Touched,
-    index::Order,
+    index::{Order, Said},
     leadership::{Load, Role},
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
@@ -126,7 +126,7 @@ impl Engine {
         self.groups.orphans().touch();
         let ledgers_say: Vec<(IpAddr, PodMark)> =
             ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
-        let changes = self.index.had(ledgers_say, now);
+        let changes = self.index.apply(Said::Ledgers(ledgers_say), now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();
         for arn in self.arns() {

@@ -50,6 +50,23 @@ use crate::{
     },
 };
 
+/// What is said that decides whose targets are.
+#[allow(clippy::large_enum_variant)] // it is moved once
+pub enum Said {
+    /// Of pods.
+    Pods(Change<PodFacts>),
+    /// The presence of a node has changed: its pods may have lost their addresses.
+    Node(Arc<str>, Presence),
+    /// The ledgers: the pods of these marks had these addresses.
+    Ledgers(Vec<(IpAddr, PodMark)>),
+}
+
+impl From<Change<PodFacts>> for Said {
+    fn from(change: Change<PodFacts>) -> Self {
+        Self::Pods(change)
+    }
+}
+
 /// Why something changes, and when the event that said so reached Headgate.
 #[derive(Clone, Copy)]
 struct Cause {
@@ -142,26 +159,28 @@ impl Index {
         &self.bindings
     }
 
-    /// The presence of a node has changed: addresses of its pods may be others' now.
-    pub fn node_is(&mut self, node: &Arc<str>, presence: Presence, seen: Moment) -> Changes {
-        let rivals = self.addresses.node_is(node, presence, seen);
-        self.claim_again(&rivals, Cause { reason: Reason::PodHasIp, seen });
-        self.changed()
-    }
-
-    /// The ledgers say that the pods of these marks had these addresses.
-    pub fn had(&mut self, all: impl IntoIterator<Item = (IpAddr, PodMark)>, seen: Moment) -> Changes {
-        let mut rivals = BTreeSet::new();
-        for (ip, mark) in all {
-            if let Some(pod) = self.marks.get(&mark) {
-                rivals.append(&mut self.addresses.had(&ip, pod, seen));
+    /// Takes in what was said.
+    pub fn apply(&mut self, said: impl Into<Said>, seen: Moment) -> Changes {
+        match said.into() {
+            Said::Pods(change) => self.take_in_pods(change, seen),
+            Said::Node(node, presence) => {
+                let rivals = self.addresses.node_is(&node, presence, seen);
+                self.claim_again(&rivals, Cause { reason: Reason::PodHasIp, seen });
+            }
+            Said::Ledgers(had) => {
+                let mut rivals = BTreeSet::new();
+                for (ip, mark) in had {
+                    if let Some(pod) = self.marks.get(&mark) {
+                        rivals.append(&mut self.addresses.had(&ip, pod, seen));
+                    }
+                }
+                self.claim_again(&rivals, Cause { reason: Reason::PodListed, seen });
             }
         }
-        self.claim_again(&rivals, Cause { reason: Reason::PodListed, seen });
         self.changed()
     }
 
-    pub fn apply(&mut self, change: Change<PodFacts>, seen: Moment) -> Changes {
+    fn take_in_pods(&mut self, change: Change<PodFacts>, seen: Moment) {
         match change {
             Change::Applied(facts) => {
                 let cause = Cause { reason: Reason::PodHasIp, seen };
@@ -178,7 +197,6 @@ impl Index {
             }
             Change::Relisted(scope, pods) => self.relist_pods(&scope, pods, seen),
         }
-        self.changed()
     }
 
     /// These are all the pods within `scope`.

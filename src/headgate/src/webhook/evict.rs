@@ -67,9 +67,9 @@ pub struct Evicting {
 
 impl Evicting {
     /// With all places free.
-    pub fn new(notes: Notes, nodes: NodeReads, notices: events::Sender) -> Self {
+    pub fn new(notes: Notes, reads: NodeReads, notices: events::Sender) -> Self {
         let waiting = Arc::new(Semaphore::new(PLACES_TO_WAIT));
-        Self { notes, nodes, notices, waiting, told: Arc::default() }
+        Self { notes, nodes: reads, notices, waiting, told: Arc::default() }
     }
 
     /// Whether that was not said before.

@@ -48,7 +48,7 @@ impl Stage {
         for number in 0..2 {
             let lag = Duration::from_secs(2) * u32::try_from(number).unwrap();
             let client = s.cluster.client.clone();
-            let mount = Mount::of(client, &s.cluster.namespace, SECRET, number, lag).await;
+            let mount = Mount::of(client, &s.cluster.namespace, SECRET, number, lag);
             let folder = format!("--webhook-cert-dir={}", mount.folder.display());
             let arguments = ["--webhook-address=127.0.0.1:0", &namespaces, &folder];
             let arguments = [&arguments[..], more].concat();

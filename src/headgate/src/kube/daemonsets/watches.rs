@@ -21,6 +21,7 @@ use crate::kube::{
 };
 
 /// What a watch says.
+#[allow(clippy::large_enum_variant)] // they are moved once, and hardly any waits
 #[derive(Clone, Debug)]
 pub enum News {
     /// Of sets.

@@ -291,7 +291,7 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
         let mut webhook = engine_that_rules(1, asks);
         webhook.evicting.nodes = NodeReads::new(OneNode(node), Signals::default(), webhook.clock);
         for _ in 0..2 {
-            let (_, answer) = post_to(EVICT, &webhook, eviction(false)).await;
+            let (_, answer) = post_to(PATH, &webhook, eviction(false)).await;
             let answer: Value = serde_json::from_str(&answer).unwrap();
             assert_eq!(answer["response"]["allowed"], passes);
         }
