@@ -88,7 +88,8 @@ impl Owner {
             }
             was_synced = synced;
             self.pulse.beat(synced);
-            self.metrics.known(self.engine.pod_count(), self.engine.contested(), synced);
+            self.metrics.known(self.engine.pod_count(), synced);
+            self.metrics.contested(self.engine.contested());
             let going = || self.engine.nodes_that_go();
             self.metrics.nodes_go(|fate| going().filter(|(_, its)| *its == fate).count());
             self.views.nodes_go(going());

@@ -179,7 +179,7 @@ impl Owner {
             }
             was_synced = synced;
             self.pulse.beat(synced);
-            self.metrics.known(its.core.pod_count(), 0, synced);
+            self.metrics.known(its.core.pod_count(), synced);
             let wakeup = wakeup(&its.core, now);
             let input = tokio::select! {
                 Some(said) = news.recv() => its.memory.take(said),

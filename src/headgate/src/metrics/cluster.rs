@@ -14,7 +14,6 @@ pub(super) struct Cluster {
     notices: Counters<ReasonLabel>,
     events: Counters<OutcomeLabel>,
     pods: Number,
-    contested: Number,
     synced: Number,
     clock_steps: Counters<DirectionLabel>,
 }
@@ -30,10 +29,6 @@ impl Cluster {
                 "Kubernetes Events by outcome: written, failed, dropped (too many were waiting to be written)",
             ),
             pods: page.gauge("pods", "Pods that Headgate sees"),
-            contested: page.gauge(
-                "contested_pods",
-                "Pods whose status shows the address of a pod on another node, which keeps it (AddressContested)",
-            ),
             clock_steps: page.counters(
                 "clock_steps",
                 "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept \
@@ -76,9 +71,8 @@ impl Metrics {
 
     /// How much is known.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
-    pub fn known(&self, pods: usize, contested: usize, synced: bool) {
+    pub fn known(&self, pods: usize, synced: bool) {
         self.cluster.pods.set(pods as f64);
-        self.cluster.contested.set(contested as f64);
         self.cluster.synced.set(flag(synced));
     }
 }

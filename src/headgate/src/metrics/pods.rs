@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::{
     Metrics,
     labels::{GroupLabel, OutcomeLabel},
-    page::{Counters, FAST, Page, SLOW},
+    page::{Counters, FAST, Number, Page, SLOW},
 };
 
 /// How soon AWS is told of a change.
@@ -44,6 +44,7 @@ pub(super) struct Readiness {
     healthy_to_gate: Histogram,
     gate_writes: Counters<OutcomeLabel>,
     holds_too_short: Counters<GroupLabel>,
+    contested: Number,
 }
 
 impl Readiness {
@@ -69,6 +70,10 @@ impl Readiness {
                 "holds_too_short",
                 "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target \
                  group; begins at 0",
+            ),
+            contested: page.gauge(
+                "contested_pods",
+                "Pods whose status shows the address of a pod on another node, which keeps it (AddressContested)",
             ),
         }
     }
@@ -108,6 +113,12 @@ impl Metrics {
     /// This target group is served no more.
     pub fn serves_no_more(&self, group: &TargetGroupArn) {
         self.readiness.holds_too_short.remove(&GroupLabel::of(group));
+    }
+
+    /// So many pods show an address that a pod of another node has.
+    #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
+    pub fn contested(&self, pods: usize) {
+        self.readiness.contested.set(pods as f64);
     }
 
     /// A pod of this target group was not held long enough.

@@ -90,7 +90,8 @@ fn filled() -> Metrics {
     metrics.event_written(true);
     metrics.event_dropped();
     metrics.clock_stepped("back");
-    metrics.known(3, 1, true);
+    metrics.known(3, true);
+    metrics.contested(1);
     metrics.leads(true);
     metrics.lease_is_anothers(true);
     metrics.lease_failed("update");
