@@ -19,9 +19,10 @@ use serde_json::json;
 const GIVEN: [&str; 3] = ["job", "namespace", "pod"];
 
 /// Metrics that no alert and no panel shows: details for whoever looks closer.
-const UNSEEN: [&str; 9] = [
+const UNSEEN: [&str; 10] = [
     "headgate_clock_steps_total",
     "headgate_connections_closed_total",
+    "headgate_contested_pods",
     "headgate_departure_seconds",
     "headgate_leaving_notes_waiting",
     "headgate_lease_conflict",

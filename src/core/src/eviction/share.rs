@@ -186,7 +186,9 @@ impl Evictions {
     /// Whether the turn of a pod's node has come: its sign says so, or others have been evicted from it.
     fn has_come(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         let signal = pod.node.as_ref().and_then(|node| Some((node, around.nodes.signal(node)?.0)));
-        signal.is_some_and(|(node, signal)| around.nodes.is_its_turn(signal) || self.early.is_drained(node))
+        signal.is_some_and(|(node, signal)| {
+            around.nodes.last_seen().is_its_turn(signal) || self.early.is_drained(node)
+        })
     }
 
     /// Whether a pod that starts on a node which goes need not be registered there.

@@ -191,13 +191,6 @@ impl Nodes {
         known
     }
 
-    /// Whether the turn of a node has come, as far as its sign says. A mark that more than one in four have, as when a group
-    /// of nodes is marked before the first of them is drained, says that of none.
-    pub fn is_its_turn(&self, signal: &Signal) -> bool {
-        let marked = self.marked.get(&signal.sign).copied().unwrap_or_default();
-        signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.all.len()
-    }
-
     /// The nodes that are about to go, or gone while pods are left of them.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
@@ -228,6 +221,13 @@ impl<'a> LastSeen<'a> {
     pub fn stays(self, pod: &PodFacts) -> bool {
         let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
         signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))
+    }
+
+    /// Whether the turn of a node has come, as far as its sign says. A mark that more than one in four have, as when a group
+    /// of nodes is marked before the first of them is drained, says that of none.
+    pub fn is_its_turn(self, signal: &Signal) -> bool {
+        let marked = self.0.marked.get(&signal.sign).copied().unwrap_or_default();
+        signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.0.all.len()
     }
 
     /// When a node was created, if it is known, in seconds since 1970.
@@ -399,7 +399,7 @@ mod tests {
             let marked = NodeFacts { taints, cordoned, ..node(&format!("a{at}"), "a", false) };
             assert!(nodes.apply(Change::Applied(marked), SEEN, WALL).is_some_and(|nodes| nodes.len() == 1));
         }
-        nodes.is_its_turn(nodes.signal(&"a1".into()).unwrap().0)
+        nodes.last_seen().is_its_turn(nodes.signal(&"a1".into()).unwrap().0)
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
         let mut mark = |at: u8, taints: Vec<Box<str>>| {
             let node = NodeFacts { taints, ..node(&format!("a{at}"), "a", true) };
             nodes.apply(Change::Applied(node), SEEN, WALL);
-            nodes.signal(&"a0".into()).map(|(signal, _)| nodes.is_its_turn(signal))
+            nodes.signal(&"a0".into()).map(|(signal, _)| nodes.last_seen().is_its_turn(signal))
         };
         let taints = || vec![DISRUPTED[0].into()];
         assert_eq!([0, 1, 2].map(|at| mark(at, taints())), [Some(true), Some(true), Some(false)]);
