@@ -147,7 +147,7 @@ fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_a
         t.a.wait_warning(victim, "AddressContested", &format!("pod {}/forged on no node", t.b.namespace))
             .await;
         wait::until("it is counted", || async {
-            let pods = headgate.sum("headgate_contested_pods", &[]).await;
+            let pods = headgate.metric("headgate_contested_pods").await;
             if pods == Some(1.0) { Ok(()) } else { Err(pods) }
         })
         .await;
