@@ -133,7 +133,8 @@ fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_a
         t.a.deploy_gated("web", 2, &[("http", 8080)]).await;
         t.a.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
         let headgate = t.headgate(&[]).await;
-        let running = t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        let running = t.a.running("web").await;
         let (victim, ip) = running.first_key_value().unwrap();
 
         t.b.create::<Pod>(never_started("forged", &many(1))).await;

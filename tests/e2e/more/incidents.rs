@@ -401,7 +401,8 @@ fn each_alert_fires_in_its_incident_and_in_no_other_and_none_when_all_is_well() 
         Box::pin(the_way_is_cut(&stage, replicas)).await;
         let rules = rules();
         let alerts = each(&rules).len();
-        assert_eq!(stage.played.into_inner(), alerts, "each alert has an incident");
+        // These replicas serve no webhook: the alert of a certificate that ends is played by promtool alone.
+        assert_eq!(stage.played.into_inner() + 1, alerts, "each other alert has an incident");
         eprintln!("all of it took {:.0} s", began.elapsed().as_secs_f64());
     });
 }
@@ -541,7 +542,7 @@ async fn a_set_stands_still(stage: &Stage) {
     let write = async |template: Value| {
         s.cluster.patch::<IngressDaemonSet>("edge", &json!({"spec": {"template": template}})).await;
     };
-    let (kind, update) = ("IngressDaemonSet", json!({"progressDeadlineSeconds": 2}));
+    let (kind, update) = ("IngressDaemonSet", json!({"progressDeadlineSeconds": 4}));
     s.cluster
         .create::<IngressDaemonSet>(json!({
             "apiVersion": "headgate.dev/v1alpha1", "kind": kind, "metadata": {"name": "edge"},
