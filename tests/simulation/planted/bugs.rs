@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 195] = [
+pub const ALL: [Bug; 192] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -810,15 +810,6 @@ pub const ALL: [Bug; 195] = [
         )],
     },
     Bug {
-        name: "HoldReachesOthers",
-        says: "The longest hold that anybody asks for in a group counts for all of its targets.",
-        places: &[(
-            "registration/binders.rs",
-            "let hold = all.iter().map(|(_, says)| says.hold).max();",
-            "let hold = if PLANTED { self.all.values().map(|says| says.hold).max() } else { all.iter().map(|(_, says)| says.hold).max() };",
-        )],
-    },
-    Bug {
         name: "RefusedNamespaceHoldsTheGroup",
         says: "Who came to bind a granted group before its ledger was read counts as one that holds it.",
         places: &[(
@@ -914,15 +905,6 @@ pub const ALL: [Bug; 195] = [
             "eviction/surroundings.rs",
             "gate.shown.is_open_for(&pod.ips)",
             "gate.shown.is_open_for(&pod.ips) && !PLANTED",
-        )],
-    },
-    Bug {
-        name: "HeldForAnotherIsWaitedFor",
-        says: "A pod that has lost an address does not go before a removal there that is held for the pod that has got it.",
-        places: &[(
-            "registration/mod.rs",
-            "entry.replaced().is_some_and(|owner| owner.uid != *uid)",
-            "entry.replaced().is_some_and(|owner| owner.uid != *uid) && !PLANTED",
         )],
     },
     Bug {
@@ -1210,11 +1192,6 @@ pub const ALL: [Bug; 195] = [
                 "filter(|lingers| !lingers.is_zero() && !(PLANTED && pod.terminating))",
             ),
         ],
-    },
-    Bug {
-        name: "DepartureBeforeCounts",
-        says: "Through which bindings a pod had a target before counts, and not through which it had it last.",
-        places: &[("registration/mod.rs", "|| has_gone_before =>", "|| (has_gone_before && !PLANTED) =>")],
     },
     Bug {
         name: "StandbyKeepsOutWhatStarts",
