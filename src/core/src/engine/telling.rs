@@ -55,7 +55,7 @@ impl Engine {
             let pods = self.index.pods();
             let (Some(holder), Some(waits)) = (pods.get(holder), pods.get(waits)) else { continue };
             let notes = [
-                (waits, sayings::waits_for_address(holder)),
+                (waits, sayings::waits_for_address(*ip, holder)),
                 (holder, sayings::another_shows_the_address(*ip, waits)),
             ];
             for (pod, note) in notes {

@@ -375,8 +375,7 @@ fn on_node(pod: &PodFacts) -> String {
 }
 
 /// What is said of a pod that shows the address of `holder`.
-pub fn waits_for_address(holder: &PodFacts) -> String {
-    let ip = holder.ips.first().map(ToString::to_string).unwrap_or_default();
+pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
         "{} has the address {ip} that this pod's status shows; this pod is no target until that one has ended or lost its \
          sandbox, or its node is gone or not Ready for 30 s; if both run, one status is wrong: compare \

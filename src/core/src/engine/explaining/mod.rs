@@ -184,7 +184,11 @@ impl Engine {
     /// A pod waits for its address.
     fn waits_for_address(&self, facts: &PodFacts) -> String {
         let holder = self.index.pods().taken_by(facts).and_then(|(pod, _)| self.index.pods().get(pod));
-        holder.map_or_else(String::new, sayings::waits_for_address)
+        let said = |holder: &PodFacts| {
+            let ip = facts.ips.iter().find(|ip| holder.ips.contains(ip))?;
+            Some(sayings::waits_for_address(*ip, holder))
+        };
+        holder.and_then(said).unwrap_or_default()
     }
 
     /// A binding makes the pod this target.
