@@ -282,7 +282,7 @@ mod more {
                 if owners.is_empty() { Ok(()) } else { Err(owners) }
             })
             .await;
-            let more = set.nodes.len() + 1;
+            let more = before.len() + 1;
             wait::until_equal("another one is in its place", &more, || async {
                 set.pods().await.iter().filter(|pod| pod.ready).count()
             })

@@ -77,10 +77,11 @@ fn a_crowd_at_the_webhook_makes_the_api_server_miss_no_call() {
 
         let authorities = configuration.trusted().await.unwrap().remove(0);
         let crowd = Crowd::at_https(&headgate.webhook().await, &authorities, LARGE);
-        wait::until("the crowd is there, and comes again", || async {
-            match crowd.counts.closed.load(Relaxed) {
-                500.. => Ok(()),
-                closed => Err((closed, crowd.counts.opened.load(Relaxed))),
+        // On a busy machine it may take a while until more are open than the webhook keeps.
+        wait::until("the crowd is there, comes again, and is said", || async {
+            match (crowd.counts.closed.load(Relaxed), headgate.text().contains("too many connections")) {
+                (500.., true) => Ok(()),
+                seen => Err((seen, crowd.counts.opened.load(Relaxed))),
             }
         })
         .await;
@@ -111,7 +112,6 @@ fn a_crowd_at_the_webhook_makes_the_api_server_miss_no_call() {
             if open < FEW { Ok(()) } else { Err(open) }
         })
         .await;
-        assert!(headgate.text().contains("too many connections"), "it is said");
         configuration.remove().await;
     });
 }
