@@ -76,6 +76,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
+        owner: None,
         hold: None,
         node: None,
         passed_over: PassedOver::default(),

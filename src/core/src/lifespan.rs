@@ -63,7 +63,7 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
         );
         return (Reason::HoldTooShort, said);
     }
-    let least = least.unwrap_or(wanted);
+    let least = least.unwrap_or(wanted).min(pod.grace);
     let said = format!("held for {least} s, of {} s of grace; {wanted} s were wanted", pod.grace);
     (Reason::HoldIsEnough, said)
 }
@@ -71,7 +71,7 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::lifespan::{Container, hold_of_command};
+    use crate::model::lifespan::{Container, hold_of_command, only_sleeps};
 
     const NLB: HoldWanted = HoldWanted { seconds: 150, bound: 120 };
 
@@ -156,15 +156,56 @@ mod tests {
             (&["headgate-hold", "nginx"], PreStop::Unknown),
             (&["sh", "-c", "sleep 15 & kill 1"], PreStop::Unknown),
             (&["sh", "-c", "nginx -s quit; sleep 15"], PreStop::Unknown),
-            (&["sleep", "1.5"], PreStop::Unknown),
-            (&["sleep", "99999999999"], PreStop::Unknown),
-            (&["sleep", "4294967295h"], PreStop::Unknown),
+            (&["sleep", "1.5"], PreStop::Sleeps(1)),
+            (&["sleep", "1m", "30s"], PreStop::Sleeps(90)),
+            (&["sleep", "infinity"], PreStop::Sleeps(u32::MAX)),
+            (&["sleep", "99999999999"], PreStop::Sleeps(u32::MAX)),
+            (&["sleep", "4294967295h"], PreStop::Sleeps(u32::MAX)),
+            (&["bash", "-lc", "sleep 15"], PreStop::Sleeps(15)),
+            (&["bash", "-eo", "pipefail", "-c", "sleep 15; nginx -s quit"], PreStop::Sleeps(15)),
+            (&["sh", "-c", "set -e; sleep 5; sleep 10 && nginx -s quit"], PreStop::Sleeps(15)),
+            (&["sh", "-c", "trap '' TERM; sleep 15; nginx -s quit"], PreStop::Sleeps(15)),
+            (&["sh", "-c", "sleep 15 | nginx -s quit"], PreStop::Sleeps(15)),
+            (&["sh", "-c", "exit 0; sleep 15"], PreStop::Unknown),
+            (&["sh", "-c", "sleep $DRAIN"], PreStop::Unknown),
+            (&["sh", "sleep 15"], PreStop::Unknown),
+            (&["sleep"], PreStop::Unknown),
+            (&["sleep", "1.5h"], PreStop::Unknown),
+            (&["sleep", ".5"], PreStop::Unknown),
+            (&["sleep", "é"], PreStop::Unknown),
             (&["nginx", "-s", "quit"], PreStop::Unknown),
             (&["drain", "20"], PreStop::Unknown),
             (&["python", "-c", "sleep 15"], PreStop::Unknown),
             (&[], PreStop::Unknown),
         ] {
             assert_eq!(PreStop::of_command(command), pre_stop, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_only_sleeps_is_known_in_each_of_the_ways_to_write_it() {
+        for (command, seconds) in [
+            (&["sleep", "15"][..], Some(15)),
+            (&["/bin/sleep", "15s"], Some(15)),
+            (&["/usr/bin/env", "sleep", "15"], Some(15)),
+            (&["busybox", "sleep", "15"], Some(15)),
+            (&["sh", "-c", "sleep 15"], Some(15)),
+            (&["/bin/sh", "-c", "exec sleep 15;"], Some(15)),
+            (&["/bin/bash", "-lc", "sleep 15"], Some(15)),
+            (&["bash", "-l", "-c", "set -e\nsleep 15\nexit 0\n"], Some(15)),
+            (&["sh", "-c", "sleep 15 || true"], Some(15)),
+            (&["sh", "-c", "trap '' TERM; sleep 10; sleep 5"], Some(15)),
+            (&["sleep", "infinity"], Some(u32::MAX)),
+            (&["sh", "-c", "sleep 15; nginx -s quit"], None),
+            (&["sh", "-c", "nginx -s quit; sleep 15"], None),
+            (&["sh", "-c", "sleep 15 &"], None),
+            (&["sh", "-c", "trap 'echo end; rm x' EXIT; sleep 15"], None),
+            (&["sh", "-c", "true"], None),
+            (&["headgate-hold", "150", "run", "x"], None),
+            (&["sh", "-c", "sleep 150; exec \"$@\"", "headgate-hold", "x"], None),
+            (&["powershell", "Start-Sleep", "15"], None),
+        ] {
+            assert_eq!(only_sleeps(command), seconds, "{command:?}");
         }
     }
 }

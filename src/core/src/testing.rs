@@ -30,6 +30,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
+        owner: None,
         hold: None,
         node: None,
         passed_over: PassedOver::default(),

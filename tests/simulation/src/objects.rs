@@ -44,6 +44,7 @@ pub fn pod(app: &str, last: u8) -> PodFacts {
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
+        owner: None,
         hold: None,
         node: None,
         passed_over: PassedOver::default(),

@@ -16,39 +16,42 @@
 //! stays as it is, and that is said.
 //!
 //! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
-//! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
-//! and people copy pods): then only what has been added since is looked after. What a user wrote is never undone.
+//! be made again for a pod that has it already: the API server asks once more when another webhook has changed the pod,
+//! and people copy and restore pods. So the annotation counts only as far as the containers still have what it says, and a
+//! hold is made longer if the pod is bound to what needs a longer one, or as long as the pod itself asks. What a user wrote is
+//! never undone.
+//!
+//! **Limits.** A policy may refuse pods with a long grace period, and no webhook can see that. So the pod, its namespace or
+//! a flag may limit what a grace period is raised to, and the hold is as long as that leaves room. If the grace period was
+//! lowered after an earlier decision, another webhook did it: the hold is shortened, and the grace period is never raised
+//! again.
 //!
 //! Under the label of its namespace a pod is given nothing if it is a Job's, or if the bindings exclude it: what serves no
 //! requests need not live on for minutes. Its own label, hold or gate asks for it all the same.
 
+pub mod creations;
+mod holding;
 mod record;
 #[cfg(test)]
 mod tests;
 mod wrapping;
 
+pub use holding::{MAX_GRACE_EXPECTED, max_grace};
 pub use record::INJECTED;
 
 use std::collections::BTreeSet;
 
 use crate::model::{
-    Hold, LoadBalancerType, Reason,
-    excerpt::excerpt,
+    Reason,
     expected::{EXPECTED_BINDINGS, Expected},
-    injection::{Container, Hook, Injection, Known, Match, NewPod, OWN_PRESTOP, ProbeGrace, Terms},
-    policy::HOLD,
+    injection::{Injection, Known, Match, NewPod, ProbeGrace, Terms},
     readiness::OWN_GATE,
 };
+use holding::Holding;
 use record::Record;
 
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
-/// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
-const DEFAULT_GRACE: i64 = 30;
-
-/// For how many seconds, and why so long.
-type Length = (u32, &'static str);
-
 /// Decides what `pod` is given.
 pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
@@ -80,9 +83,10 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
         record.say(Reason::GatePresent, "");
     }
 
-    let length = length(pod, bound, &mut injection.warnings);
-    if let Some(before_hold) = hold(pod, length, terms, &before, &mut injection, &mut record) {
-        probes(pod, before_hold, terms.probe_grace, &before, &mut injection, &mut record);
+    let holding =
+        Holding { pod, known, terms, before: &before, injection: &mut injection, record: &mut record };
+    if let Some(had) = holding.decide() {
+        probes(pod, had, terms.probe_grace, &before, &mut injection, &mut record);
     }
 
     if (gated || injection.gate) && !pod.has_expectations {
@@ -123,110 +127,6 @@ fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Recor
         injection.annotations.push((INJECTED, record.to_string()));
     }
     injection
-}
-
-/// For how long the pod is held: its own annotation counts before those of its bindings, and of these the longest.
-fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
-    let own = pod.hold.as_deref().and_then(|text| {
-        let hold = Hold::parse(text);
-        if hold.is_none() {
-            warnings.push(format!(
-                "{HOLD}: \"{}\" is none of its values; expected {}; the pod is held as if it were not there",
-                excerpt(text),
-                Hold::EXPECTED
-            ));
-        }
-        hold
-    });
-    let of = |seconds: u32, balancer: LoadBalancerType| match balancer {
-        _ if seconds != Hold::Auto.seconds(balancer) => (seconds, HOLD),
-        LoadBalancerType::Application => (seconds, "ALB"),
-        LoadBalancerType::Network => (seconds, "NLB"),
-    };
-    let longest = |seconds: &dyn Fn(&Match) -> u32| {
-        bound.iter().map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
-    };
-    // Nothing is known that would bind it: the longer of both bounds.
-    let unbound = || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
-    match own {
-        Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.balancer)).unwrap_or_else(unbound),
-        Some(given) => (given.seconds(LoadBalancerType::Network), HOLD),
-        None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
-    }
-}
-
-/// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
-/// time for it to the pod. Gives the grace period that the pod had without a hold, if a container has one.
-fn hold(
-    pod: &NewPod,
-    length: Length,
-    terms: Terms,
-    before: &Record,
-    injection: &mut Injection,
-    record: &mut Record,
-) -> Option<i64> {
-    // All containers of a pod are held alike, also those that came later. A note about none of them is of another pod.
-    let is_noted = pod.containers.iter().any(|container| before.held.contains(&container.name));
-    let noted = before.hold.as_ref().filter(|_| is_noted);
-    let (seconds, why) = noted.map_or(length, |hold| (hold.0, &*hold.1));
-    let is_too_short = |container: &&Container| match container.pre_stop {
-        Hook::None => seconds > 0,
-        Hook::Sleep(own) => own < seconds,
-        Hook::Command { .. } | Hook::Request | Hook::Other => false,
-    };
-    injection.held = pod.containers.iter().filter(is_too_short).map(|container| container.place).collect();
-    injection.seconds = seconds;
-    let unwrapped = wrapping::wrap(pod, terms, injection);
-    let was_held =
-        |container: &Container| container.pre_stop != Hook::None && before.held.contains(&container.name);
-    let is_wrapped =
-        |container: &Container| injection.wrapped.iter().any(|(place, _)| *place == container.place);
-    let is_held = |container: &&Container| {
-        was_held(container) || injection.held.contains(&container.place) || is_wrapped(container)
-    };
-    record.held = pod.containers.iter().filter(is_held).map(|container| container.name.clone()).collect();
-    if seconds == 0 {
-        record.say(Reason::HoldOff, why);
-    } else if !record.held.is_empty() {
-        record.hold(seconds, why);
-    }
-    let raised = pod.containers.iter().filter_map(|container| match container.pre_stop {
-        Hook::Sleep(own) if own < seconds => Some(format!("{} from {own}s", container.name)),
-        _ => None,
-    });
-    record.add(Reason::OwnSleepRaised, before, raised.collect());
-    record.add(Reason::OwnPreStopWrapped, before, wrapping::said(pod, injection));
-    let own =
-        pod.containers.iter().filter(|container| container.pre_stop != Hook::None && !is_held(container));
-    let own: Vec<&str> = own.map(|container| &*container.name).collect();
-    if !own.is_empty() {
-        record.say(Reason::OwnPreStop, &own.join(", "));
-    }
-    if !unwrapped.is_empty() {
-        let said: Vec<String> = unwrapped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        record.say(Reason::OwnPreStopNotWrapped, &said.join(", "));
-        injection.warnings.extend(unwrapped.iter().map(|(name, why)| {
-            format!(
-                "{OWN_PRESTOP}: the preStop of container {name} stays as it is, and nothing holds the container when \
-                 the pod ends: {why}; expected a hook that can be run after the hold, or a command that begins with \
-                 sleep {seconds}"
-            )
-        }));
-    }
-    if record.held.is_empty() {
-        return None;
-    }
-    let grace = pod.grace.unwrap_or(DEFAULT_GRACE).max(0);
-    // Raised before, and not lowered since: a hold that is longer than the grace period is refused by Kubernetes.
-    if before.grace == Some(grace) && grace >= i64::from(seconds) {
-        record.grace(grace);
-        Some(grace - i64::from(seconds))
-    } else {
-        let raised = grace.saturating_add(i64::from(seconds));
-        injection.grace = Some(raised);
-        record.grace(raised);
-        Some(grace)
-    }
 }
 
 /// Gives the probes that have no grace period of their own one; `had`: what the pod had without a hold.

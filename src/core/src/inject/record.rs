@@ -60,6 +60,11 @@ impl Record {
         }
     }
 
+    /// What it says of this.
+    pub fn text(&self, reason: Reason) -> Option<&str> {
+        self.said.iter().find(|(said, _)| *said == reason).map(|(_, what)| &**what)
+    }
+
     /// Says this, and what goes with it.
     pub fn say(&mut self, reason: Reason, what: &str) {
         self.said.push((reason, what.into()));

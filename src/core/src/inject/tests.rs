@@ -1,8 +1,9 @@
 use super::*;
 use crate::model::{
-    Labels,
-    injection::{Place, Probe, Program, Wrapper},
+    Hold, Labels, LoadBalancerType,
+    injection::{Container, Hook, MAX_GRACE, Obstacle, Place, Probe, Program, Wrapper},
     load_balancer::LoadBalancerType::{Application, Network},
+    policy::HOLD,
 };
 
 /// What is decided on the usual terms.
@@ -10,7 +11,8 @@ fn decide(pod: &NewPod, known: &Known) -> Injection {
     super::decide(pod, known, TERMS)
 }
 
-const TERMS: Terms = Terms { probe_grace: 5, program: Program::Available };
+const TERMS: Terms =
+    Terms { probe_grace: 5, program: Program::Available, max_grace: None, is_refused: false };
 
 /// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
 fn pod(containers: &[&str]) -> NewPod {
@@ -18,7 +20,8 @@ fn pod(containers: &[&str]) -> NewPod {
         name: (*name).into(),
         place: Place::Container(at),
         pre_stop: Hook::None,
-        has_room: true,
+        obstacle: None,
+        ports: vec![8080],
         probes: Vec::new(),
     };
     NewPod {
@@ -30,7 +33,7 @@ fn pod(containers: &[&str]) -> NewPod {
 }
 
 fn bound(group: &str, balancer: LoadBalancerType, hold: Hold) -> Match {
-    Match { group: group.into(), port: Some(8080), balancer, hold: hold.seconds(balancer) }
+    Match { group: group.into(), port: Some(8080), about: None, balancer, hold: hold.seconds(balancer) }
 }
 
 fn nlb() -> Known {
@@ -54,9 +57,11 @@ fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
         if injection.held.contains(&container.place) {
             container.pre_stop = Hook::Sleep(injection.seconds);
         }
-        if let Some((_, wrapper)) = injection.wrapped.iter().find(|(place, _)| *place == container.place) {
-            let by_shell = *wrapper == Wrapper::Shell;
-            container.pre_stop = Hook::Command { sleeps: injection.seconds, by_shell };
+        if injection.released.contains(&container.place) {
+            container.pre_stop = Hook::None;
+        }
+        if injection.wrapped.iter().any(|(place, _)| *place == container.place) {
+            container.pre_stop = Hook::Wrapped(injection.seconds);
         }
         container.probes.retain(|probe| {
             !injection.probes.iter().any(|given| given.place == container.place && given.probe == *probe)
@@ -75,6 +80,7 @@ fn an_injection_is_empty_only_if_it_changes_nothing() {
         Injection { gate: true, ..Injection::default() },
         Injection { held: vec![Place::Container(0)], ..Injection::default() },
         Injection { wrapped: vec![(Place::Container(0), Wrapper::Shell)], ..Injection::default() },
+        Injection { released: vec![Place::Container(0)], ..Injection::default() },
         Injection { grace: Some(30), ..Injection::default() },
         Injection {
             probes: vec![ProbeGrace { place: Place::Container(0), probe: Probe::Startup, seconds: 5 }],
@@ -166,7 +172,8 @@ fn native_sidecars_are_held_too_since_one_of_them_may_be_the_one_that_serves() {
         name: "proxy".into(),
         place: Place::Sidecar(1),
         pre_stop: Hook::None,
-        has_room: true,
+        obstacle: None,
+        ports: vec![8080],
         probes: Vec::new(),
     };
     pod.containers.push(sidecar);
@@ -176,7 +183,7 @@ fn native_sidecars_are_held_too_since_one_of_them_may_be_the_one_that_serves() {
 #[test]
 fn the_grace_period_is_raised_by_the_hold_whatever_it_was() {
     for (grace, raised) in
-        [(None, 180), (Some(0), 150), (Some(-1), 150), (Some(600), 750), (Some(i64::MAX), i64::MAX)]
+        [(None, 180), (Some(0), 150), (Some(-1), 150), (Some(600), 750), (Some(i64::MAX - 1), i64::MAX)]
     {
         let pod = NewPod { grace, ..pod(&["web"]) };
         assert_eq!(decide(&pod, &nlb()).grace, Some(raised), "{grace:?}");
@@ -197,7 +204,7 @@ fn a_pod_that_has_it_all_is_left_as_it_is_whatever_is_known_by_then() {
     for first in [nlb(), alb(), Known::Bound(vec![]), Known::Unknown { served: true }] {
         let first_pass = decide(&pod(&["web", "proxy"]), &first);
         let once = injected(pod(&["web", "proxy"]), &first_pass);
-        for again in [nlb(), alb(), Known::Unknown { served: true }, Known::Unknown { served: false }] {
+        for again in [alb(), Known::Unknown { served: true }, Known::Unknown { served: false }] {
             let mut injection = decide(&once, &again);
             // The bindings that were not known then may be told now.
             injection.annotations.retain(|(name, _)| *name != EXPECTED_BINDINGS || once.has_expectations);
@@ -214,11 +221,12 @@ fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_g
         name: "proxy".into(),
         place: Place::Container(1),
         pre_stop: Hook::None,
-        has_room: true,
+        obstacle: None,
+        ports: vec![8080],
         probes: Vec::new(),
     };
     with_proxy.containers.push(proxy);
-    let injection = decide(&with_proxy, &nlb());
+    let injection = decide(&with_proxy, &alb());
     assert_eq!((injection.seconds, &injection.held[..]), (45, &[Place::Container(1)][..]));
     assert_eq!((injection.grace, injection.gate), (None, false));
     let said = annotation(&injection, INJECTED).unwrap();
@@ -229,12 +237,155 @@ fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_g
 }
 
 #[test]
-fn a_grace_period_that_is_too_short_for_the_hold_is_raised_again() {
+fn the_hold_is_shortened_to_a_grace_period_that_was_lowered_since_which_is_never_raised_again() {
     let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &nlb()));
-    let lowered = NewPod { grace: Some(60), ..once };
-    assert_eq!(decide(&lowered, &nlb()).grace, Some(210));
     let forged = NewPod { injected: Some("GraceRaised: 30s".into()), ..pod(&["web"]) };
-    assert_eq!(decide(&forged, &nlb()).grace, Some(180));
+    assert_eq!(decide(&forged, &nlb()).grace, Some(180), "nothing of it is in the spec");
+    for (lowered, seconds) in [(179, 149), (120, 90), (31, 1), (30, 0), (10, 0)] {
+        let lowered_pod = NewPod { grace: Some(lowered), ..once.clone() };
+        let injection = decide(&lowered_pod, &nlb());
+        assert_eq!((injection.seconds, injection.grace), (seconds, None), "{lowered}");
+        let place = [Place::Container(0)];
+        assert_eq!(injection.held, place[..usize::from(seconds > 0)], "{lowered}");
+        assert_eq!(injection.released, place[..usize::from(seconds == 0)], "{lowered}");
+        let said = annotation(&injection, INJECTED).unwrap();
+        let why = format!(
+            "HoldShortened: {seconds}s of 150s, because another webhook has lowered the grace period of the pod to \
+             {lowered} s"
+        );
+        assert!(said.contains(&why), "{said}");
+        assert!(
+            injection.warnings[0].contains("expected a terminationGracePeriodSeconds of 180 s to be allowed")
+        );
+        let shortened = injected(lowered_pod, &injection);
+        for known in [nlb(), alb(), Known::Unknown { served: true }] {
+            let again = decide(&shortened, &known);
+            assert!(again.is_empty() && again.grace.is_none(), "{lowered}: {again:?}");
+        }
+    }
+}
+
+#[test]
+fn a_grace_period_that_was_raised_further_since_stays() {
+    let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &nlb()));
+    let injection = decide(&NewPod { grace: Some(300), ..once }, &nlb());
+    assert!(injection.is_empty(), "{injection:?}");
+}
+
+#[test]
+fn a_limit_on_grace_periods_shortens_the_hold_and_that_is_said() {
+    let flag = Terms { max_grace: Some((120, "--max-grace")), ..TERMS };
+    for (own, terms, grace, seconds, raised, said) in [
+        (None, flag, 30, 90, Some(120), Some("HoldShortened: 90s of 150s, because --max-grace says 120s")),
+        (None, flag, 119, 1, Some(120), Some("HoldShortened: 1s of 150s")),
+        (None, flag, 120, 0, None, None),
+        (None, flag, 600, 0, None, None),
+        (
+            Some("100s"),
+            flag,
+            30,
+            70,
+            Some(100),
+            Some("because the pod's annotation headgate.dev/max-grace says 100s"),
+        ),
+        (Some("10m"), flag, 30, 150, Some(180), None),
+        (Some("3m"), TERMS, 30, 150, Some(180), None),
+        (Some("179s"), TERMS, 30, 149, Some(179), Some("HoldShortened: 149s of 150s")),
+    ] {
+        let pod = NewPod { grace: Some(grace), max_grace: own.map(Box::from), ..pod(&["web"]) };
+        let injection = super::decide(&pod, &nlb(), terms);
+        assert_eq!((injection.seconds, injection.grace), (seconds, raised), "{own:?} {grace}");
+        let note = annotation(&injection, INJECTED).unwrap();
+        assert!(said.is_none_or(|said| note.contains(said)), "{note}");
+        assert_eq!(note.contains("HoldShortened"), !injection.warnings.is_empty(), "{note}");
+        let again = super::decide(&injected(pod, &injection), &nlb(), terms);
+        assert!(again.is_empty(), "{own:?} {grace}: {again:?}");
+    }
+    let odd = NewPod { max_grace: Some("two minutes".into()), ..pod(&["web"]) };
+    let injection = decide(&odd, &nlb());
+    assert_eq!(injection.seconds, 150);
+    assert_eq!(
+        injection.warnings,
+        [format!(
+            "{MAX_GRACE}: \"two minutes\" is none of its values; expected {MAX_GRACE_EXPECTED}; it counts as not there"
+        )]
+    );
+}
+
+#[test]
+fn a_pod_whose_owner_gets_no_held_pod_created_is_not_held_and_that_is_said() {
+    let terms = Terms { is_refused: true, ..TERMS };
+    let injection = super::decide(&pod(&["web"]), &nlb(), terms);
+    assert!(injection.gate && injection.held.is_empty() && injection.grace.is_none());
+    let said = annotation(&injection, INJECTED).unwrap();
+    assert_eq!(
+        said,
+        "GateAdded; HoldRefused: 0s of 150s, because pods of its owner that were given a hold were not created"
+    );
+    let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &nlb()));
+    assert!(super::decide(&once, &nlb(), terms).is_empty(), "what was given in the same request stays");
+}
+
+#[test]
+fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs_now() {
+    let behind_alb = injected(pod(&["web", "log"]), &decide(&pod(&["web", "log"]), &alb()));
+    // It is copied behind an NLB, or asks for another time itself.
+    for (own, seconds, grace) in [(None, 150, 180), (Some("200s"), 200, 230), (Some("20s"), 20, 50)] {
+        let copy = NewPod { hold: own.map(Box::from), ..behind_alb.clone() };
+        let injection = decide(&copy, &nlb());
+        assert_eq!((injection.seconds, injection.grace), (seconds, Some(grace)), "{own:?}");
+        assert_eq!(injection.held.len(), 2);
+        let said = annotation(&injection, INJECTED).unwrap();
+        assert!(
+            said.contains(&format!("{seconds}s in web, log")) && !said.contains("OwnSleepRaised"),
+            "{said}"
+        );
+        assert!(decide(&injected(copy, &injection), &nlb()).is_empty());
+    }
+    let off = NewPod { hold: Some("off".into()), ..behind_alb.clone() };
+    let injection = decide(&off, &nlb());
+    assert_eq!((injection.released.len(), injection.grace), (2, Some(30)));
+    assert!(decide(&injected(off, &injection), &nlb()).is_empty());
+    // Of the spec nothing is left but the note.
+    let noted = NewPod { injected: behind_alb.injected, ..pod(&["web", "log"]) };
+    assert_eq!(decide(&noted, &nlb()).seconds, 150);
+    assert_eq!(decide(&noted, &Known::Unknown { served: true }).seconds, 150);
+}
+
+#[test]
+fn a_hook_that_was_wrapped_before_it_was_copied_holds_for_the_new_time() {
+    let wrapped = injected(with_own(SCRIPT, "wrap"), &decide(&with_own(SCRIPT, "wrap"), &alb()));
+    assert_eq!(wrapped.containers[0].pre_stop, Hook::Wrapped(45));
+    let injection = decide(&wrapped, &nlb());
+    assert_eq!(injection.wrapped, [(Place::Container(0), Wrapper::Present)]);
+    assert_eq!((injection.seconds, injection.grace), (150, Some(180)));
+    assert!(decide(&injected(wrapped, &injection), &nlb()).is_empty());
+}
+
+#[test]
+fn whoever_creates_a_pod_is_told_of_a_hook_of_its_own_where_requests_come_to() {
+    let warned = |pod: &NewPod, known: &Known| decide(pod, known).warnings.join(" ");
+    let mut own = pod(&["web", "log"]);
+    own.containers[1].ports = vec![9000];
+    own.containers[0].pre_stop = SCRIPT;
+    let said = warned(&own, &nlb());
+    assert!(said.starts_with("container web has a preStop of its own, so it is not held"), "{said}");
+    assert!(said.ends_with("or a command that begins with sleep 150"), "{said}");
+    assert_eq!(warned(&own, &Known::Unknown { served: true }), "");
+    own.containers[0].pre_stop = Hook::Command { sleeps: 150, by_shell: true };
+    assert_eq!(warned(&own, &nlb()), "", "it sleeps long enough");
+    // No requests come to the other container, unless none says to which they do.
+    own.containers[0].pre_stop = Hook::None;
+    own.containers[1].pre_stop = Hook::Other;
+    assert_eq!(warned(&own, &nlb()), "");
+    own.containers[0].ports.clear();
+    assert!(warned(&own, &nlb()).starts_with("container log has a preStop"));
+    // A native sidecar, as of a mesh.
+    let mut mesh = pod(&["web", "proxy"]);
+    mesh.containers[0].ports = vec![9000];
+    mesh.containers[1].place = Place::Sidecar(0);
+    mesh.containers[1].pre_stop = BINARY;
+    assert!(warned(&mesh, &nlb()).starts_with("container proxy has a preStop"));
 }
 
 #[test]
@@ -309,7 +460,8 @@ fn the_probe_of_a_container_that_comes_later_is_given_what_the_first_ones_were()
         name: "proxy".into(),
         place: Place::Container(1),
         pre_stop,
-        has_room: true,
+        obstacle: None,
+        ports: vec![8080],
         probes: vec![Probe::Startup],
     };
     for (pre_stop, seconds) in [(Hook::None, 5), (Hook::Other, 20)] {
@@ -415,7 +567,8 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
         name: "proxy".into(),
         place: Place::Container(1),
         pre_stop: Hook::None,
-        has_room: true,
+        obstacle: None,
+        ports: vec![8080],
         probes: vec![],
     };
     with_proxy.containers.push(proxy);
@@ -466,11 +619,12 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
     let old = Terms { program: Program::ServerTooOld, ..TERMS };
     let told = Terms { program: Program::NoImage, ..TERMS };
     let unknown = Terms { program: Program::ServerUnknown, ..TERMS };
-    let crowded = {
-        let mut pod = with_own(BINARY, "wrap");
-        pod.containers[0].has_room = false;
+    let obstructed = |hook, obstacle| {
+        let mut pod = with_own(hook, "wrap");
+        pod.containers[0].obstacle = Some(obstacle);
         pod
     };
+    let crowded = obstructed(BINARY, Obstacle::Taken);
     for (pod, terms, why) in [
         (with_own(BINARY, "wrap"), old, "no image volumes before 1.35"),
         (with_own(Hook::Request, "wrap"), told, "--hold-image does not say"),
@@ -479,6 +633,8 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
         (with_own(Hook::Other, "wrap"), TERMS, "neither a command nor a plain HTTP request"),
         (with_own(Hook::Other, "wrap-by-shell"), TERMS, "neither a command nor a plain HTTP request"),
         (crowded, TERMS, "another volume has the name or the place"),
+        (obstructed(BINARY, Obstacle::RuntimeClass), TERMS, "the pod has a RuntimeClass"),
+        (obstructed(Hook::Other, Obstacle::Windows), TERMS, "the pod may run on Windows"),
     ] {
         let injection = super::decide(&pod, &nlb(), terms);
         assert_eq!((&injection.wrapped[..], &injection.held[..]), (&[][..], &[Place::Container(1)][..]));
@@ -515,10 +671,8 @@ fn a_hook_that_nobody_asks_about_or_that_sleeps_for_long_enough_stays() {
     let misspelt = decide(&with_own(SCRIPT, "wrapped"), &nlb());
     assert_eq!(misspelt.wrapped, []);
     assert_eq!(
-        misspelt.warnings,
-        [
-            "headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop \
-          that is no sleep stays as it is"
-        ]
+        misspelt.warnings[0],
+        "headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop that \
+         is no sleep stays as it is"
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{
     excerpt::excerpt,
-    injection::{Container, Hook, Injection, NewPod, OWN_PRESTOP, OwnPreStop, Terms, Wrapper},
+    injection::{Container, Hook, Injection, NewPod, OWN_PRESTOP, Obstacle, OwnPreStop, Terms, Wrapper},
     lifespan::HOLD_PROGRAM,
 };
 
@@ -23,7 +23,7 @@ pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec
         let is_too_short = match container.pre_stop {
             Hook::Command { sleeps, .. } => sleeps < injection.seconds,
             Hook::Request | Hook::Other => injection.seconds > 0,
-            Hook::None | Hook::Sleep(_) => false,
+            Hook::None | Hook::Sleep(_) | Hook::Wrapped(_) => false,
         };
         if is_too_short && asked != OwnPreStop::Leave {
             match wrapper(container, asked, terms) {
@@ -43,11 +43,11 @@ fn wrapper(container: &Container, asked: OwnPreStop, terms: Terms) -> Result<Wra
         }
         (Hook::Command { .. } | Hook::Request, OwnPreStop::Wrap) => match terms.program.lacks() {
             Some(why) => Err(why),
-            None if container.has_room => Ok(Wrapper::Program),
-            None => Err("another volume has the name or the place of the one that would be needed"),
+            None => container.obstacle.map_or(Ok(Wrapper::Program), |obstacle| Err(obstacle.said())),
         },
         (Hook::Request, _) => Err("no shell can send its request"),
-        (Hook::None | Hook::Sleep(_) | Hook::Other | Hook::Command { .. }, _) => {
+        (Hook::Other, _) if container.obstacle == Some(Obstacle::Windows) => Err(Obstacle::Windows.said()),
+        (Hook::None | Hook::Sleep(_) | Hook::Wrapped(_) | Hook::Other | Hook::Command { .. }, _) => {
             Err("it is neither a command nor a plain HTTP request to a port of the container")
         }
     }
@@ -59,9 +59,11 @@ pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
         let container = pod.containers.iter().find(|container| container.place == *place)?;
         Some((&container.name, wrapper))
     });
-    let said = named.map(|(name, wrapper)| match wrapper {
-        Wrapper::Shell => format!("{name} by its shell"),
-        Wrapper::Program => format!("{name} by {HOLD_PROGRAM}"),
+    let said = named.filter_map(|(name, wrapper)| match wrapper {
+        Wrapper::Shell => Some(format!("{name} by its shell")),
+        Wrapper::Program => Some(format!("{name} by {HOLD_PROGRAM}")),
+        // It was said.
+        Wrapper::Present => None,
     });
     said.collect()
 }

@@ -1,6 +1,11 @@
 //! What a new pod is like, what is known of its bindings, and what it is given.
 
-use super::{Labels, LoadBalancerType, NamedPort, Reason, words::words};
+use super::{
+    Labels, LoadBalancerType, NamedPort, Reason,
+    notice::{About, Notice},
+    object::Uid,
+    words::words,
+};
 
 /// A pod that is about to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,10 +16,14 @@ pub struct NewPod {
     pub hold: Option<Box<str>>,
     /// The annotation `headgate.dev/own-prestop`.
     pub own_pre_stop: Option<Box<str>>,
+    /// The annotation `headgate.dev/max-grace`.
+    pub max_grace: Option<Box<str>>,
     /// The annotation `headgate.dev/injected`.
     pub injected: Option<Box<str>>,
     /// Whether there is an annotation `headgate.dev/expected-bindings`.
     pub has_expectations: bool,
+    /// What controls it.
+    pub owner: Option<Uid>,
     /// Whether a Job made it.
     pub of_job: bool,
     /// The condition types of `spec.readinessGates`.
@@ -36,8 +45,10 @@ pub struct Container {
     pub place: Place,
     /// Its `lifecycle.preStop`.
     pub pre_stop: Hook,
-    /// Whether Headgate's program can be brought into it: nothing else is where that would be.
-    pub has_room: bool,
+    /// What keeps Headgate's program out of it.
+    pub obstacle: Option<Obstacle>,
+    /// The ports that it declares.
+    pub ports: Vec<u16>,
     /// Its probes that may end it, and say nothing of the time that it has for that.
     pub probes: Vec<Probe>,
 }
@@ -47,8 +58,10 @@ pub struct Container {
 pub enum Hook {
     /// Nothing.
     None,
-    /// It sleeps for so many seconds.
+    /// It sleeps for so many seconds and does nothing else, whatever its form.
     Sleep(u32),
+    /// What Headgate has put before a hook of the container's own: it sleeps for so many seconds first.
+    Wrapped(u32),
     /// A command, which may take any time.
     Command {
         /// For how many seconds it is known to sleep first.
@@ -61,6 +74,21 @@ pub enum Hook {
     /// Something else that may take any time.
     Other,
 }
+
+/// Why Headgate's program cannot be brought into a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Another volume, or another mount, is where it would be.
+    Taken,
+    /// The pod is one for Windows, or may be.
+    Windows,
+    /// Its RuntimeClass may be one that runs no Linux program, or mounts no image.
+    RuntimeClass,
+}
+
+/// The annotation of a pod, or of its namespace, that limits what its grace period is raised to: a duration, as in
+/// [`crate::model::Hold`].
+pub const MAX_GRACE: &str = "headgate.dev/max-grace";
 
 /// The annotation of a pod that says what becomes of a `preStop` that is no `sleep`.
 pub const OWN_PRESTOP: &str = "headgate.dev/own-prestop";
@@ -86,6 +114,8 @@ pub enum Wrapper {
     Shell,
     /// Headgate's program, in a volume that is Headgate's image.
     Program,
+    /// What runs it already: only its seconds change.
+    Present,
 }
 
 /// Whether Headgate's program can be brought into a container.
@@ -103,12 +133,16 @@ pub enum Program {
 }
 
 /// What is given to whoever is given something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// For how many seconds a probe leaves a held container alive that it ends, if the pod had no less.
     pub probe_grace: u32,
     /// Whether there is a program that holds.
     pub program: Program,
+    /// No grace period is raised above so many seconds, unless the pod itself says otherwise; and who says so.
+    pub max_grace: Option<(u32, &'static str)>,
+    /// Pods of its owner that were given a hold were not created.
+    pub is_refused: bool,
 }
 
 /// A probe that ends its container when it fails.
@@ -123,6 +157,19 @@ pub enum Probe {
 impl OwnPreStop {
     /// What the annotation may say.
     pub const EXPECTED: &str = "leave, wrap or wrap-by-shell";
+}
+
+impl Obstacle {
+    /// What it is.
+    pub const fn said(self) -> &'static str {
+        match self {
+            Self::Taken => "another volume has the name or the place of the one that would be needed",
+            Self::Windows => "the pod may run on Windows",
+            Self::RuntimeClass => {
+                "the pod has a RuntimeClass, which may run no Linux program from an image volume"
+            }
+        }
+    }
 }
 
 impl Program {
@@ -186,6 +233,26 @@ pub enum Known {
     Bound(Vec<Match>),
 }
 
+impl Known {
+    /// The bindings that select the pod, as far as they are known.
+    pub fn bound(&self) -> &[Match] {
+        match self {
+            Self::Bound(bound) => bound,
+            Self::NotServed | Self::Unknown { .. } | Self::Excluded => &[],
+        }
+    }
+}
+
+impl Container {
+    /// Whether its own `preStop` may take less than so many seconds.
+    pub fn is_shorter_than(&self, seconds: u32) -> bool {
+        match self.pre_stop {
+            Hook::None | Hook::Request | Hook::Other => true,
+            Hook::Sleep(sleeps) | Hook::Wrapped(sleeps) | Hook::Command { sleeps, .. } => sleeps < seconds,
+        }
+    }
+}
+
 /// A binding that selects the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Match {
@@ -193,6 +260,8 @@ pub struct Match {
     pub group: Box<str>,
     /// The port of the pod; `None`: it has none of the name that the binding asks for.
     pub port: Option<u16>,
+    /// The object that the binding comes from.
+    pub about: Option<About>,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
     /// For how long its pods are held, in seconds; 0: not at all.
@@ -208,6 +277,8 @@ pub struct Injection {
     pub seconds: u32,
     /// The containers that are given this `preStop`, those among them whose own sleep is shorter.
     pub held: Vec<Place>,
+    /// The containers whose `preStop` an earlier decision gave them, and who are to have none.
+    pub released: Vec<Place>,
     /// The containers whose own `preStop` is run after as many seconds, and by what.
     pub wrapped: Vec<(Place, Wrapper)>,
     /// The probes that are given a grace period of their own.
@@ -222,6 +293,8 @@ pub struct Injection {
     pub news: Vec<Reason>,
     /// What whoever creates the pod should know.
     pub warnings: Vec<String>,
+    /// What those should know who bind it.
+    pub notices: Vec<Notice>,
 }
 
 impl Injection {
@@ -234,6 +307,7 @@ impl Injection {
     pub fn is_empty(&self) -> bool {
         !self.gate
             && self.held.is_empty()
+            && self.released.is_empty()
             && self.wrapped.is_empty()
             && self.probes.is_empty()
             && self.grace.is_none()

@@ -12,27 +12,103 @@ pub enum PreStop {
 }
 
 impl PreStop {
-    /// Of a command. One that begins with `sleep` and a number takes as long, also within `sh -c`, and so does one that
-    /// Headgate's program runs.
+    /// Of a command. One that begins with `sleep` takes as long, also within `sh -c`, and so does one that Headgate's program
+    /// runs.
     pub fn of_command(command: &[&str]) -> Self {
-        let is = |program: &str, expected: &str| name(program) == expected;
         let slept = match command {
-            [program, time] if is(program, "sleep") => seconds(time),
-            [program, time, ..] if is(program, HOLD_PROGRAM) => seconds(time),
-            [shell, "-c", script, ..] if is_shell(shell) => {
-                let first = script.split([';', '&', '|', '\n']).next().unwrap_or_default();
-                // In the background it takes no time.
-                let waits =
-                    !script[first.len()..].starts_with('&') || script[first.len()..].starts_with("&&");
-                match &first.split_whitespace().collect::<Vec<_>>()[..] {
-                    [program, time] if waits && is(program, "sleep") => seconds(time),
-                    _ => None,
-                }
-            }
-            _ => None,
+            [program, time, ..] if name(program) == HOLD_PROGRAM => seconds(time),
+            _ => slept(command).map(|slept| slept.seconds),
         };
         slept.map_or(Self::Unknown, Self::Sleeps)
     }
+}
+
+/// For how many seconds a command sleeps that does nothing else; `u32::MAX`: without end.
+pub fn only_sleeps(command: &[&str]) -> Option<u32> {
+    slept(command).filter(|slept| slept.is_all).map(|slept| slept.seconds)
+}
+
+/// What is known of a command that sleeps first.
+struct Slept {
+    seconds: u32,
+    /// Whether it does nothing else.
+    is_all: bool,
+}
+
+fn slept(command: &[&str]) -> Option<Slept> {
+    match without_runners(command) {
+        [program, times @ ..] if name(program) == "sleep" => {
+            Some(Slept { seconds: sum_of_times(times)?, is_all: true })
+        }
+        [shell, arguments @ ..] if is_shell(shell) => slept_by_script(script(arguments)?),
+        _ => None,
+    }
+}
+
+/// Without the programs before it that only run it.
+fn without_runners<'a, 'b>(mut command: &'a [&'b str]) -> &'a [&'b str] {
+    while let [program, rest @ ..] = command
+        && ["env", "busybox", "exec", "command"].contains(&name(program))
+    {
+        command = rest;
+    }
+    command
+}
+
+/// The script after the option `-c` of a shell, which other options may precede or stand with (`-lc`).
+fn script<'a>(arguments: &[&'a str]) -> Option<&'a str> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let letters = argument.strip_prefix('-')?;
+        if letters.is_empty() || !letters.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+            return None;
+        }
+        if letters.contains('c') {
+            return arguments.next().copied();
+        }
+        if letters.ends_with('o') {
+            arguments.next()?;
+        }
+    }
+    None
+}
+
+/// Of a script: the sleeps that it begins with, until a command that may take any time.
+fn slept_by_script(script: &str) -> Option<Slept> {
+    let mut rest = script;
+    let mut total = None::<u32>;
+    loop {
+        let at = rest.find([';', '&', '|', '\n']).unwrap_or(rest.len());
+        let (statement, after) = rest.split_at(at);
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        let next = ["&&", "||"].into_iter().find_map(|two| after.strip_prefix(two));
+        // In the background it takes no time. What a pipe leads to may take longer.
+        let is_background = next.is_none() && after.starts_with('&');
+        let is_piped = next.is_none() && after.starts_with('|');
+        match without_runners(&words) {
+            [program, times @ ..] if name(program) == "sleep" && !is_background => {
+                let Some(seconds) = sum_of_times(times) else { break };
+                total = Some(total.unwrap_or_default().saturating_add(seconds));
+            }
+            ["exit", ..] if total.is_some() => {}
+            [] | [":" | "true" | "set", ..] | ["trap", "''" | "\"\"", ..] => {}
+            _ => break,
+        }
+        if is_piped || is_background {
+            break;
+        }
+        if after.is_empty() {
+            return Some(Slept { seconds: total?, is_all: true });
+        }
+        rest = next.unwrap_or(&after[1..]);
+    }
+    Some(Slept { seconds: total?, is_all: false })
+}
+
+/// The arguments of `sleep`, which adds them up.
+fn sum_of_times(times: &[&str]) -> Option<u32> {
+    let sum = |sum: u32, time: &&str| Some(sum.saturating_add(seconds(time)?));
+    times.iter().try_fold(0, sum).filter(|_| !times.is_empty())
 }
 
 /// For how many seconds a command sleeps that Headgate has put before the container's own. Of any other nobody here knows
@@ -64,15 +140,30 @@ fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// As `sleep` reads it, in whole seconds.
+/// As `sleep` reads it, in whole seconds; `u32::MAX`: without end, or longer than anybody waits.
 fn seconds(text: &str) -> Option<u32> {
-    let (number, worth) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) if text.ends_with('m') => (number, 60),
-        Some(number) if text.ends_with('h') => (number, 3600),
-        Some(number) => (number, 1),
-        None => (text, 1),
+    if matches!(text, "infinity" | "inf") {
+        return Some(u32::MAX);
+    }
+    let (number, worth) = match text.as_bytes().last()? {
+        b's' => (&text[..text.len() - 1], 1),
+        b'm' => (&text[..text.len() - 1], 60),
+        b'h' => (&text[..text.len() - 1], 3600),
+        b'd' => (&text[..text.len() - 1], 86_400),
+        _ => (text, 1),
     };
-    number.parse::<u32>().ok()?.checked_mul(worth)
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match number.split_once('.') {
+        // Less than a second more.
+        Some((whole, part)) if worth == 1 && is_digits(part) => whole_seconds(whole, 1),
+        Some(_) => None,
+        None => whole_seconds(number, worth),
+    }
+}
+
+fn whole_seconds(number: &str, worth: u32) -> Option<u32> {
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| number.parse().unwrap_or(u32::MAX).saturating_mul(worth))
 }
 
 /// A container that runs as long as the pod does.

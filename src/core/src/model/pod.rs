@@ -116,6 +116,8 @@ pub struct PodFacts {
     pub readiness: Readiness,
     /// Our own readiness gate, if the pod has it. Boxed: most pods have none.
     pub gate: Option<Box<GateFacts>>,
+    /// What controls it.
+    pub owner: Option<Uid>,
     /// Its own annotation `headgate.dev/hold`, if it has one that can be read.
     pub hold: Option<Hold>,
     /// `spec.nodeName`, once it was scheduled.

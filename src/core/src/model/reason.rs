@@ -213,6 +213,10 @@ reasons! {
     OwnPreStopNotWrapped,
     /// No container was given one: that is not wanted.
     HoldOff,
+    /// A new pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
+    HoldShortened,
+    /// A new pod is not held: pods of its owner that were held were not created, as by a policy that limits grace periods.
+    HoldRefused,
     /// A new pod of a labelled namespace was given nothing: it is a Job's, or no binding selects it, nor has for a while.
     HoldNotNeeded,
     /// The grace period of a new pod was raised by the time that its containers are held.

@@ -9,13 +9,14 @@ use crate::{
         Hold, Labels, LoadBalancerType,
         expected::EXPECTED_BINDINGS,
         injection::{
-            Container, Hook, Injection, Known, Match, NewPod, Place, Probe, Program, Terms, Wrapper,
+            Container, Hook, Injection, Known, Match, NewPod, Obstacle, Place, Probe, Program, Terms,
         },
         readiness::OWN_GATE,
     },
 };
 
-const TERMS: Terms = Terms { probe_grace: 5, program: Program::Available };
+const TERMS: Terms =
+    Terms { probe_grace: 5, program: Program::Available, max_grace: None, is_refused: false };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {
     let command = (0..4000_u32, any::<bool>());
@@ -24,14 +25,16 @@ fn containers() -> impl Strategy<Value = Vec<Container>> {
         Just(Hook::Request),
         Just(Hook::Other),
         (0..4000_u32).prop_map(Hook::Sleep),
+        (0..4000_u32).prop_map(Hook::Wrapped),
         command.prop_map(|(sleeps, by_shell)| Hook::Command { sleeps, by_shell }),
     ];
     let probes = prop::sample::subsequence(&Probe::ALL[..], 0..=2);
     prop::collection::btree_map(label(), (any::<bool>(), hook, any::<bool>(), probes), 1..5).prop_map(|all| {
         let all = all.into_iter().enumerate();
-        all.map(|(at, (name, (is_sidecar, pre_stop, has_room, probes)))| {
+        all.map(|(at, (name, (is_sidecar, pre_stop, is_taken, probes)))| {
             let place = if is_sidecar { Place::Sidecar(at) } else { Place::Container(at) };
-            Container { name: name.into(), place, pre_stop, has_room, probes }
+            let obstacle = is_taken.then_some(Obstacle::Taken);
+            Container { name: name.into(), place, pre_stop, obstacle, ports: Vec::new(), probes }
         })
         .collect()
     })
@@ -74,7 +77,7 @@ fn known() -> impl Strategy<Value = Known> {
     let bound = (text("[a-z]{1,9}"), prop::option::of(1..=u16::MAX), any::<bool>(), hold);
     let bound = bound.prop_map(|(group, port, application, hold)| {
         let balancer = if application { LoadBalancerType::Application } else { LoadBalancerType::Network };
-        Match { group: group.into(), port, balancer, hold: hold.seconds(balancer) }
+        Match { group: group.into(), port, about: None, balancer, hold: hold.seconds(balancer) }
     });
     prop_oneof![
         1 => Just(Known::NotServed),
@@ -95,9 +98,11 @@ fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
         if injection.held.contains(&container.place) {
             container.pre_stop = Hook::Sleep(injection.seconds);
         }
-        if let Some((_, wrapper)) = injection.wrapped.iter().find(|(place, _)| *place == container.place) {
-            let by_shell = *wrapper == Wrapper::Shell;
-            container.pre_stop = Hook::Command { sleeps: injection.seconds, by_shell };
+        if injection.released.contains(&container.place) {
+            container.pre_stop = Hook::None;
+        }
+        if injection.wrapped.iter().any(|(place, _)| *place == container.place) {
+            container.pre_stop = Hook::Wrapped(injection.seconds);
         }
         container.probes.retain(|probe| {
             !injection.probes.iter().any(|given| (given.place, given.probe) == (container.place, *probe))
@@ -123,6 +128,44 @@ fn a_pod_that_was_given_all_is_given_nothing_more() {
     });
 }
 
+/// What may have changed until a pod is looked at once more.
+fn later() -> impl Strategy<Value = (Known, Option<i64>, Option<Box<str>>, Terms)> {
+    let hold = prop::option::of(text("auto|off|[0-9]{1,4}s").prop_map(Into::into));
+    let limit = prop::option::of(1..700_u32);
+    (known(), prop::option::of(0..700_i64), hold, limit, any::<bool>()).prop_map(
+        |(known, grace, hold, limit, is_refused)| {
+            let max_grace = limit.map(|limit| (limit, "--max-grace"));
+            (known, grace, hold, Terms { max_grace, is_refused, ..TERMS })
+        },
+    )
+}
+
+#[test]
+fn whatever_changed_after_the_first_look_the_second_settles_it_within_the_limits() {
+    holds((pod(), known(), later()), |(pod, at_first, (known, grace, hold, terms))| {
+        let pod = NewPod { injected: None, ..pod };
+        let first = decide(&pod, &at_first, TERMS);
+        let once = given(pod.clone(), &first);
+        let changed = NewPod { grace: grace.or(once.grace), hold: hold.or(once.hold.clone()), ..once };
+        let second = decide(&changed, &known, terms);
+        let twice = given(changed.clone(), &second);
+        let most = twice.grace.unwrap_or(30).max(0);
+        if let Some(raised) = second.grace.filter(|raised| *raised > changed.grace.unwrap_or(30)) {
+            prop_assert!(terms.max_grace.is_none_or(|(limit, _)| raised <= i64::from(limit)), "{second:?}");
+            prop_assert!(first.grace.is_none_or(|first| changed.grace.unwrap_or(30) >= first), "{second:?}");
+        }
+        for container in twice.containers.iter().filter(|_| known != Known::NotServed) {
+            let is_ours = first.held.contains(&container.place) || second.held.contains(&container.place);
+            if let Hook::Sleep(seconds) = container.pre_stop {
+                prop_assert!(!is_ours || i64::from(seconds) <= most, "Kubernetes refuses {twice:?}");
+            }
+        }
+        let third = decide(&twice, &known, terms);
+        prop_assert!(third.is_empty(), "{twice:?} is given {third:?}");
+        Ok(())
+    });
+}
+
 #[test]
 fn what_is_given_is_bounded_and_takes_nothing_away() {
     holds((pod(), known()), |(pod, known)| {
@@ -135,7 +178,7 @@ fn what_is_given_is_bounded_and_takes_nothing_away() {
             let is_longer = match container.pre_stop {
                 Hook::None => true,
                 Hook::Sleep(own) => own < injection.seconds,
-                Hook::Command { .. } | Hook::Request | Hook::Other => false,
+                Hook::Wrapped(_) | Hook::Command { .. } | Hook::Request | Hook::Other => false,
             };
             prop_assert!(
                 is_longer,
@@ -157,13 +200,14 @@ fn a_grace_period_of_more_than_a_hundred_years_is_raised_once() {
             name: "web".into(),
             place: Place::Container(0),
             pre_stop: Hook::None,
-            has_room: true,
+            obstacle: None,
+            ports: Vec::new(),
             probes: Vec::new(),
         };
         let pod = NewPod { grace: Some(grace), containers: vec![web], ..NewPod::default() };
         let known = Known::Bound(Vec::new());
         let first = decide(&pod, &known, TERMS);
-        assert_eq!(first.grace, Some(grace.saturating_add(150)));
+        assert_eq!(first.grace.unwrap_or(grace), grace.saturating_add(150));
         assert!(decide(&given(pod, &first), &known, TERMS).is_empty(), "{grace}");
     }
 }

@@ -133,12 +133,15 @@ impl Owner {
     }
 
     /// Whoever asked may have given up: then nothing is looked up.
-    fn answer(&self, question: Question) {
+    fn answer(&mut self, question: Question) {
         match question {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}
             Question::MayEvict { answer, .. } if answer.is_closed() => {}
-            Question::WouldBind { namespace, labels, ports, answer } => {
-                let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports, self.clock.now()));
+            Question::WouldBind { namespace, labels, ports, owner, answer } => {
+                let now = self.clock.now();
+                let known = self.engine.would_bind(&namespace, &labels, &ports, now);
+                let is_refused = owner.is_some_and(|owner| self.engine.creations_fail(&owner, now));
+                let _ = answer.send((known, is_refused));
             }
             Question::MayEvict { pod, request, answer } => {
                 let _ = answer.send(self.engine.may_evict(&pod, &request, self.clock.now()));

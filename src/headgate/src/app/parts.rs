@@ -277,6 +277,7 @@ impl Shared {
                 clock: self.clock,
                 path: published.path.subscribe(),
                 giving: webhook::giving::Giving::new(giving),
+                namespaces: webhook::namespaces::Namespaces::new(self.client.clone(), self.clock),
             },
             evictions,
             published,

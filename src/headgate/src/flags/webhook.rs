@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
+use headgate_core::inject;
 
 use crate::{
     flags::duration,
@@ -29,6 +30,11 @@ pub struct Webhook {
     /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
     probe_grace: u32,
+    /// The longest terminationGracePeriodSeconds that a pod is given for its hold, up to 24h, where a policy of the cluster
+    /// refuses longer ones: then pods are held as long as that leaves room. The annotation headgate.dev/max-grace of a pod
+    /// or its namespace counts first. Default: no limit.
+    #[arg(long, env = "HEADGATE_MAX_GRACE", value_parser = max_grace, value_name = "DURATION")]
+    max_grace: Option<u32>,
     /// The image that headgate-hold is in: that of this program. It holds a pod whose annotation headgate.dev/own-prestop
     /// asks for it where no shell can, and comes into the pod as an image volume. Default: no pod is given it.
     #[arg(
@@ -46,7 +52,7 @@ impl Webhook {
     /// What was asked for.
     pub fn options(self) -> Option<Options> {
         let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
-        let giving = giving::Options { probe_grace: self.probe_grace, image };
+        let giving = giving::Options { probe_grace: self.probe_grace, max_grace: self.max_grace, image };
         Some(Options { address: self.address?, folder: self.cert_dir, giving })
     }
 }
@@ -57,6 +63,10 @@ fn image(text: &str) -> Result<String, String> {
         return Err("expected the name of an image, such as registry.example/headgate:0.1.0".to_owned());
     }
     Ok(text.to_owned())
+}
+
+fn max_grace(text: &str) -> Result<u32, String> {
+    inject::max_grace(text).ok_or_else(|| format!("expected {}", inject::MAX_GRACE_EXPECTED))
 }
 
 fn probe_grace(text: &str) -> Result<u32, String> {
@@ -109,6 +119,14 @@ mod tests {
     }
 
     #[test]
+    fn grace_periods_have_no_limit_unless_it_is_said() {
+        let here = "--webhook-address=127.0.0.1:9443";
+        for (arguments, limit) in [(&[here][..], None), (&[here, "--max-grace=2m"], Some(120))] {
+            assert_eq!(parse(arguments).unwrap().unwrap().giving.max_grace, limit);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_was_expected() {
         for (arguments, said) in [
             (&["--webhook-address=9443"][..], "invalid socket address"),
@@ -116,6 +134,8 @@ mod tests {
             (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
             (&["--probe-grace=1500ms"], "expected a duration"),
             (&["--probe-grace=2h"], "expected a duration from 1s to 1h"),
+            (&["--max-grace=0s"], "expected a duration from 1s to 24h"),
+            (&["--max-grace=25h"], "expected a duration from 1s to 24h"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -6,8 +6,8 @@ use headgate_core::{
     Reason, Scope,
     model::{
         eviction::{self, Ruling},
-        injection::Known,
-        object::{Labels, ObjectKey},
+        injection::{Known, NewPod},
+        object::{Labels, ObjectKey, Uid},
         pod::NamedPort,
     },
 };
@@ -34,8 +34,10 @@ pub enum Question {
         labels: Labels,
         /// Its named ports.
         ports: Vec<NamedPort>,
-        /// Where the answer goes.
-        answer: oneshot::Sender<Known>,
+        /// What controls it, unless the request is a dry run.
+        owner: Option<Uid>,
+        /// Where the answer goes, and whether pods of its owner were not created when they had a hold.
+        answer: oneshot::Sender<(Known, bool)>,
     },
     /// May a pod be evicted?
     MayEvict {
@@ -71,21 +73,23 @@ enum Silence {
 }
 
 impl Asking {
-    /// What would bind the pod, as far as that is known within `patience`.
+    /// What would bind the pod, as far as that is known within `patience`, and whether pods of its owner were not created
+    /// when they had a hold.
     pub async fn would_bind(
         &self,
         namespace: &str,
-        labels: &Labels,
-        ports: &[NamedPort],
+        pod: &NewPod,
+        dry_run: bool,
         patience: Duration,
-    ) -> Known {
+    ) -> (Known, bool) {
         if !self.scopes.iter().any(|scope| scope.covers(namespace)) {
-            return Known::NotServed;
+            return (Known::NotServed, false);
         }
-        let (namespace, labels, ports) = (namespace.into(), labels.clone(), ports.to_vec());
-        let question = |answer| Question::WouldBind { namespace, labels, ports, answer };
+        let (namespace, labels, ports) = (namespace.into(), pod.labels.clone(), pod.ports.clone());
+        let owner = pod.owner.clone().filter(|_| !dry_run);
+        let question = |answer| Question::WouldBind { namespace, labels, ports, owner, answer };
         let known = self.ask(question, patience).await;
-        known.unwrap_or(Known::Unknown { served: !self.namespaces_are_selected })
+        known.unwrap_or((Known::Unknown { served: !self.namespaces_are_selected }, false))
     }
 
     /// Whether a pod may be evicted. `None`: the engine has too much to do to say so within `patience`. One that is gone or
@@ -138,7 +142,7 @@ mod tests {
     }
 
     async fn ask(asking: &Asking, namespace: &str) -> Known {
-        asking.would_bind(namespace, &Labels::default(), &[], SOON).await
+        asking.would_bind(namespace, &NewPod::default(), false, SOON).await.0
     }
 
     #[tokio::test(start_paused = true)]
@@ -148,7 +152,7 @@ mod tests {
             let question = questions.recv().await.unwrap();
             let Question::WouldBind { namespace, answer, .. } = question else { panic!("{question:?}") };
             assert_eq!(&*namespace, "shop");
-            answer.send(Known::Bound(Vec::new())).unwrap();
+            answer.send((Known::Bound(Vec::new()), false)).unwrap();
         });
         assert_eq!(ask(&asking, "shop").await, Known::Bound(Vec::new()));
     }

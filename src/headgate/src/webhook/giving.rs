@@ -31,6 +31,8 @@ const UNKNOWN: u32 = u32::MAX;
 pub struct Options {
     /// For how many seconds a probe leaves a held container alive that it ends.
     pub probe_grace: u32,
+    /// No grace period is raised above so many seconds.
+    pub max_grace: Option<u32>,
     /// The image that the program is in.
     pub image: Option<Box<str>>,
 }
@@ -57,7 +59,8 @@ impl Giving {
             (Some(_), minor) if minor < HAS_IMAGE_VOLUMES => Program::ServerTooOld,
             (Some(_), _) => Program::Available,
         };
-        Terms { probe_grace: self.options.probe_grace, program }
+        let max_grace = self.options.max_grace.map(|seconds| (seconds, "--max-grace"));
+        Terms { probe_grace: self.options.probe_grace, program, max_grace, is_refused: false }
     }
 
     /// The image that the program is in.
@@ -125,12 +128,19 @@ mod tests {
             (Some("x.io/headgate:1"), ("1", "new"), Program::ServerUnknown),
             (Some("x.io/headgate:1"), ("", ""), Program::ServerUnknown),
         ] {
-            let giving = Giving::new(Options { probe_grace: 5, image: image.map(Into::into) });
+            let giving =
+                Giving::new(Options { probe_grace: 5, max_grace: None, image: image.map(Into::into) });
             giving.server.store(minor(server.0, server.1), Ordering::Relaxed);
-            assert_eq!(giving.terms(), Terms { probe_grace: 5, program }, "{image:?} {server:?}");
+            let terms = Terms { probe_grace: 5, program, ..Terms::default() };
+            assert_eq!(giving.terms(), terms, "{image:?} {server:?}");
         }
-        let giving = Giving::new(Options { probe_grace: 7, image: Some("x.io/headgate:1".into()) });
-        assert_eq!(giving.terms(), Terms { probe_grace: 7, program: Program::ServerUnknown });
+        let giving = Giving::new(Options {
+            probe_grace: 7,
+            max_grace: Some(120),
+            image: Some("x.io/headgate:1".into()),
+        });
+        let (program, max_grace) = (Program::ServerUnknown, Some((120, "--max-grace")));
+        assert_eq!(giving.terms(), Terms { probe_grace: 7, program, max_grace, is_refused: false });
         assert_eq!(giving.image(), "x.io/headgate:1");
     }
 }

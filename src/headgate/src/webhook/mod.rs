@@ -16,6 +16,7 @@ pub mod ask;
 pub mod evict;
 pub mod files;
 pub mod giving;
+pub mod namespaces;
 pub mod node_reads;
 pub mod notes;
 pub mod patch;
@@ -36,7 +37,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::{ask::Asking, evict::Evicting, files::Published, giving::Giving, notes::OnPods, path::CallPath};
+use self::{
+    ask::Asking, evict::Evicting, files::Published, giving::Giving, namespaces::Namespaces, notes::OnPods,
+    path::CallPath,
+};
 use crate::{
     kube::evictions::Evictions,
     metrics::Metrics,
@@ -91,6 +95,8 @@ pub struct Webhook {
     pub path: watch::Receiver<Option<CallPath>>,
     /// What there is to give.
     pub giving: Giving,
+    /// What namespaces say.
+    pub namespaces: Namespaces,
 }
 
 /// What the webhook is served with.
@@ -144,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_outlasts_the_margin_of_the_hold_is_refused_and_so_is_one_that_opens_no_gates() {
-        let giving = giving::Options { probe_grace: 5, image: None };
+        let giving = giving::Options { probe_grace: 5, max_grace: None, image: None };
         let options = Options { address: ([127, 0, 0, 1], 0).into(), folder: "/tls".into(), giving };
         let lease = |seconds| Some(Duration::from_secs(seconds));
         assert!(options.check(lease(24), false).is_ok());

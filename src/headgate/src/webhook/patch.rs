@@ -1,5 +1,7 @@
 //! What a pod is given, as a JSON Patch (RFC 6902) of the pod that was sent.
 
+use std::cell::RefCell;
+
 use headgate_core::model::{
     injection::{Injection, Place, ProbeGrace, Wrapper},
     lifespan::{HOLD_PROGRAM, is_shell},
@@ -14,10 +16,11 @@ use super::{
 
 /// The operations that turn `pod` into what was decided; `image`: the one that `headgate-hold` is in.
 pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
-    let mut operations = Vec::new();
-    let mut add = |path: &str, value: Value| {
-        operations.push(json!({"op": "add", "path": path, "value": value}));
+    let operations = RefCell::new(Vec::new());
+    let add = |path: &str, value: Value| {
+        operations.borrow_mut().push(json!({"op": "add", "path": path, "value": value}));
     };
+    let remove = |path: &str| operations.borrow_mut().push(json!({"op": "remove", "path": path}));
     if injection.gate {
         let gate = json!({"conditionType": OWN_GATE});
         if pod["spec"]["readinessGates"].is_array() {
@@ -34,6 +37,9 @@ pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
         } else {
             add(&path, json!({"preStop": sleep}));
         }
+    }
+    for place in &injection.released {
+        remove(&format!("{}/lifecycle/preStop", path(*place)));
     }
     for (place, wrapper) in &injection.wrapped {
         let container = &pod.pointer(&path(*place)).unwrap_or(&Value::Null);
@@ -80,17 +86,20 @@ pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
         let all: Map<_, _> = annotations.map(|(name, value)| ((*name).into(), json!(value))).collect();
         add("/metadata/annotations", json!(all));
     }
-    operations
+    operations.into_inner()
 }
 
 /// The command that holds for as many seconds, then does what the container's `preStop` does. Its outcome is that of the
 /// container's own command.
 fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<String>> {
     let own = command(&container["lifecycle"]["preStop"]);
+    if wrapper == Wrapper::Present {
+        return with_seconds(own?, seconds);
+    }
     let mut before = match (wrapper, &own) {
         (Wrapper::Shell, Some(own)) => {
             let shell = own.first().filter(|program| is_shell(program)).unwrap_or(&"sh");
-            let script = format!("sleep {seconds}; exec \"$@\"");
+            let script = script(seconds);
             vec![(*shell).to_owned(), "-c".to_owned(), script, HOLD_PROGRAM.to_owned()]
         }
         (Wrapper::Program, Some(_)) => vec![volume::program(), seconds.to_string(), "run".to_owned()],
@@ -102,10 +111,26 @@ fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<Stri
                 get.into_iter().chain([format!("{host}:{port}"), path.to_owned()]).chain(headers).collect(),
             );
         }
-        (Wrapper::Shell, None) => return None,
+        (Wrapper::Shell, None) | (Wrapper::Present, _) => return None,
     };
     before.extend(own.into_iter().flatten().map(str::to_owned));
     Some(before)
+}
+
+/// What a shell runs before the container's own command.
+fn script(seconds: u32) -> String {
+    format!("sleep {seconds}; exec \"$@\"")
+}
+
+/// The same command, which holds for another time.
+fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
+    let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
+    let (at, text) = match is_shell(command.first()?) {
+        true => (2, script(seconds)),
+        false => (1, seconds.to_string()),
+    };
+    *command.get_mut(at)? = text;
+    Some(command)
 }
 
 /// Where a container stands.
@@ -129,7 +154,7 @@ mod tests {
     /// The pod after what is decided for it while nothing is known to bind it.
     fn injected(mut pod: Value) -> Value {
         let read = pod::read(&pod).unwrap();
-        let terms = Terms { probe_grace: 5, program: Program::Available };
+        let terms = Terms { probe_grace: 5, program: Program::Available, ..Terms::default() };
         let injection = decide(&read, &Known::Bound(Vec::new()), terms);
         let operations = Value::from(render(&pod, &injection, "x.io/headgate:1"));
         let patch: json_patch::Patch = serde_json::from_value(operations).unwrap();

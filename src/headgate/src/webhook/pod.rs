@@ -2,11 +2,12 @@
 
 use headgate_core::{
     inject::INJECTED,
+    lifespan::DEFAULT_GRACE,
     model::{
         expected::EXPECTED_BINDINGS,
-        injection::{Container, Hook, NewPod, OWN_PRESTOP, Place, Probe},
-        lifespan::{PreStop, is_shell},
-        object::Labels,
+        injection::{Container, Hook, MAX_GRACE, NewPod, OWN_PRESTOP, Obstacle, Place, Probe},
+        lifespan::{PreStop, hold_of_command, is_shell, only_sleeps},
+        object::{Labels, Uid},
         pod::{NamedPort, Protocol},
         policy::HOLD,
     },
@@ -30,6 +31,7 @@ pub fn read(pod: &Value) -> Option<NewPod> {
     if staying.is_empty() {
         return None;
     }
+    let of_pod = OfPod::read(pod);
     let annotation = |name: &str| pod["metadata"]["annotations"][name].as_str().map(Box::from);
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object);
     let gates = pod.pointer("/spec/readinessGates").and_then(Value::as_array);
@@ -42,43 +44,104 @@ pub fn read(pod: &Value) -> Option<NewPod> {
             .collect::<Labels>(),
         hold: annotation(HOLD),
         own_pre_stop: annotation(OWN_PRESTOP),
+        max_grace: annotation(MAX_GRACE),
         injected: annotation(INJECTED),
         has_expectations: annotation(EXPECTED_BINDINGS).is_some(),
+        owner: controller(pod).and_then(|owner| owner["uid"].as_str()).map(Uid::new),
         of_job: is_of_job(pod),
         gates: gates.into_iter().flatten().filter_map(condition).collect(),
         grace: pod["spec"]["terminationGracePeriodSeconds"].as_i64(),
-        containers: staying.iter().map(|(place, container)| read_container(pod, *place, container)).collect(),
+        containers: staying
+            .iter()
+            .map(|(place, container)| of_pod.container(pod, *place, container))
+            .collect(),
         ports: staying.iter().flat_map(|(_, container)| ports(container)).collect(),
     })
 }
 
 /// Whether its controller is a Job.
 fn is_of_job(pod: &Value) -> bool {
-    let mut owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    owners.any(|owner| {
+    controller(pod).is_some_and(|owner| {
         let is_batch = owner["apiVersion"].as_str().is_some_and(|version| version.starts_with("batch/"));
-        owner["controller"] == true && owner["kind"] == "Job" && is_batch
+        owner["kind"] == "Job" && is_batch
     })
 }
 
-fn read_container(pod: &Value, place: Place, container: &Value) -> Container {
-    // A probe with a grace period of its own keeps it.
-    let probe = |probe: &Probe| {
-        let probe = &container[probe.field()];
-        probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
-    };
-    Container {
-        name: container["name"].as_str().unwrap_or_default().into(),
-        place,
-        pre_stop: if pod["spec"]["os"]["name"] == "windows" {
-            // There is neither a shell of the kind that is meant, nor a program for it.
-            read_simple_hook(&container["lifecycle"]["preStop"])
+/// The owner that controls it.
+fn controller(pod: &Value) -> Option<&Value> {
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().find(|owner| owner["controller"] == true)
+}
+
+/// What counts for each container of a pod.
+struct OfPod {
+    /// What keeps Headgate's program out of all of them.
+    obstacle: Option<Obstacle>,
+    /// For so many seconds a command can run at most when the pod ends.
+    grace: u32,
+}
+
+impl OfPod {
+    fn read(pod: &Value) -> Self {
+        let spec = &pod["spec"];
+        let has_runtime = spec["runtimeClassName"].as_str().is_some_and(|name| !name.is_empty());
+        let obstacle = if may_be_windows(spec) {
+            Some(Obstacle::Windows)
         } else {
-            read_hook(container)
-        },
-        has_room: volume::has_room(pod, container),
-        probes: Probe::ALL.into_iter().filter(probe).collect(),
+            has_runtime.then_some(Obstacle::RuntimeClass)
+        };
+        let grace = spec["terminationGracePeriodSeconds"].as_i64();
+        let grace = grace.map_or(DEFAULT_GRACE, |grace| u32::try_from(grace.max(0)).unwrap_or(u32::MAX));
+        Self { obstacle, grace }
     }
+
+    fn container(&self, pod: &Value, place: Place, container: &Value) -> Container {
+        // A probe with a grace period of its own keeps it.
+        let probe = |probe: &Probe| {
+            let probe = &container[probe.field()];
+            probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
+        };
+        let declared = container["ports"].as_array().into_iter().flatten();
+        Container {
+            name: container["name"].as_str().unwrap_or_default().into(),
+            place,
+            pre_stop: if self.obstacle == Some(Obstacle::Windows) {
+                // There is neither a shell of the kind that is meant, nor a program for it.
+                read_simple_hook(&container["lifecycle"]["preStop"])
+            } else {
+                read_hook(container, self.grace)
+            },
+            obstacle: self
+                .obstacle
+                .or_else(|| (!volume::has_room(pod, container)).then_some(Obstacle::Taken)),
+            ports: declared.filter_map(|port| port_number(port["containerPort"].as_i64())).collect(),
+            probes: Probe::ALL.into_iter().filter(probe).collect(),
+        }
+    }
+}
+
+/// Whether a pod is to run on Windows, or may: by its `os`, or by the label that nodes have of theirs.
+fn may_be_windows(spec: &Value) -> bool {
+    const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+    match spec["os"]["name"].as_str() {
+        Some(os) if !os.is_empty() => return os == "windows",
+        _ => {}
+    }
+    let selected = LABELS.iter().any(|label| spec["nodeSelector"][label] == "windows");
+    let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let terms = spec.pointer(required).and_then(Value::as_array).into_iter().flatten();
+    let mut expressions = terms.flat_map(|term| term["matchExpressions"].as_array().into_iter().flatten());
+    selected
+        || expressions.any(|expression| {
+            let is_of_os = LABELS.iter().any(|label| expression["key"] == *label);
+            let names =
+                |os: &str| expression["values"].as_array().is_some_and(|all| all.iter().any(|is| is == os));
+            match expression["operator"].as_str() {
+                Some("In") => is_of_os && names("windows"),
+                Some("NotIn") => is_of_os && names("linux"),
+                _ => false,
+            }
+        })
 }
 
 /// A hook of a container for which nothing else can be run.
@@ -90,12 +153,19 @@ fn read_simple_hook(hook: &Value) -> Hook {
     sleep.filter(|_| is_alone(hook)).map_or(Hook::Other, Hook::Sleep)
 }
 
-fn read_hook(container: &Value) -> Hook {
+/// `grace`: whatever a command does, it is ended after so many seconds.
+fn read_hook(container: &Value, grace: u32) -> Hook {
     let hook = &container["lifecycle"]["preStop"];
     if !is_alone(hook) {
         return read_simple_hook(hook);
     }
     if let Some(command) = command(hook) {
+        if let Some(seconds) = hold_of_command(&command) {
+            return Hook::Wrapped(seconds);
+        }
+        if let Some(seconds) = only_sleeps(&command) {
+            return Hook::Sleep(seconds.min(grace));
+        }
         let sleeps = match PreStop::of_command(&command) {
             PreStop::Sleeps(seconds) => seconds,
             PreStop::None | PreStop::Unknown => 0,
@@ -213,12 +283,7 @@ mod tests {
             shown,
             [
                 ("web", Place::Container(0), Hook::None, &[Probe::Liveness][..]),
-                (
-                    "shell",
-                    Place::Container(1),
-                    Hook::Command { sleeps: 5, by_shell: false },
-                    &[Probe::Startup]
-                ),
+                ("shell", Place::Container(1), Hook::Sleep(5), &[Probe::Startup]),
                 ("job", Place::Container(2), Hook::None, &[]),
                 ("slow", Place::Container(3), Hook::Sleep(20), &[]),
                 ("odd", Place::Container(4), Hook::Other, &[]),
@@ -231,6 +296,62 @@ mod tests {
         assert_eq!((read.grace, read.hold.as_deref(), read.injected), (Some(60), Some("5s"), None));
         assert_eq!((read.labels.get("app"), read.labels.get("odd")), (Some("web"), None));
         assert_eq!(&*read.gates[0], "example.com/x");
+    }
+
+    #[test]
+    fn a_command_that_only_sleeps_is_a_sleep_and_one_that_outlasts_the_grace_period_ends_with_it() {
+        for (command, grace, hook) in [
+            (json!(["sh", "-c", "sleep 15"]), json!(null), Hook::Sleep(15)),
+            (json!(["sleep", "infinity"]), json!(null), Hook::Sleep(30)),
+            (json!(["sleep", "100"]), json!(60), Hook::Sleep(60)),
+            (
+                json!(["sh", "-c", "sleep 15; nginx -s quit"]),
+                json!(60),
+                Hook::Command { sleeps: 15, by_shell: true },
+            ),
+            (json!(["/.headgate/headgate-hold", "45", "run", "nginx"]), json!(60), Hook::Wrapped(45)),
+            (
+                json!(["sh", "-c", "sleep 45; exec \"$@\"", "headgate-hold", "nginx"]),
+                json!(60),
+                Hook::Wrapped(45),
+            ),
+        ] {
+            let container = json!({"name": "web", "lifecycle": {"preStop": {"exec": {"command": command}}}});
+            let pod = json!({"spec": {"terminationGracePeriodSeconds": grace, "containers": [container]}});
+            assert_eq!(read(&pod).unwrap().containers[0].pre_stop, hook, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_pod_for_windows_is_known_by_what_it_says_of_its_nodes() {
+        let required = |operator: &str, values: Value| {
+            let expression = json!({"key": "kubernetes.io/os", "operator": operator, "values": values});
+            let terms = json!([{"matchExpressions": [expression]}]);
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            }}})
+        };
+        let windows = [Some(Obstacle::Windows), None];
+        for (spec, obstacle) in [
+            (json!({"os": {"name": "windows"}}), windows[0]),
+            (json!({"nodeSelector": {"kubernetes.io/os": "windows"}}), windows[0]),
+            (json!({"nodeSelector": {"beta.kubernetes.io/os": "windows"}}), windows[0]),
+            (required("In", json!(["windows"])), windows[0]),
+            (required("In", json!(["linux", "windows"])), windows[0]),
+            (required("NotIn", json!(["linux"])), windows[0]),
+            (json!({"runtimeClassName": "windows-2022"}), Some(Obstacle::RuntimeClass)),
+            (required("In", json!(["linux"])), windows[1]),
+            (required("NotIn", json!(["windows"])), windows[1]),
+            (json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "runtimeClassName": ""}), windows[1]),
+            (json!({"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "windows"}}), windows[1]),
+        ] {
+            let mut spec = spec;
+            let hook = json!({"exec": {"command": ["sh", "-c", "drain"]}});
+            spec["containers"] = json!([{"name": "web", "lifecycle": {"preStop": hook}}]);
+            let container = read(&json!({"spec": spec})).unwrap().containers.remove(0);
+            assert_eq!(container.obstacle, obstacle, "{spec}");
+            assert_eq!(container.pre_stop == Hook::Other, obstacle == windows[0], "{spec}");
+        }
     }
 
     #[test]

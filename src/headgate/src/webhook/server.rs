@@ -9,6 +9,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use futures::future::join;
 use http_body_util::Full;
 use hyper::{
     Method, Request as HttpRequest, Response, StatusCode,
@@ -34,7 +35,10 @@ use crate::serving::{
     seldom::Seldom,
     tls::{self, Served},
 };
-use headgate_core::{Moment, inject, model::excerpt::excerpt};
+use headgate_core::{
+    Moment, inject,
+    model::{excerpt::excerpt, injection::Terms},
+};
 
 /// Larger than any object that an API server takes (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
@@ -211,9 +215,15 @@ impl Webhook {
         let Some(pod) = pod::read(&request.object) else { return request.allow(Vec::new(), &[]) };
         let namespace = request.namespace();
         let patience = place.as_ref().map_or(Duration::ZERO, |_| DEADLINE);
-        let known = self.asking.would_bind(namespace, &pod.labels, &pod.ports, patience).await;
-        let injection = inject::decide(&pod, &known, self.giving.terms());
         let dry_run = request.dry_run.unwrap_or_default();
+        let ((known, is_refused), limit) = join(
+            self.asking.would_bind(namespace, &pod, dry_run, patience),
+            self.namespaces.max_grace(namespace),
+        )
+        .await;
+        let terms = self.giving.terms();
+        let terms = Terms { is_refused, max_grace: limit.or(terms.max_grace), ..terms };
+        let injection = inject::decide(&pod, &known, terms);
         let name = request.name.as_deref().filter(|name| !name.is_empty());
         let name = name.or_else(|| request.object["metadata"]["generateName"].as_str()).unwrap_or_default();
         let reasons: Vec<&str> = injection.reasons.iter().map(|reason| reason.as_str()).collect();
@@ -228,6 +238,9 @@ impl Webhook {
         );
         if !dry_run {
             self.metrics.injected(&injection.news);
+            for notice in injection.notices.iter().cloned() {
+                self.evicting.notices.send(notice);
+            }
         }
         request.allow(patch::render(&request.object, &injection, self.giving.image()), &injection.warnings)
     }

@@ -74,6 +74,7 @@ impl Cluster {
             host_network: false,
             readiness: Readiness::default(),
             gate: self.gate(app, rng),
+            owner: None,
             hold: None,
             node: None,
             ending: if rng.u8(0..3) < self.holds {

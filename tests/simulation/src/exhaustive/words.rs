@@ -105,6 +105,7 @@ pub fn pod(name: &str) -> PodFacts {
         host_network: false,
         readiness: Readiness { containers: true, gates: true },
         gate: Some(Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() })),
+        owner: None,
         hold: None,
         node: None,
         passed_over: PassedOver::default(),

@@ -16,7 +16,9 @@ fn ask(world: &World, app: &str, ports: &[NamedPort]) -> Known {
 }
 
 fn blue(port: Option<u16>, hold: u32) -> Known {
-    Known::Bound(vec![Match { group: "blue".into(), port, balancer: LoadBalancerType::Network, hold }])
+    let about =
+        Some(About::Service(ObjectKey::new(NAMESPACE, "web"), crate::model::object::Uid::new("svc-web")));
+    Known::Bound(vec![Match { group: "blue".into(), port, about, balancer: LoadBalancerType::Network, hold }])
 }
 
 #[test]

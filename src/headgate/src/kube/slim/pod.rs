@@ -314,6 +314,7 @@ impl SlimPod {
             host_network: self.spec.host_network.unwrap_or_default(),
             readiness,
             gate,
+            owner: controller.map(|owner| Uid::new(owner.uid.clone())),
             hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
             node: self.spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
             passed_over: passed_over(

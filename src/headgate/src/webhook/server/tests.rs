@@ -12,6 +12,7 @@ use crate::{
         ask::{Asking, QUEUE, Question},
         evict::Evicting,
         giving::{Giving, Options},
+        namespaces::{Namespaces, ReadNamespace},
         node_reads::{NodeReads, ReadNode},
         notes::{Notes, Writer, queue::Note},
         path::{CallPath, FIXED},
@@ -30,6 +31,15 @@ use headgate_core::{
 /// A secret path.
 const PATH: &str = "/5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
 
+/// A namespace that says nothing.
+struct Silent;
+
+impl ReadNamespace for Silent {
+    fn max_grace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
 /// One whose engine is gone.
 fn webhook() -> Webhook {
     let (questions, _) = mpsc::channel(QUEUE);
@@ -41,8 +51,9 @@ fn webhook() -> Webhook {
     let notes = Notes::new(Waits::default(), clock, metrics.clone());
     let evicting = Evicting::new(notes, NodeReads::blind(), notices);
     let (_, path) = watch::channel(CallPath::from_path(PATH));
-    let giving = Giving::new(Options { probe_grace: 5, image: None });
-    Webhook { asking, evicting, metrics, clock, path, giving }
+    let giving = Giving::new(Options { probe_grace: 5, max_grace: None, image: None });
+    let namespaces = Namespaces::new(Silent, clock);
+    Webhook { asking, evicting, metrics, clock, path, giving, namespaces }
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {

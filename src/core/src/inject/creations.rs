@@ -1,0 +1,161 @@
+//! Whether the pods that are given a hold are created at all.
+//!
+//! A policy that limits grace periods refuses a pod after the webhook has answered, and no webhook hears of it. So it counts
+//! what never appears in the watch: if three pods of an owner (a ReplicaSet, for example) were asked about and none of its
+//! pods appeared within 5 s, the next one is given no hold. If that one appears, the owner's pods are given none for an
+//! hour. If it does not appear either, it was something else that refused them, a quota for example, and all goes on as
+//! before.
+//!
+//! Each replica counts what it was asked itself.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::model::{Moment, object::Uid};
+
+/// So many pods are asked about before it counts that none appears.
+const ASKED: usize = 3;
+/// Within this time a pod that was asked about appears.
+const APPEARS: Duration = Duration::from_secs(5);
+/// For so long pods of an owner are given no hold.
+const REFUSED: Duration = Duration::from_secs(3600);
+/// So many owners are remembered. Those beyond are not: their pods are given a hold.
+const OWNERS: usize = 1_000;
+
+#[derive(Clone, Debug, Default)]
+struct Owner {
+    /// When it was asked about the first pods, none of which has appeared.
+    asked: Vec<Moment>,
+    /// When it was asked last.
+    last: Moment,
+    /// Pods with a hold were not created.
+    refused: Option<Refused>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    since: Moment,
+    /// A pod without a hold was created.
+    is_proven: bool,
+}
+
+/// What became of the pods that were asked about.
+#[derive(Clone, Debug, Default)]
+pub struct Creations {
+    owners: BTreeMap<Uid, Owner>,
+}
+
+impl Creations {
+    /// A pod of this owner is about to be created. Whether it is to have no hold, because pods with one were not created.
+    pub fn ask(&mut self, owner: &Uid, now: Moment) -> bool {
+        if !self.owners.contains_key(owner) {
+            self.make_room(now);
+            if self.owners.len() >= OWNERS {
+                return false;
+            }
+        }
+        let owner = self.owners.entry(owner.clone()).or_default();
+        owner.last = now;
+        if let Some(refused) = &owner.refused {
+            let patience = if refused.is_proven { REFUSED } else { APPEARS };
+            if now.since(refused.since) <= patience {
+                return true;
+            }
+            owner.refused = None;
+        }
+        if owner.asked.len() < ASKED {
+            owner.asked.push(now);
+            return false;
+        }
+        if owner.asked.iter().any(|asked| now.since(*asked) <= APPEARS) {
+            return false;
+        }
+        owner.asked.clear();
+        owner.refused = Some(Refused { since: now, is_proven: false });
+        true
+    }
+
+    /// A new pod of this owner is there, with a hold or without.
+    pub fn appeared(&mut self, owner: &Uid, is_held: bool) {
+        let Some(known) = self.owners.get_mut(owner) else { return };
+        known.asked.clear();
+        match &mut known.refused {
+            Some(refused) if !is_held => refused.is_proven = true,
+            _ => _ = self.owners.remove(owner),
+        }
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Forgets owners that were not asked about for an hour, if there are many.
+    fn make_room(&mut self, now: Moment) {
+        if self.owners.len() >= OWNERS {
+            self.owners.retain(|_, owner| now.since(owner.last) <= REFUSED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::START + Duration::from_secs_f64(seconds)
+    }
+
+    /// Whether each of these is to have no hold.
+    fn asked(creations: &mut Creations, owner: &Uid, times: &[f64]) -> Vec<bool> {
+        times.iter().map(|time| creations.ask(owner, at(*time))).collect()
+    }
+
+    #[test]
+    fn after_three_pods_that_never_appeared_the_next_is_not_held_and_if_it_appears_none_is_for_an_hour() {
+        let (mut creations, owner) = (Creations::default(), Uid::new("rs"));
+        // As a ReplicaSet tries again.
+        let early = [0.0, 0.01, 0.02, 0.04, 2.6, 5.0];
+        assert_eq!(asked(&mut creations, &owner, &early), [false; 6]);
+        assert!(!creations.ask(&Uid::new("other"), at(5.2)));
+        assert!(creations.ask(&owner, at(5.2)));
+        creations.appeared(&owner, false);
+        assert_eq!(asked(&mut creations, &owner, &[5.3, 100.0, 3605.2]), [true; 3]);
+        assert_eq!(asked(&mut creations, &owner, &[3605.3, 3605.4, 3605.5, 3606.0]), [false; 4]);
+        assert!(creations.ask(&owner, at(3611.0)));
+    }
+
+    #[test]
+    fn pods_that_appear_late_or_some_of_them_are_held() {
+        let (mut creations, owner) = (Creations::default(), Uid::new("rs"));
+        for round in 0..10 {
+            let began = f64::from(round) * 4.0;
+            assert_eq!(asked(&mut creations, &owner, &[began, began, began, began + 3.9]), [false; 4]);
+            creations.appeared(&owner, true);
+        }
+        assert!(creations.is_empty(), "nothing is remembered of those who appear");
+        assert_eq!(asked(&mut creations, &owner, &[50.0, 50.0, 50.0, 56.0]), [false, false, false, true]);
+        creations.appeared(&owner, true);
+        assert!(!creations.ask(&owner, at(56.1)), "it was only late");
+    }
+
+    #[test]
+    fn if_pods_without_a_hold_do_not_appear_either_it_was_something_else() {
+        let (mut creations, owner) = (Creations::default(), Uid::new("rs"));
+        let times = [0.0, 0.1, 0.2, 6.0, 7.0, 11.5, 12.0, 13.0, 18.0, 20.0];
+        let refused = [false, false, false, true, true, false, false, false, false, true];
+        assert_eq!(asked(&mut creations, &owner, &times), refused);
+    }
+
+    #[test]
+    fn a_thousand_owners_are_remembered_and_room_is_made_after_an_hour() {
+        let mut creations = Creations::default();
+        for number in 0..=OWNERS {
+            asked(&mut creations, &Uid::new(format!("{number}")), &[0.0, 0.0, 0.0]);
+        }
+        assert_eq!(creations.owners.len(), OWNERS);
+        assert!(creations.ask(&Uid::new("1"), at(6.0)));
+        assert!(!creations.ask(&Uid::new(format!("{OWNERS}")), at(6.0)), "it is not remembered");
+        assert!(!creations.ask(&Uid::new("new"), at(3601.0)));
+        assert_eq!(creations.owners.len(), 2, "the one that was asked about last, and the new one");
+    }
+}

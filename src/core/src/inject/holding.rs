@@ -1,0 +1,331 @@
+//! For how long a new pod is held, in which of its containers, and what its grace period becomes for that.
+
+use std::collections::BTreeSet;
+
+use super::{record::Record, wrapping};
+use crate::{
+    lifespan::DEFAULT_GRACE,
+    model::{
+        Hold, LoadBalancerType, Reason,
+        excerpt::excerpt,
+        hold::seconds,
+        injection::{
+            Container, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms, Wrapper,
+        },
+        notice::{About, Notice},
+        policy::HOLD,
+    },
+};
+
+/// The longest grace period that can be a limit, in seconds.
+const LONGEST_GRACE: u32 = 24 * 3600;
+/// What an annotation or a flag that limits grace periods may say.
+pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
+
+/// Why a hold is shortened, if it was not asked for.
+const LOWERED: &str = "another webhook has lowered the grace period of the pod";
+/// Why there is none.
+const REFUSED: &str = "pods of its owner that were given a hold were not created";
+
+/// Reads such a limit, in seconds.
+pub fn max_grace(text: &str) -> Option<u32> {
+    seconds(text.trim()).filter(|seconds| (1..=LONGEST_GRACE).contains(seconds))
+}
+
+/// One decision about the hold.
+pub(super) struct Holding<'a> {
+    pub pod: &'a NewPod,
+    pub known: &'a Known,
+    pub terms: Terms,
+    pub before: &'a Record,
+    pub injection: &'a mut Injection,
+    pub record: &'a mut Record,
+}
+
+/// What an earlier decision gave to a pod that still has it.
+struct Given<'a> {
+    /// For how many seconds it is held, and why so long.
+    seconds: u32,
+    why: &'a str,
+    /// The grace period of the pod without the hold, if it was raised.
+    grace: Option<i64>,
+    /// The grace period was lowered since.
+    is_lowered: bool,
+}
+
+/// What a hold is shortened by.
+struct Limit {
+    /// The longest grace period.
+    most: i64,
+    reason: Reason,
+    /// Goes on from "because".
+    why: String,
+}
+
+impl Holding<'_> {
+    /// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
+    /// time for it to the pod. Returns the grace period that the pod had without a hold, if it has one.
+    pub fn decide(mut self) -> Option<i64> {
+        let length = self.length();
+        let given = Given::of(self.pod, self.before);
+        let (wanted, why) = match &given {
+            // All containers of a pod are held alike, also those that came later, whatever is known by then.
+            Some(given) if !self.is_changed(length.0, given) => (given.seconds, given.why),
+            _ => length,
+        };
+        let now = grace(self.pod);
+        let had = given.as_ref().and_then(|given| given.grace).unwrap_or(now);
+        let limit = self.limit(now, given.as_ref());
+        let room = limit.as_ref().map_or(i64::MAX, |limit| (limit.most - had).max(0));
+        let seconds = wanted.min(u32::try_from(room).unwrap_or(u32::MAX));
+        let was_given = |container: &Container| {
+            given.as_ref().is_some_and(|given| is_given(container, given.seconds, self.before))
+        };
+
+        self.injection.seconds = seconds;
+        let mut raised = Vec::new();
+        for container in &self.pod.containers {
+            let Container { name, place, pre_stop, .. } = container;
+            match *pre_stop {
+                Hook::None if seconds > 0 => self.injection.held.push(*place),
+                Hook::Sleep(own) if was_given(container) => match seconds {
+                    0 => self.injection.released.push(*place),
+                    seconds if seconds != own => self.injection.held.push(*place),
+                    _ => {}
+                },
+                Hook::Sleep(own) if own < seconds => {
+                    self.injection.held.push(*place);
+                    raised.push(format!("{name} from {own}s"));
+                }
+                Hook::Wrapped(own) if own < seconds || (own > seconds && was_given(container)) => {
+                    self.injection.wrapped.push((*place, Wrapper::Present));
+                }
+                _ => {}
+            }
+        }
+        let unwrapped = wrapping::wrap(self.pod, self.terms, self.injection);
+        let is_held = |container: &&Container| {
+            let place = container.place;
+            let is_wrapped = || self.injection.wrapped.iter().any(|(wrapped, _)| *wrapped == place);
+            was_given(container) || self.injection.held.contains(&place) || is_wrapped()
+        };
+        let held: Vec<&Container> = self.pod.containers.iter().filter(is_held).collect();
+        let own: Vec<&Container> = self
+            .pod
+            .containers
+            .iter()
+            .filter(|container| container.pre_stop != Hook::None && !is_held(container))
+            .collect();
+
+        if seconds > 0 {
+            self.record.held = held.iter().map(|container| container.name.clone()).collect();
+        }
+        if wanted == 0 {
+            self.record.say(Reason::HoldOff, why);
+        } else if !self.record.held.is_empty() {
+            self.record.hold(seconds, why);
+        }
+        let is_wanted = |container: &Container| match container.pre_stop {
+            Hook::Command { .. } | Hook::Request | Hook::Other => is_held(&container),
+            Hook::None | Hook::Sleep(_) | Hook::Wrapped(_) => {
+                was_given(container) || container.is_shorter_than(wanted)
+            }
+        };
+        let is_shortened = seconds < wanted && self.pod.containers.iter().any(is_wanted);
+        if let Some(Limit { reason, why, .. }) = limit.filter(|_| is_shortened) {
+            self.shortened((seconds, wanted), (reason, &why), had);
+        }
+        self.record.add(Reason::OwnSleepRaised, self.before, raised);
+        self.record.add(Reason::OwnPreStopWrapped, self.before, wrapping::said(self.pod, self.injection));
+        self.own_hooks(&own, &unwrapped);
+
+        if held.is_empty() {
+            return None;
+        }
+        let mut needed = had.saturating_add(i64::from(seconds));
+        if given.is_some_and(|given| given.is_lowered) {
+            // Whoever lowered it would lower it again, or refuse the pod.
+            needed = needed.min(now);
+        }
+        if needed != now {
+            self.injection.grace = Some(needed);
+        }
+        if seconds > 0 {
+            self.record.grace(needed);
+        }
+        (seconds > 0).then_some(had)
+    }
+
+    /// For how many seconds the pod is held, and why so long: its own annotation counts before those of its bindings, and of
+    /// these the longest.
+    fn length(&mut self) -> (u32, &'static str) {
+        let own = self.pod.hold.as_deref().and_then(|text| {
+            let hold = Hold::parse(text);
+            if hold.is_none() {
+                self.injection.warnings.push(format!(
+                    "{HOLD}: \"{}\" is none of its values; expected {}; the pod is held as if it were not there",
+                    excerpt(text),
+                    Hold::EXPECTED
+                ));
+            }
+            hold
+        });
+        let of = |seconds: u32, balancer: LoadBalancerType| match balancer {
+            _ if seconds != Hold::Auto.seconds(balancer) => (seconds, HOLD),
+            LoadBalancerType::Application => (seconds, "ALB"),
+            LoadBalancerType::Network => (seconds, "NLB"),
+        };
+        let longest = |seconds: &dyn Fn(&Match) -> u32| {
+            let all = self.known.bound().iter();
+            all.map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
+        };
+        // Nothing is known that would bind it: the longer of both bounds.
+        let unbound =
+            || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
+        match own {
+            Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.balancer)).unwrap_or_else(unbound),
+            Some(given) => (given.seconds(LoadBalancerType::Network), HOLD),
+            None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
+        }
+    }
+
+    /// Whether a hold of this length is to take the place of the one that was given: the pod itself asks for it, or it is
+    /// bound to what needs a longer one.
+    fn is_changed(&self, length: u32, given: &Given) -> bool {
+        let own = self.pod.hold.as_deref().and_then(Hold::parse);
+        match own {
+            Some(Hold::For(_) | Hold::Off) => length != given.seconds,
+            Some(Hold::Auto) | None => !self.known.bound().is_empty() && length > given.seconds,
+        }
+    }
+
+    /// What limits the hold. The pod's own annotation counts before the rest.
+    fn limit(&mut self, now: i64, given: Option<&Given>) -> Option<Limit> {
+        let own = self.pod.max_grace.as_deref().and_then(|text| {
+            let limit = max_grace(text);
+            if limit.is_none() {
+                self.injection.warnings.push(format!(
+                    "{MAX_GRACE}: \"{}\" is none of its values; expected {MAX_GRACE_EXPECTED}; it counts as not there",
+                    excerpt(text),
+                ));
+            }
+            limit
+        });
+        let of_pod = own.map(|limit| (limit, "the pod's annotation headgate.dev/max-grace"));
+        let limit = of_pod.or(self.terms.max_grace).map(|(limit, whose)| Limit {
+            most: limit.into(),
+            reason: Reason::HoldShortened,
+            why: format!("{whose} says {limit}s"),
+        });
+        // That it was lowered is not forgotten: the grace period is not raised again.
+        let said = self.before.text(Reason::HoldShortened).and_then(|said| said.split_once(", because "));
+        let said = said.map(|(_, why)| why.to_owned()).filter(|why| why.starts_with(LOWERED));
+        let is_lowered = given.is_some_and(|given| given.is_lowered);
+        let said = if is_lowered { Some(format!("{LOWERED} to {now} s")) } else { said };
+        let lowered = said.map(|why| Limit { most: now, reason: Reason::HoldShortened, why });
+        let is_refused = self.terms.is_refused && given.is_none();
+        let refused =
+            is_refused.then(|| Limit { most: 0, reason: Reason::HoldRefused, why: REFUSED.to_owned() });
+        [limit, lowered, refused].into_iter().flatten().min_by_key(|limit| limit.most)
+    }
+
+    fn shortened(&mut self, (seconds, wanted): (u32, u32), (reason, why): (Reason, &str), had: i64) {
+        self.record.say(reason, &format!("{seconds}s of {wanted}s, because {why}"));
+        self.notify(reason, &format!(
+            "new pods are held for {seconds} s when they end, and not for {wanted} s, because {why}: requests that the \
+             load balancer sends after that fail; expected a terminationGracePeriodSeconds of {} s to be allowed",
+            had.saturating_add(i64::from(wanted))
+        ));
+        self.injection.warnings.push(format!(
+            "when the pod ends, it is held for {seconds} s and not for {wanted} s, because {why}: requests that its load \
+             balancers send after that fail; expected a terminationGracePeriodSeconds of {} s to be allowed",
+            had.saturating_add(i64::from(wanted))
+        ));
+    }
+
+    /// Says which containers have a `preStop` of their own that stays, and warns of those that requests come to.
+    fn own_hooks(&mut self, own: &[&Container], unwrapped: &[(Box<str>, &'static str)]) {
+        if own.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = own.iter().map(|container| &*container.name).collect();
+        self.record.say(Reason::OwnPreStop, &names.join(", "));
+        let seconds = self.injection.seconds;
+        if !unwrapped.is_empty() {
+            let said: Vec<String> = unwrapped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            self.record.say(Reason::OwnPreStopNotWrapped, &said.join(", "));
+        }
+        for container in own {
+            let why = unwrapped.iter().find(|(name, _)| *name == container.name);
+            let name = &container.name;
+            let warning = match why {
+                Some((_, why)) => format!(
+                    "{OWN_PRESTOP}: the preStop of container {name} stays as it is, and nothing holds the container \
+                     when the pod ends: {why}; expected a hook that can be run after the hold, or a command that begins \
+                     with sleep {seconds}"
+                ),
+                None if seconds > 0 && container.is_shorter_than(seconds) && self.is_served_by(container) => {
+                    let said = format!(
+                        "container {name} has a preStop of its own, so it is not held when the pod ends, and requests \
+                         that its load balancer still sends may fail; expected the annotation {OWN_PRESTOP}: wrap on the \
+                         pod, or a command that begins with sleep {seconds}"
+                    );
+                    self.notify(Reason::OwnPreStop, &format!("of new pods, {said}"));
+                    said
+                }
+                None => continue,
+            };
+            self.injection.warnings.push(warning);
+        }
+    }
+
+    /// Tells those who bind the pod.
+    fn notify(&mut self, reason: Reason, note: &str) {
+        let about: BTreeSet<&About> =
+            self.known.bound().iter().filter_map(|bound| bound.about.as_ref()).collect();
+        let notices =
+            about.into_iter().map(|about| Notice { about: about.clone(), reason, note: note.to_owned() });
+        self.injection.notices.extend(notices);
+    }
+
+    /// Whether requests of a load balancer may come to the container: it has the port, or no container says that it does.
+    fn is_served_by(&self, container: &Container) -> bool {
+        let mut ports = self.known.bound().iter().filter_map(|bound| bound.port);
+        ports.any(|port| {
+            let has = |container: &Container| container.ports.contains(&port);
+            has(container) || !self.pod.containers.iter().any(has)
+        })
+    }
+}
+
+impl<'a> Given<'a> {
+    /// What `before` says, if a container still sleeps as long.
+    fn of(pod: &NewPod, before: &'a Record) -> Option<Self> {
+        let (seconds, why) = before.hold.as_ref()?;
+        if !pod.containers.iter().any(|container| is_given(container, *seconds, before)) {
+            return None;
+        }
+        let now = grace(pod);
+        let without = |raised: i64| (raised.max(now) - i64::from(*seconds)).max(0);
+        Some(Self {
+            seconds: *seconds,
+            why,
+            grace: before.grace.map(without),
+            is_lowered: before.grace.is_some_and(|raised| now < raised),
+        })
+    }
+}
+
+/// Whether the container has the hold of so many seconds that an earlier decision gave it.
+fn is_given(container: &Container, seconds: u32, before: &Record) -> bool {
+    match container.pre_stop {
+        Hook::Sleep(own) => own == seconds && before.held.contains(&container.name),
+        Hook::Wrapped(own) => own == seconds,
+        Hook::None | Hook::Command { .. } | Hook::Request | Hook::Other => false,
+    }
+}
+
+/// `spec.terminationGracePeriodSeconds`, as Kubernetes reads it.
+fn grace(pod: &NewPod) -> i64 {
+    pod.grace.unwrap_or(DEFAULT_GRACE.into()).max(0)
+}

@@ -1,0 +1,178 @@
+//! What a namespace says of the grace periods of its pods: a GET of its metadata, which counts for half a minute.
+//!
+//! What cannot be read counts as not said, or as it was said before: a new pod waits for no answer longer than a moment.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use headgate_core::{
+    Failure, Moment, inject,
+    model::{excerpt::excerpt, injection::MAX_GRACE},
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt};
+use tracing::warn;
+
+use crate::{
+    kube::failure,
+    runtime::{clock::Clock, within::within},
+    serving::seldom::Seldom,
+};
+
+/// For so long an answer counts.
+const COUNTS: Duration = Duration::from_secs(30);
+/// For so long a new pod waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// So many namespaces are remembered.
+const REMEMBERED: usize = 1_000;
+/// Whose limit it is.
+const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
+
+/// A limit in seconds, and whose it is.
+type Limit = (u32, &'static str);
+
+/// Reads the annotation of one namespace.
+pub trait ReadNamespace: Send + Sync {
+    /// Reads it; `None`: it has none.
+    fn max_grace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>>;
+}
+
+impl ReadNamespace for Client {
+    fn max_grace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+        Box::pin(async move {
+            let namespace = Api::<Namespace>::all(self.clone()).get_metadata_opt(name).await;
+            let namespace = namespace.map_err(|error| failure::of(&error))?;
+            Ok(namespace.and_then(|it| it.annotations().get(MAX_GRACE).cloned()))
+        })
+    }
+}
+
+/// What namespaces say.
+#[derive(Clone)]
+pub struct Namespaces {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    reader: Box<dyn ReadNamespace>,
+    clock: Clock,
+    known: Mutex<BTreeMap<Box<str>, (Moment, Option<u32>)>>,
+    failed: Seldom,
+    misread: Seldom,
+}
+
+impl Namespaces {
+    /// Read like that.
+    pub fn new(reader: impl ReadNamespace + 'static, clock: Clock) -> Self {
+        let (known, failed, misread) = (Mutex::default(), Seldom::default(), Seldom::default());
+        Self { shared: Arc::new(Shared { reader: Box::new(reader), clock, known, failed, misread }) }
+    }
+
+    /// The longest grace period that pods of a namespace are given.
+    pub async fn max_grace(&self, name: &str) -> Option<Limit> {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        let before = shared.known().get(name).copied();
+        if let Some((at, limit)) = before
+            && now.since(at) < COUNTS
+        {
+            return limit.map(|seconds| (seconds, WHOSE));
+        }
+        let said = within(PATIENCE, shared.reader.max_grace(name)).await;
+        let limit = match said {
+            Ok(text) => text.and_then(|text| shared.read(name, &text)),
+            Err(failure) => {
+                let error = &failure.message;
+                if let Some(others) = shared.failed.say(now) {
+                    warn!(
+                        namespace = &*excerpt(name),
+                        %error,
+                        others,
+                        "a Namespace cannot be read, so its annotation {MAX_GRACE} does not count; grant get on namespaces \
+                         (config/rbac/clusterrole.yaml or role.yaml)"
+                    );
+                }
+                before.and_then(|(_, limit)| limit)
+            }
+        };
+        let mut known = shared.known();
+        if known.len() >= REMEMBERED && !known.contains_key(name) {
+            known.retain(|_, (at, _)| now.since(*at) < COUNTS);
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+        }
+        known.insert(name.into(), (now, limit));
+        limit.map(|seconds| (seconds, WHOSE))
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Box<str>, (Moment, Option<u32>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, name: &str, text: &str) -> Option<u32> {
+        let limit = inject::max_grace(text);
+        if limit.is_none()
+            && let Some(others) = self.misread.say(self.clock.now())
+        {
+            warn!(
+                namespace = &*excerpt(name),
+                others,
+                "{MAX_GRACE}: \"{}\" is none of its values; expected {}; it counts as not there",
+                excerpt(text),
+                inject::MAX_GRACE_EXPECTED
+            );
+        }
+        limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use headgate_core::FailureClass;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Says one thing after the other, and counts.
+    struct Says(Vec<Result<Option<&'static str>, &'static str>>, Arc<AtomicUsize>);
+
+    impl ReadNamespace for Says {
+        fn max_grace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+            let said = self.0[self.1.fetch_add(1, Relaxed).min(self.0.len() - 1)];
+            let failed = |said: &str| Failure { class: FailureClass::Unavailable, message: said.into() };
+            Box::pin(async move { said.map(|text| text.map(str::to_owned)).map_err(failed) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_is_read_once_in_half_a_minute_and_what_cannot_be_read_counts_as_before() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let said = vec![Ok(Some("120s")), Err("forbidden"), Ok(Some("soon")), Ok(None), Err("away")];
+        let namespaces = Namespaces::new(Says(said, count.clone()), Clock::start());
+        for (limit, reads) in [(Some(120), 1), (Some(120), 2), (None, 3), (None, 4), (None, 5)] {
+            for _ in 0..3 {
+                assert_eq!(namespaces.max_grace("shop").await, limit.map(|limit| (limit, WHOSE)));
+                assert_eq!(count.load(Relaxed), reads);
+            }
+            sleep(COUNTS).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_a_thousand_namespaces_are_remembered() {
+        let namespaces = Namespaces::new(Says(vec![Ok(None)], Arc::default()), Clock::start());
+        for number in 0..=REMEMBERED {
+            namespaces.max_grace(&number.to_string()).await;
+        }
+        assert!(namespaces.shared.known().len() <= REMEMBERED);
+    }
+}
