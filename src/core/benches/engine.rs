@@ -97,6 +97,7 @@ fn service(group: usize) -> ServiceFacts {
         target_groups: Some(format!("g{group}").into()),
         policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
+        is_external: false,
         ports: vec![ServicePort {
             name: "http".into(),
             port: 80,

@@ -175,6 +175,7 @@ pub fn service(name: &str) -> ServiceBuilder {
         target_groups: None,
         policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
+        is_external: false,
         ports: Vec::new(),
         beyond: [].into(),
     })
@@ -183,6 +184,10 @@ pub fn service(name: &str) -> ServiceBuilder {
 impl ServiceBuilder {
     pub fn of(mut self, namespace: &str) -> Self {
         self.0.key = ObjectKey::new(namespace, &*self.0.key.name);
+        self
+    }
+    pub fn external(mut self) -> Self {
+        self.0.is_external = true;
         self
     }
     pub fn annotated(mut self, value: &str) -> Self {

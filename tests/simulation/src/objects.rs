@@ -72,6 +72,7 @@ pub fn service(name: &str) -> ServiceFacts {
         target_groups: Some("http=blue".into()),
         policy: Texts::default(),
         selector: Labels::from_iter([("app", name)]),
+        is_external: false,
         ports: vec![port],
         beyond: [].into(),
     }

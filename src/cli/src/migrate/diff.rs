@@ -82,6 +82,7 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
         family,
         balancer: LoadBalancerType::of(protocol),
         policy: Policy::read(&service.facts.policy, Policy::default()).0,
+        admits: true,
         withheld: None,
     })
 }

@@ -1,7 +1,8 @@
 //! The annotation `headgate.dev/target-groups` of a Service.
 //!
 //! `web=<target>,websecure=<target>`: left the name or number of a port of the Service, right the ARN or the name
-//! of a target group. A Service with one port may give `<target>` alone; a port may appear several times.
+//! of a target group. A Service with one port may give `<target>` alone; a port may appear several times. Parts stand
+//! between commas or on lines of their own, and a comma after the last one does no harm.
 //!
 //! Each part is read on its own: one that cannot be read never stops the others.
 
@@ -44,20 +45,28 @@ pub fn unknown(name: &str) -> String {
 /// Names that differ in so many letters may be meant for each other.
 const NEAR: usize = 4;
 
-/// The port of a Service that a part means.
+/// The ports of a Service that a part may mean: several if they have the same number and other protocols (Kubernetes:
+/// ports of a Service are unique by number and protocol). Digits are a number before they are a name.
 ///
 /// # Errors
 /// Lists the ports the Service has.
-pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<&'a ServicePort, PartError> {
-    let found = match port {
+pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a ServicePort>, PartError> {
+    let named = |name: &str| ports.iter().find(|port| *port.name == *name).into_iter().collect();
+    let found: Vec<&ServicePort> = match port {
         PortRef::Only => match ports {
-            [only] => Some(only),
+            [only] => vec![only],
             _ => return Err(PartError::NoPort { count: ports.len(), ports: list(ports) }),
         },
-        PortRef::Number(number) => ports.iter().find(|port| port.port == *number),
-        PortRef::Name(name) => ports.iter().find(|port| port.name == *name),
+        PortRef::Number(number) => {
+            let found: Vec<_> = ports.iter().filter(|port| port.port == *number).collect();
+            if found.is_empty() { named(&number.to_string()) } else { found }
+        }
+        PortRef::Name(name) => named(name),
     };
-    found.ok_or_else(|| PartError::UnknownPort { port: excerpt(&port.to_string()), ports: list(ports) })
+    if found.is_empty() {
+        return Err(PartError::UnknownPort { port: excerpt(&port.to_string()), ports: list(ports) });
+    }
+    Ok(found)
 }
 
 /// So many ports of a Service are named.
@@ -107,9 +116,15 @@ impl fmt::Display for BadPart {
 /// Why a part of the annotation cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartError {
-    /// Nothing, or nothing between two commas.
+    /// There is nothing.
     #[error("it is empty; expected <port>=<target group ARN or name>, for example web=my-target-group")]
     Empty,
+    /// As of a list in JSON or YAML.
+    #[error(
+        "it has brackets, braces or quotes; expected plain text, <port>=<target group ARN or name>, and a comma between \
+         several"
+    )]
+    Quoted,
     /// `=target`.
     #[error("there is no port before the \"=\"; expected <port>=<target group ARN or name>")]
     EmptyPort,
@@ -159,7 +174,7 @@ pub const MOST_PARTS: usize = limits::PARTS.most;
 
 /// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and what is wrong with the one after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
-    let mut texts = value.split(',').map(str::trim);
+    let mut texts = texts(value);
     let read = |text: &str| {
         let mut port = None;
         parse_part(text, &mut port).map_err(|error| BadPart { text: excerpt(text), port, error })
@@ -173,9 +188,19 @@ pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     parts
 }
 
+/// The parts as they are written; one empty one if there is none.
+pub fn texts(value: &str) -> impl Iterator<Item = &str> {
+    let mut parts = value.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty()).peekable();
+    let none = parts.peek().is_none().then_some("");
+    none.into_iter().chain(parts)
+}
+
 fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError> {
     if text.is_empty() {
         return Err(PartError::Empty);
+    }
+    if text.contains(['[', ']', '{', '}', '"', '\'', '`']) {
+        return Err(PartError::Quoted);
     }
     // `tag:key=value` alone has a "=" that does not end a port.
     let (port, target) = match text.split_once('=') {
@@ -267,6 +292,18 @@ mod tests {
     }
 
     #[test]
+    fn parts_stand_between_commas_or_on_lines_of_their_own() {
+        for list in ["web=a,api=b", "web=a, api=b,", "web=a,\n  api=b,\n", "\nweb = a\napi = b\n", ",web=a,,api=b , ,"] {
+            let names: Vec<String> = parse(list).into_iter().map(|part| part.unwrap().group.to_string()).collect();
+            assert_eq!(names, ["a", "b"], "{list:?}");
+        }
+        for empty in ["", " ", ",", "\n,\n"] {
+            assert_eq!(parse(empty).len(), 1);
+            assert!(error(empty).contains("it is empty"), "{empty:?}");
+        }
+    }
+
+    #[test]
     fn a_bad_part_leaves_the_others_readable() {
         let parts = parse("web=tg-1,websecure=,metrics=tg-2");
         assert!(parts[0].is_ok() && parts[1].is_err() && parts[2].is_ok());
@@ -276,6 +313,11 @@ mod tests {
     fn each_bad_part_says_what_was_expected() {
         for (value, said) in [
             ("", "part \"\": it is empty; expected <port>=<target group ARN or name>"),
+            ("[\"web=tg\"]", "it has brackets, braces or quotes; expected plain text"),
+            ("'web=tg'", "it has brackets, braces or quotes"),
+            ("web=my tg", "other characters than letters"),
+            ("web port=tg=x", "other characters than letters"),
+            ("web=ARN:AWS:x", "it does not begin with \"arn:\""),
             ("=tg", "part \"=tg\": there is no port before the \"=\""),
             ("web=", "part \"web=\": there is no target group after the \"=\""),
             ("0=tg", "0 is not a port number; expected 1 to 65535"),
@@ -299,9 +341,18 @@ mod tests {
             protocol: Protocol::Tcp,
         };
         let ports = [port("web", 80), port("websecure", 443)];
-        assert_eq!(find(&PortRef::Name("web".into()), &ports).unwrap().port, 80);
-        assert_eq!(find(&PortRef::Number(443), &ports).unwrap().port, 443);
-        assert_eq!(find(&PortRef::Only, &ports[..1]).unwrap().port, 80);
+        let found = |port: PortRef, ports| {
+            let found = find(&port, ports).unwrap();
+            found.into_iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found(PortRef::Name("web".into()), &ports), ["web"]);
+        assert_eq!(found(PortRef::Number(443), &ports), ["websecure"]);
+        assert_eq!(found(PortRef::Only, &ports[..1]), ["web"]);
+        let odd = [port("8080", 80), port("http", 9090), port("9090", 443)];
+        assert_eq!(found(PortRef::Number(8080), &odd), ["8080"], "digits may be a name");
+        assert_eq!(found(PortRef::Number(9090), &odd), ["http"], "and are a number before");
+        let dns = [port("dns-tcp", 53), ServicePort { protocol: Protocol::Udp, ..port("dns-udp", 53) }];
+        assert_eq!(found(PortRef::Number(53), &dns), ["dns-tcp", "dns-udp"]);
         for (reference, said) in [
             (PortRef::Name("wbe".into()), "no port \"wbe\"; it has: web (80), websecure (443)"),
             (PortRef::Number(81), "no port \"81\"; it has: web (80), websecure (443)"),

@@ -24,9 +24,9 @@ use crate::{
 /// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
 ///
 /// A part that cannot be read, names an unknown port or a target group that cannot be found or served, never
-/// stops another part; and what was in force before for that port stays, so that a slip of the keyboard takes no
-/// pod out of service. A readable annotation replaces everything; an annotation that was taken away ends
-/// everything.
+/// stops another part; and what was in force before for that port, or for that target group, stays, so that a slip of the
+/// keyboard takes no pod out of service. What the text names no more ends, also if another part cannot be read. If none
+/// can, all stays. An annotation that was taken away ends everything.
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
@@ -46,89 +46,93 @@ pub fn settle(
     settled.problems.extend(beyond.map(|excess| Problem::of_all(Reason::LimitExceeded, excess.to_string())));
 
     let mut selector = Arc::new(service.selector.clone());
-    if selector.is_empty() {
+    // Kubernetes too leaves the endpoints alone of a Service that selects no pods any more.
+    let admits = !service.is_external && (!selector.is_empty() || exceeds(&limits::SELECTOR));
+    if service.is_external || selector.is_empty() {
         let last = before.bindings.values().next().map(|binding| binding.selector.clone());
-        let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
-        let missing = (!exceeds(&limits::SELECTOR)).then(|| {
-            Problem::of_all(
-                Reason::NoSelector,
-                format!(
-                    "{} needs a Service with a selector, which says which pods become targets; \
-                 expected spec.selector to have at least one label{then}",
-                    match origin {
-                        Origin::Service(_) => TARGET_GROUPS,
-                        Origin::TargetBinding(_) => "serviceRef",
-                    }
-                ),
-            )
-        });
+        let missing =
+            (!exceeds(&limits::SELECTOR)).then(|| no_selector(origin, service.is_external, last.is_some()));
         settled.problems.extend(missing);
         selector = last.unwrap_or_default();
     }
 
     let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut anything_doubtful = exceeds(&limits::TARGET_GROUPS);
+    let (mut any_read, mut unread) = (false, Vec::new());
     let parts = if anything_doubtful { Vec::new() } else { read(value, &service.ports) };
-    for read in parts {
-        let (bound, port) = match read {
+    for (text, read) in parts {
+        let (bound, ports) = match read {
             Ok(found) => found,
             Err(bad) => {
                 let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
                 let (reason, said) = unreadable(origin, &bad);
                 settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
-                // A port that the Service does not have may be any of its ports, spelt wrong.
-                let known =
+                anything_doubtful |= matches!(bad.error, PartError::TooMany { .. });
+                any_read |=
                     bad.port.as_ref().is_some_and(|port| annotation::find(port, &service.ports).is_ok());
-                anything_doubtful |= !known || labels.is_empty();
                 doubtful.extend(labels);
+                unread.push(text);
                 continue;
             }
         };
-        let label: Arc<str> = port.to_string().into();
+        any_read = true;
         settled.references.insert(bound.group.clone());
-        let problem = match resolve(&bound.group) {
+        let (reason, said) = match resolve(&bound.group) {
             Resolution::Pending => {
                 settled.pending = true;
-                None
+                doubtful.extend(ports.iter().map(|port| port.to_string().into()));
+                continue;
             }
-            Resolution::Failed(reason, said) => Some((reason, said.into_string())),
-            Resolution::Found(group) => match group.serves(port.protocol) {
-                Err(unsupported) => Some((Reason::TargetGroupUnsupported, unsupported.to_string())),
-                Ok(()) if selector.is_empty() => continue,
-                Ok(()) => {
-                    let key = BindingKey { origin: origin.clone(), port: label, group: group.arn.clone() };
-                    let binding = Binding {
-                        key: key.clone(),
-                        reference: bound.group.clone(),
-                        port: port.clone(),
-                        selector: selector.clone(),
-                        family: group.ip_family,
-                        balancer: LoadBalancerType::of(&group.protocol),
-                        policy,
-                        withheld: None,
-                    };
-                    settled.bindings.insert(key, binding);
+            Resolution::Failed(reason, said) => (reason, said.into_string()),
+            Resolution::Found(group) => {
+                // Of two ports with one number those that the target group can take.
+                let (served, not): (Vec<&ServicePort>, Vec<_>) =
+                    ports.iter().partition(|port| group.serves(port.protocol).is_ok());
+                if let Some(unsupported) = not.first().and_then(|port| group.serves(port.protocol).err())
+                    && served.is_empty()
+                {
+                    (Reason::TargetGroupUnsupported, unsupported.to_string())
+                } else {
+                    for port in served.into_iter().filter(|_| !selector.is_empty()) {
+                        let port_name = port.to_string().into();
+                        let key =
+                            BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
+                        let binding = Binding {
+                            key: key.clone(),
+                            reference: bound.group.clone(),
+                            port: port.clone(),
+                            selector: selector.clone(),
+                            family: group.ip_family,
+                            balancer: LoadBalancerType::of(&group.protocol),
+                            policy,
+                            admits,
+                            withheld: None,
+                        };
+                        settled.bindings.insert(key, binding);
+                    }
                     continue;
                 }
-            },
+            }
         };
-        doubtful.insert(label.clone());
-        let problem = problem.map(|(reason, said)| {
-            // The same text as when the target group is known, so that there is one Event and not two.
-            let of_port = reason != Reason::NotGranted;
-            let said = if of_port { format!("port {label}: {said}") } else { said };
-            Problem::of_ports([label.clone()], reason, said)
-        });
-        settled.problems.extend(problem);
+        let labels: Vec<Arc<str>> = ports.iter().map(|port| port.to_string().into()).collect();
+        // The same text as when the target group is known, so that there is one Event and not two.
+        let of_port = reason != Reason::NotGranted;
+        let said = if of_port { format!("port {}: {said}", labels.join(", ")) } else { said };
+        settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
+        doubtful.extend(labels);
     }
+    anything_doubtful |= !any_read;
 
-    settled.doubtful = anything_doubtful || !doubtful.is_empty() || service.selector.is_empty();
+    let is_doubtful = anything_doubtful || !doubtful.is_empty() || !unread.is_empty();
+    settled.doubtful = is_doubtful || service.selector.is_empty() || service.is_external;
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
     for (key, binding) in &before.bindings {
-        let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
+        let is_named = unread.iter().any(|text| may_mean(text, binding));
+        let is_open = (anything_doubtful || is_named) && !settled_ports.contains(&key.port);
+        let stays = doubtful.contains(&key.port) || is_open;
         if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
-            let mut binding = Binding { selector: selector.clone(), policy, ..binding.clone() };
+            let mut binding = Binding { selector: selector.clone(), policy, admits, ..binding.clone() };
             // A target group that was removed and made again has another ARN.
             if let Resolution::Found(group) = resolve(&binding.reference) {
                 binding.key.group = group.arn.clone();
@@ -137,6 +141,38 @@ pub fn settle(
         }
     }
     settled
+}
+
+/// Whether a part that cannot be followed may be about a binding: it names its port or its target group, or nearly.
+fn may_mean(text: &str, binding: &Binding) -> bool {
+    let (reference, port) = (binding.reference.to_string(), binding.port.port.to_string());
+    let is_near = |text: &str, name: &str| {
+        let most = (name.chars().count() / 3).max(1);
+        text.len() <= 2 * name.len() && strsim::osa_distance(text, name) <= most
+    };
+    let (left, right) = text.split_once('=').unwrap_or((text, text));
+    let is_port = |left: &str| [&*binding.key.port, &*port].iter().any(|name| is_near(left, name));
+    is_port(left.trim()) || text.contains(&*reference) || is_near(right.trim(), &reference)
+}
+
+/// What is said of a Service that selects no pods; `had`: it did before.
+fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
+    let what = match origin {
+        Origin::Service(_) => TARGET_GROUPS,
+        Origin::TargetBinding(_) => "serviceRef",
+    };
+    let why = if is_external {
+        "a Service of type ExternalName selects no pods; expected another type"
+    } else {
+        "a Service without selector selects no pods; expected spec.selector to have at least one label"
+    };
+    let then = if had {
+        ". The targets that it has stay until their pods end, and no pod is added; to deregister them, take the annotation \
+         or the TargetBinding away"
+    } else {
+        ""
+    };
+    Problem::of_all(Reason::NoSelector, format!("{what}: {why}{then}"))
 }
 
 /// What is said of a part that cannot be followed, in the words of where it is written.
@@ -153,17 +189,17 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     }
 }
 
-/// The parts of the annotation, each with its port of the Service.
-fn read<'a>(value: &str, ports: &'a [ServicePort]) -> Vec<Result<(Part, &'a ServicePort), BadPart>> {
+/// A part, and the ports of the Service that it may mean.
+type Found<'a> = Result<(Part, Vec<&'a ServicePort>), BadPart>;
+
+/// The parts of the annotation as they are written, each with the ports of the Service that it may mean.
+fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found<'a>)> {
     let find = |(part, text): (Part, &str)| match annotation::find(&part.port, ports) {
-        Ok(port) => Ok((part, port)),
+        Ok(ports) => Ok((part, ports)),
         Err(error) => Err(BadPart { text: excerpt(text), port: Some(part.port), error }),
     };
-    parse(value)
-        .into_iter()
-        .zip(value.split(',').map(str::trim))
-        .map(|(part, text)| find((part?, text)))
-        .collect()
+    let all = annotation::texts(value).zip(parse(value));
+    all.map(|(text, part)| (text, part.and_then(|part| find((part, text))))).collect()
 }
 
 /// The labels that bindings of this port may have; none if it could be any.
@@ -190,12 +226,14 @@ pub fn read_written(
     // The TargetBinding does not use the Service's annotation, so an annotation that is too long does not matter.
     let beyond = named.map_or(&[][..], |service| &service.beyond).iter();
     let beyond = beyond.copied().filter(|excess| *excess.limit != limits::TARGET_GROUPS).collect();
+    let is_external = named.is_some_and(|service| service.is_external);
     let read = |target_groups, selector, ports| ServiceFacts {
         key,
         uid,
         target_groups,
         policy,
         selector,
+        is_external,
         ports,
         beyond,
     };
@@ -288,22 +326,77 @@ mod tests {
     }
 
     #[test]
-    fn what_was_valid_before_stays_in_force_for_the_port_of_a_bad_part() {
+    fn what_was_valid_before_stays_in_force_for_the_port_and_the_target_group_of_a_bad_part() {
         for bad in [
             "websecure=",        // cannot be read
             "websecure=no_name", // cannot be a name
             "websecure=unknown", // AWS does not know it
             "websecure=later",   // AWS has not answered yet
             "443=",              // the port by its number
-            "",                  // no port can be read at all
-            "oops",              // a target group without a port
-            "wbsecure=red",      // a port that the Service does not have
+            "wbsecure=green",    // a port that the Service does not have
+            "'websecure=green'", // in quotes
+            "green",             // a target group without a port
         ] {
             let settled =
                 settle_after(&two_ports("web=blue,websecure=green"), &two_ports(&format!("web=red,{bad}")));
             assert_eq!(in_force(&settled), ["web=red", "websecure=green"], "{bad}");
             assert_eq!(settled.problems.len(), usize::from(bad != "websecure=later"), "{bad}: {settled:?}");
         }
+    }
+
+    #[test]
+    fn what_the_text_names_no_more_ends_also_if_another_part_is_bad() {
+        for (annotation, stays) in [
+            ("web=red,", &["web=red"][..]),
+            ("web=red,,", &["web=red"]),
+            ("web=red,oops", &["web=red"]),
+            ("web=red,other=", &["web=red"]),
+            ("web=,", &["web=blue"]),
+            // Nothing of it can be read, so it may be anything.
+            ("oops", &["web=blue", "websecure=green"]),
+            (",", &["web=blue", "websecure=green"]),
+            ("[\"web=red\", \"api=x\"]", &["web=blue", "websecure=green"]),
+        ] {
+            let settled = settle_after(&two_ports("web=blue,websecure=green"), &two_ports(annotation));
+            assert_eq!(in_force(&settled), stays, "{annotation}");
+        }
+    }
+
+    #[test]
+    fn of_two_ports_with_one_number_the_target_group_takes_those_of_its_protocol() {
+        let of_protocol = |protocol: &'static str| {
+            move |reference: &GroupRef| match resolve(reference) {
+                Resolution::Found(facts) => {
+                    let protocol = protocol.into();
+                    Resolution::Found(Arc::new(TargetGroupFacts { protocol, ..TargetGroupFacts::clone(&facts) }))
+                }
+                other => other,
+            }
+        };
+        let dns = service("web").port("dns-tcp", 53).udp_port("dns-udp", 53).annotated("53=blue").build();
+        for (protocol, bound) in [
+            ("UDP", &["dns-udp=blue"][..]),
+            ("TCP", &["dns-tcp=blue"]),
+            ("TCP_UDP", &["dns-tcp=blue", "dns-udp=blue"]),
+        ] {
+            let settled = settle(&web(), &dns, &Settled::default(), of_protocol(protocol));
+            assert_eq!((in_force(&settled), &settled.problems[..]), (bound.iter().map(|it| (*it).to_owned()).collect(), &[][..]));
+        }
+        let settled = settle(&web(), &dns, &Settled::default(), of_protocol("QUIC"));
+        assert!(settled.problems[0].said.starts_with("port dns-tcp, dns-udp: "), "{settled:?}");
+    }
+
+    #[test]
+    fn a_service_that_becomes_the_name_of_something_else_keeps_its_targets_and_takes_no_pod() {
+        let external = two_ports("web=blue").external();
+        let fresh = settle(&web(), &external.clone().build(), &Settled::default(), resolve);
+        assert_eq!((fresh.bindings.len(), fresh.problems[0].reason, fresh.doubtful), (0, Reason::NoSelector, true));
+        let settled = settle_after(&two_ports("web=blue"), &external);
+        assert!(settled.bindings.values().all(|binding| !binding.admits && !binding.selector.is_empty()));
+        let said = &settled.problems[0].said;
+        assert!(said.contains("ExternalName selects no pods") && said.contains("stay until their pods end"), "{said}");
+        let again = settle(&web(), &two_ports("web=blue").build(), &settled, resolve);
+        assert!(again.bindings.values().all(|binding| binding.admits) && again.problems.is_empty());
     }
 
     #[test]
@@ -373,8 +466,9 @@ mod tests {
         assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
-        assert!(settled.problems[0].said.contains("the selector it had stays in force"), "{settled:?}");
-        assert!(!settled.bindings.values().next().unwrap().selector.is_empty());
+        assert!(settled.problems[0].said.contains("no pod is added"), "{settled:?}");
+        let binding = settled.bindings.values().next().unwrap();
+        assert!(!binding.selector.is_empty() && !binding.admits);
     }
 
     #[test]

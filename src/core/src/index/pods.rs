@@ -117,7 +117,8 @@ impl<'a> Pods<'a> {
                 None => self.says(entry, None, binding),
             }
         };
-        selecting.map(|binding| (binding, stands(binding))).collect()
+        let all = selecting.map(|binding| (binding, stands(binding)));
+        all.filter(|(_, stands)| *stands != Err(Reason::NotSelected)).collect()
     }
 
     /// What a pod would be a target of if it were not taken out.

@@ -28,6 +28,9 @@ pub fn verdict(
         let unread = pod.beyond.iter().any(|excess| *excess.limit == limits::POD_LABELS);
         return Err(if unread { Reason::LimitExceeded } else { Reason::NotSelected });
     }
+    if !binding.admits && had.is_none() {
+        return Err(Reason::NotSelected);
+    }
     let port = match &binding.port.target_port {
         TargetPort::Number(number) => *number,
         TargetPort::Name(name) => pod.port_named(name, binding.port.protocol).ok_or(Reason::NoSuchPort)?,

@@ -45,6 +45,8 @@ pub struct Binding {
     pub balancer: LoadBalancerType,
     /// How its pods are registered.
     pub policy: Policy,
+    /// Whether it takes in pods that are not its targets yet. A Service that selects no pods any more does not.
+    pub admits: bool,
     /// The namespace may not bind the target group any more: what stays for a while.
     pub withheld: Option<Withheld>,
 }

@@ -71,6 +71,8 @@ pub struct ServiceFacts {
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
+    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, whatever its selector says.
+    pub is_external: bool,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
     /// What of it exceeds a bound, and was not read.

@@ -70,13 +70,13 @@ fn any_text_is_read_as_a_bounded_number_of_parts_and_what_is_said_of_each_is_bou
 }
 
 #[test]
-fn a_quarter_megabyte_of_commas_is_two_hundred_parts_and_one_message_that_says_so() {
-    let parts = parse(&",".repeat(250_000));
+fn a_quarter_megabyte_of_parts_is_two_hundred_of_them_and_one_message_that_says_so() {
+    let parts = parse(&"x,".repeat(125_000));
     assert_eq!(parts.len(), MOST_PARTS + 1);
     let last = parts.last().unwrap().as_ref().unwrap_err();
-    assert_eq!(last.error, PartError::TooMany { count: 250_001 });
+    assert_eq!(last.error, PartError::TooMany { count: 125_000 });
     let said = last.to_string();
-    assert!(said.contains("there are 250001 parts; expected at most 200"), "{said}");
+    assert!(said.contains("there are 125000 parts; expected at most 200"), "{said}");
     assert_eq!(
         parse(&vec!["a=b"; MOST_PARTS].join(",")).iter().filter(|part| part.is_ok()).count(),
         MOST_PARTS

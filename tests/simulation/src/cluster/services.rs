@@ -154,6 +154,7 @@ impl Cluster {
             target_groups: Some(text),
             policy,
             selector: Labels::from_iter([("app", app)]),
+            is_external: false,
             ports: vec![ServicePort {
                 name: "http".into(),
                 port: 80,

@@ -86,6 +86,7 @@ pub fn service() -> ServiceFacts {
         target_groups: Some("http=blue".into()),
         policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
+        is_external: false,
         ports: vec![port],
         beyond: [].into(),
     }

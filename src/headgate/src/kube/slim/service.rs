@@ -35,6 +35,8 @@ pub struct SlimService {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ServiceSpec {
+    #[serde(rename = "type")]
+    kind: Option<Box<str>>,
     selector: Option<BTreeMap<String, Option<String>>>,
     ports: Option<Vec<Option<SlimServicePort>>>,
 }
@@ -97,7 +99,17 @@ impl SlimService {
             beyond.push(excess);
             Labels::default()
         });
-        Some(ServiceFacts { key, uid, target_groups, policy, selector, ports, beyond: beyond.into() })
+        let is_external = self.spec.kind.as_deref() == Some("ExternalName");
+        Some(ServiceFacts {
+            key,
+            uid,
+            target_groups,
+            policy,
+            selector,
+            is_external,
+            ports,
+            beyond: beyond.into(),
+        })
     }
 }
 
@@ -127,6 +139,9 @@ mod tests {
         assert_eq!(facts.ports[0].target_port, TargetPort::Name("web".into()));
         assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
         assert_eq!(facts.ports[1].protocol, Protocol::Udp);
+        assert!(!facts.is_external);
+        let external = json!({"metadata": {"name": "web", "uid": "s-1"}, "spec": {"type": "ExternalName"}});
+        assert!(serde_json::from_value::<SlimService>(external).unwrap().into_facts().unwrap().is_external);
     }
 
     #[test]
