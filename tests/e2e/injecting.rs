@@ -2,9 +2,9 @@
 
 use headgate_harness::{
     injection::{Stage, create, injected},
+    other_webhook::{Does, OtherWebhook, SIDECAR},
     scenario::{Scenario, http_port},
     shared_world::{beside_others, on},
-    sidecar_webhook::{SIDECAR, SidecarWebhook},
     wait,
     webhook::{Configuration, bare_pod, dry_run_create, manifest},
 };
@@ -59,7 +59,7 @@ fn new_pods_of_a_labelled_namespace_get_gate_and_hold_and_others_nothing() {
         .await;
 
         let mut own = bare_pod("own", &json!({"app": "other"}));
-        let pre_stop = json!({"preStop": {"exec": {"command": ["sleep", "1"]}}});
+        let pre_stop = json!({"preStop": {"exec": {"command": ["nginx", "-s", "quit"]}}});
         own["spec"]["containers"][0]["lifecycle"] = pre_stop.clone();
         own["spec"]["initContainers"] =
             json!([{"name": "proxy", "image": "headgate.local/web:1", "restartPolicy": "Always"}]);
@@ -89,7 +89,7 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
         let configuration = Configuration::install(&stage.s, &[&headgate]).await;
         // The API server asks in the order of names: Headgate, this one, and Headgate once more.
         let name = format!("{}-later", configuration.name);
-        let later = SidecarWebhook::install(&stage.s.cluster.client, &name, &configuration.label).await;
+        let later = OtherWebhook::install(&stage.s.cluster.client, &name, &configuration.label, Does::AddsContainer).await;
         let pod = bare_pod("web", &json!({}));
         let tried = wait::until("the API server asks both", || async {
             let tried = create(&stage.labelled, &pod, true).await;

@@ -32,6 +32,7 @@ mod registering;
 mod reporting;
 mod rights;
 mod sets_shown;
+mod shapes;
 mod status;
 mod structure;
 mod tenants;

@@ -41,7 +41,7 @@ pub mod release;
 pub mod rights;
 pub mod scenario;
 pub mod shared_world;
-pub mod sidecar_webhook;
+pub mod other_webhook;
 pub mod sts;
 pub mod tenants;
 pub mod typed;

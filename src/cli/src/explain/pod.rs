@@ -2,7 +2,7 @@
 
 use headgate::explain::report::{Report, Word};
 use headgate_core::{
-    inject,
+    Reason, inject,
     lifespan::{DEFAULT_GRACE, judge},
     model::{
         hold::HoldWanted,
@@ -42,6 +42,17 @@ fn pre_stop(handler: Option<&LifecycleHandler>) -> PreStop {
     PreStop::of_command(&command.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Whether the pod lives on for long enough; if not, what the webhook wrote on it about that.
+pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Reason, String) {
+    let (reason, said) = judge(&lifespan(pod), wanted);
+    let injected = pod.metadata.annotations.as_ref().and_then(|all| all.get(inject::INJECTED));
+    let why = injected.filter(|_| reason != Reason::HoldIsEnough && reason != Reason::HoldOff);
+    match why.and_then(|injected| inject::shortened(injected)) {
+        Some((why, how)) => (why, format!("held for {how}; {said}")),
+        None => (reason, said),
+    }
+}
+
 /// Whether the pod asks the webhook for the gate and the hold by its own label.
 pub fn asks(pod: &Pod) -> Option<bool> {
     match pod.metadata.labels.as_ref()?.get(inject::INJECT)?.as_str() {
@@ -55,7 +66,7 @@ pub fn asks(pod: &Pod) -> Option<bool> {
 pub fn look_at(report: &mut Report, pod: &Pod) {
     if let Some(hold) = &mut report.hold {
         let wanted = HoldWanted { seconds: hold.wanted, bound: hold.bound };
-        hold.word = Some(judge(&lifespan(pod), wanted).into());
+        hold.word = Some(judged(pod, wanted).into());
     }
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == OWN_GATE);
@@ -103,5 +114,22 @@ mod tests {
         assert_eq!(asks(&pod), Some(true));
         let bare = serde_json::from_value(json!({"spec": {"containers": []}})).unwrap();
         assert_eq!((lifespan(&bare).grace, asks(&bare)), (30, None));
+    }
+
+    #[test]
+    fn why_a_hold_is_shorter_than_was_wanted_is_what_the_webhook_wrote_on_the_pod() {
+        let pod = |injected: &str, sleeps: u32| -> Pod {
+            let container = json!({"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": sleeps}}}});
+            let annotations = json!({"headgate.dev/injected": injected});
+            let spec = json!({"terminationGracePeriodSeconds": sleeps + 30, "containers": [container]});
+            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": spec})).unwrap()
+        };
+        let wanted = HoldWanted { seconds: 150, bound: 120 };
+        let note = "HoldAdded: 90s in web (NLB); HoldShortened: 90s of 150s, because --max-grace says 120s";
+        let (reason, said) = judged(&pod(note, 90), wanted);
+        assert_eq!(reason, Reason::HoldShortened);
+        assert!(said.starts_with("held for 90s of 150s, because --max-grace says 120s; the preStop of web takes 90 s"));
+        assert_eq!(judged(&pod(note, 150), wanted).0, Reason::HoldIsEnough);
+        assert_eq!(judged(&pod("GateAdded", 90), wanted).0, Reason::HoldTooShort);
     }
 }

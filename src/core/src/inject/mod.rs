@@ -52,6 +52,13 @@ use record::Record;
 
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
+/// What the annotation [`INJECTED`] says of a hold that is shorter than was wanted, or that there is none.
+pub fn shortened(injected: &str) -> Option<(Reason, String)> {
+    let record = Record::read(injected);
+    let said = |reason| record.text(reason).map(|said| (reason, said.to_owned()));
+    [Reason::HoldRefused, Reason::HoldShortened].into_iter().find_map(said)
+}
+
 /// Decides what `pod` is given.
 pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {

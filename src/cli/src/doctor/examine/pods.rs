@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_core::{
     Reason,
-    lifespan::judge,
     model::{
         hold::{Hold, HoldWanted},
         policy::HOLD,
@@ -18,7 +17,7 @@ use crate::{
         facts::{Bound, Facts},
         finding::{Finding, Level},
     },
-    explain::pod::{asks, lifespan},
+    explain::pod::{asks, judged},
 };
 
 /// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`).
@@ -109,7 +108,7 @@ fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, &'static str, String)> {
         Some(Hold::Off) => 0,
         Some(Hold::Auto) | None => bound.hold.wanted,
     };
-    let (reason, said) = judge(&lifespan(pod), HoldWanted { seconds, bound: bound.hold.bound });
+    let (reason, said) = judged(pod, HoldWanted { seconds, bound: bound.hold.bound });
     match reason {
         Reason::HoldIsEnough | Reason::HoldOff => None,
         Reason::OwnPreStop => Some((Level::Warning, reason.as_str(), said)),

@@ -1,5 +1,5 @@
-//! Somebody else's mutating webhook: it gives a new pod one more container, as service meshes do, after Headgate has been
-//! asked about it.
+//! Somebody else's mutating webhook: it gives a new pod one more container, as service meshes do, or a shorter grace period,
+//! as policies do.
 
 use std::{
     convert::Infallible,
@@ -30,16 +30,26 @@ use tokio_rustls::TlsAcceptor;
 /// The container that it adds.
 pub const SIDECAR: &str = "late-sidecar";
 
+/// What it does with a new pod.
+#[derive(Clone, Copy, Debug)]
+pub enum Does {
+    /// It adds [`SIDECAR`], once Headgate has been asked.
+    AddsContainer,
+    /// It lowers longer grace periods to so many seconds, whenever it is asked. It is asked again if others have changed the
+    /// pod.
+    LowersGrace(i64),
+}
+
 /// Serves until it is removed.
-pub struct SidecarWebhook {
+pub struct OtherWebhook {
     api: Api<MutatingWebhookConfiguration>,
     name: String,
     serving: JoinHandle<()>,
 }
 
-impl SidecarWebhook {
+impl OtherWebhook {
     /// Starts it for pods of namespaces with a label. The API server asks in the order of the names of configurations.
-    pub async fn install(client: &Client, name: &str, label: &str) -> Self {
+    pub async fn install(client: &Client, name: &str, label: &str, does: Does) -> Self {
         let issued =
             certificate::issue(&["127.0.0.1".into()], SystemTime::now(), Duration::from_secs(3600)).unwrap();
         let certified = tls::certified(issued.chain.as_bytes(), issued.key.as_bytes()).unwrap();
@@ -54,14 +64,18 @@ impl SidecarWebhook {
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let _ = http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service_fn(answer))
+                        .serve_connection(TokioIo::new(stream), service_fn(|request| answer(request, does)))
                         .await;
                 });
             }
         });
         let trusted = issued.authority();
         let object = json!({"metadata": {"name": name}, "webhooks": [{
-            "name": "sidecar.example.com",
+            "name": "other.example.com",
+            "reinvocationPolicy": match does {
+                Does::AddsContainer => "Never",
+                Does::LowersGrace(_) => "IfNeeded",
+            },
             "clientConfig": {"url": url, "caBundle": ByteString(trusted.as_bytes().to_vec())},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
             "namespaceSelector": {"matchExpressions": [{"key": label, "operator": "Exists"}]},
@@ -80,16 +94,25 @@ impl SidecarWebhook {
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, does: Does) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let review: Value = serde_json::from_slice(&body).unwrap();
     let (uid, pod) = (&review["request"]["uid"], &review["request"]["object"]);
     let mut response = json!({"uid": uid, "allowed": true});
     let mut containers = pod["spec"]["containers"].as_array().unwrap().iter();
     let seen_by_headgate = pod["metadata"]["annotations"][INJECTED].is_string();
-    if seen_by_headgate && containers.all(|container| container["name"] != SIDECAR) {
-        let container = json!({"name": SIDECAR, "image": "headgate.local/web:1"});
-        let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": container}]);
+    let grace = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap();
+    let change = match does {
+        Does::AddsContainer => {
+            let adds = seen_by_headgate && containers.all(|container| container["name"] != SIDECAR);
+            let container = json!({"name": SIDECAR, "image": "headgate.local/web:1"});
+            adds.then(|| json!({"op": "add", "path": "/spec/containers/-", "value": container}))
+        }
+        Does::LowersGrace(most) => (grace > most)
+            .then(|| json!({"op": "replace", "path": "/spec/terminationGracePeriodSeconds", "value": most})),
+    };
+    if let Some(change) = change {
+        let patch = json!([change]);
         response["patchType"] = "JSONPatch".into();
         response["patch"] = json!(ByteString(patch.to_string().into_bytes()));
     }
