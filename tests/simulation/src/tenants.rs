@@ -88,7 +88,7 @@ fn is_intruding(target: &Target) -> bool {
 
 /// What happens.
 enum What {
-    Input(Input),
+    Input(Box<Input>),
     /// A pod is to be evicted; ends; is gone.
     Asked(ObjectKey),
     Ends(ObjectKey),
@@ -217,7 +217,7 @@ impl World {
     }
 
     fn input(&mut self, input: Input) {
-        self.push(self.now, What::Input(input));
+        self.push(self.now, What::Input(input.into()));
     }
 
     /// A pod looks otherwise now.
@@ -255,7 +255,7 @@ impl World {
 
     fn happens(&mut self, what: What) -> Option<Input> {
         match what {
-            What::Input(input) => return Some(input),
+            What::Input(input) => return Some(*input),
             What::Asked(key) => {
                 let wall = self.settings.started + self.now.elapsed();
                 self.mark(&key, Mark::Asked(Asked::first(wall)));
@@ -270,7 +270,7 @@ impl World {
             }
             What::Killed => {
                 // What was asked for is never answered, and what was to be said to the one before is in the lists.
-                self.events.retain(|what| !matches!(what, What::Input(Input::Answered { .. })));
+                self.events.retain(|what| !matches!(what, What::Input(input) if matches!(**input, Input::Answered { .. })));
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
                 self.input(Input::Leadership(Leadership::Leading));
@@ -331,7 +331,7 @@ impl World {
             Request::Detached(write) => return Err(format!("node {} is written to", write.node)),
         };
         let input = Input::Answered { id, result: Ok(answer) };
-        self.push(self.now + LATENCY, What::Input(input));
+        self.push(self.now + LATENCY, What::Input(input.into()));
         Ok(())
     }
 

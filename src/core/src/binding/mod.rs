@@ -61,7 +61,7 @@ pub fn settle(
     let (mut any_read, mut unread) = (false, Vec::new());
     let parts = if anything_doubtful { Vec::new() } else { read(value, &service.ports) };
     for (text, read) in parts {
-        let (bound, ports) = match read {
+        let (part, found) = match read {
             Ok(found) => found,
             Err(bad) => {
                 let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
@@ -76,18 +76,18 @@ pub fn settle(
             }
         };
         any_read = true;
-        settled.references.insert(bound.group.clone());
-        let (reason, said) = match resolve(&bound.group) {
+        settled.references.insert(part.group.clone());
+        let (reason, said) = match resolve(&part.group) {
             Resolution::Pending => {
                 settled.pending = true;
-                doubtful.extend(ports.iter().map(|port| port.to_string().into()));
+                doubtful.extend(found.iter().map(|port| port.to_string().into()));
                 continue;
             }
             Resolution::Failed(reason, said) => (reason, said.into_string()),
             Resolution::Found(group) => {
                 // Of two ports with one number those that the target group can take.
                 let (served, not): (Vec<&ServicePort>, Vec<_>) =
-                    ports.iter().partition(|port| group.serves(port.protocol).is_ok());
+                    found.iter().partition(|port| group.serves(port.protocol).is_ok());
                 if let Some(unsupported) = not.first().and_then(|port| group.serves(port.protocol).err())
                     && served.is_empty()
                 {
@@ -99,7 +99,7 @@ pub fn settle(
                             BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
                         let binding = Binding {
                             key: key.clone(),
-                            reference: bound.group.clone(),
+                            reference: part.group.clone(),
                             port: port.clone(),
                             selector: selector.clone(),
                             family: group.ip_family,
@@ -114,7 +114,7 @@ pub fn settle(
                 }
             }
         };
-        let labels: Vec<Arc<str>> = ports.iter().map(|port| port.to_string().into()).collect();
+        let labels: Vec<Arc<str>> = found.iter().map(|port| port.to_string().into()).collect();
         // The same text as when the target group is known, so that there is one Event and not two.
         let of_port = reason != Reason::NotGranted;
         let said = if of_port { format!("port {}: {said}", labels.join(", ")) } else { said };
