@@ -148,7 +148,7 @@ mod tests {
     impl ReadNamespace for Says {
         fn max_grace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>> {
             let said = self.0[self.1.fetch_add(1, Relaxed).min(self.0.len() - 1)];
-            let failed = |said: &str| Failure { class: FailureClass::Unavailable, message: said.into() };
+            let failed = |said: &str| Failure::new(FailureClass::Unavailable, said);
             Box::pin(async move { said.map(|text| text.map(str::to_owned)).map_err(failed) })
         }
     }

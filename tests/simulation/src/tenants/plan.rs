@@ -23,7 +23,7 @@ impl World {
         let goes = rng.u64(comes + 500..CALM);
         let key = facts.key.clone();
         let seen = at(comes);
-        self.put(comes, What::Input(Input::Pod { change: Change::Applied(facts), seen }));
+        self.put(comes, What::Input(Box::new(Input::Pod { change: Change::Applied(facts), seen })));
         // One after the other: whose turn it is among several hangs on when they are looked at.
         let asked = u64::from(last % PODS / EVICTED) * TURN + rng.u64(0..TURN / 4);
         match rng.u8(0..4) {
@@ -39,12 +39,12 @@ impl World {
             facts.key = ObjectKey::new(OWNER, name);
             facts.target_groups = Some(format!("http={name}").into());
             let change = Change::Applied(facts);
-            self.put(1, What::Input(Input::Service { change, seen: Moment::START }));
+            self.put(1, What::Input(Box::new(Input::Service { change, seen: Moment::START })));
             let first = u8::try_from(at).unwrap() * PODS;
             // One is there from the beginning.
             let mut facts = pod(name, first);
             facts.key = ObjectKey::new(OWNER, &*facts.key.name);
-            self.put(2, What::Input(Input::Pod { change: Change::Applied(facts), seen: Moment::START }));
+            self.put(2, What::Input(Box::new(Input::Pod { change: Change::Applied(facts), seen: Moment::START })));
             for last in first + 1..first + PODS {
                 self.comes(OWNER, name, last, rng, 100);
             }
@@ -90,7 +90,7 @@ impl World {
                     BindingFacts { key, uid: Uid::new(name), group, pods, policy, ending: rng.u8(0..5) == 0 };
                 Input::Binding { change: Change::Applied(facts), seen: at(when) }
             };
-            self.put(when, What::Input(input));
+            self.put(when, What::Input(Box::new(input)));
         }
     }
 }

@@ -8,7 +8,7 @@ use headgate_core::model::{
     hold::Hold,
     lifespan::hold_of_command,
     limits,
-    object::Labels,
+    object::{Labels, Uid},
     pod::{Ending, NamedPort, PassedOver, PodFacts, Protocol},
     policy,
     readiness::{OWN_GATE, Readiness},

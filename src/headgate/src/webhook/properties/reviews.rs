@@ -88,7 +88,7 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
     holds(bodies(new_pod()), |body| {
         let Some(request) = read(&body)? else { return Ok(()) };
         let Some(new) = pod::read(&request.object) else { return Ok(()) };
-        let terms = Terms { probe_grace: 5, program: Program::Available };
+        let terms = Terms { probe_grace: 5, program: Program::Available, ..Terms::default() };
         let injection = decide(&new, &Known::Bound(Vec::new()), terms);
         let operations = patch::render(&request.object, &injection, "x.io/headgate:1");
         prop_assert!(operations.iter().all(|operation| operation["op"] == "add"));
