@@ -35,6 +35,9 @@ const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
 /// A limit in seconds, and whose it is.
 type Limit = (u32, &'static str);
 
+/// When each namespace was read, and what it said.
+type Known = BTreeMap<Box<str>, (Moment, Option<u32>)>;
+
 /// Reads the annotation of one namespace.
 pub trait ReadNamespace: Send + Sync {
     /// Reads it; `None`: it has none.
@@ -60,7 +63,7 @@ pub struct Namespaces {
 struct Shared {
     reader: Box<dyn ReadNamespace>,
     clock: Clock,
-    known: Mutex<BTreeMap<Box<str>, (Moment, Option<u32>)>>,
+    known: Mutex<Known>,
     failed: Seldom,
     misread: Seldom,
 }
@@ -112,7 +115,7 @@ impl Namespaces {
 }
 
 impl Shared {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Box<str>, (Moment, Option<u32>)>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +151,7 @@ mod tests {
     impl ReadNamespace for Says {
         fn max_grace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>> {
             let said = self.0[self.1.fetch_add(1, Relaxed).min(self.0.len() - 1)];
-            let failed = |said: &str| Failure::new(FailureClass::Unavailable, said);
+            let failed = |said: &str| Failure::new(FailureClass::Unavailable, "Forbidden", said);
             Box::pin(async move { said.map(|text| text.map(str::to_owned)).map_err(failed) })
         }
     }

@@ -239,7 +239,8 @@ impl Webhook {
         if !dry_run {
             self.metrics.injected(&injection.news);
             for notice in injection.notices.iter().cloned() {
-                self.evicting.notices.send(notice);
+                // One that finds no room was said of an earlier pod, or will be of a later one.
+                let _ = self.evicting.notices.send(notice);
             }
         }
         request.allow(patch::render(&request.object, &injection, self.giving.image()), &injection.warnings)
