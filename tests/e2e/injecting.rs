@@ -89,7 +89,9 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
         let configuration = Configuration::install(&stage.s, &[&headgate]).await;
         // The API server asks in the order of names: Headgate, this one, and Headgate once more.
         let name = format!("{}-later", configuration.name);
-        let later = OtherWebhook::install(&stage.s.cluster.client, &name, &configuration.label, Does::AddsContainer).await;
+        let later =
+            OtherWebhook::install(&stage.s.cluster.client, &name, &configuration.label, Does::AddsContainer)
+                .await;
         let pod = bare_pod("web", &json!({}));
         let tried = wait::until("the API server asks both", || async {
             let tried = create(&stage.labelled, &pod, true).await;

@@ -1,6 +1,6 @@
 //! The shapes that people's pods, Services and policies really have, each on the real program.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
@@ -92,10 +92,12 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
         // Windows by its nodes, and another runtime: no Linux program comes in.
         for (spec, why) in [
             (json!({"nodeSelector": {"kubernetes.io/os": "windows"}}), "the pod may run on Windows"),
-            (json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            (
+                json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{"matchExpressions": [
                     {"key": "kubernetes.io/os", "operator": "In", "values": ["windows"]}]}]}}}}),
-             "the pod may run on Windows"),
+                "the pod may run on Windows",
+            ),
         ] {
             let mut pod = with_hook(&exec(&["powershell", "-c", "drain"]));
             pod["metadata"]["annotations"] = json!({"headgate.dev/own-prestop": "wrap"});
@@ -103,7 +105,11 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
                 pod["spec"][field] = value.clone();
             }
             let pod = create(&stage.labelled, &pod, true).await;
-            assert!(pod["spec"]["volumes"].as_array().is_none_or(|all| all.iter().all(|it| it["image"].is_null())));
+            assert!(
+                pod["spec"]["volumes"]
+                    .as_array()
+                    .is_none_or(|all| all.iter().all(|it| it["image"].is_null()))
+            );
             assert!(injected(&pod).unwrap().contains(&format!("OwnPreStopNotWrapped: web: {why}")), "{pod}");
         }
 
@@ -141,14 +147,15 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         }
         // A comma after the last part, and one that means nothing, keep nothing in force that is not named.
         s.cluster.annotate("web", Some(&format!("http={},", kept.name))).await;
-        s.wait_targets(&ended, &Default::default()).await;
+        s.wait_targets(&ended, &BTreeSet::new()).await;
         s.cluster.annotate("web", Some(&format!("[\"http={}\"]", kept.name))).await;
         s.cluster.wait_warning("web", "InvalidAnnotation", "brackets, braces or quotes").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080), "nothing of it can be read");
         s.cluster.annotate("web", Some(&format!("http={}", kept.name))).await;
 
         // It becomes the name of something else: what is there stays until its pods end, and nothing comes.
-        let external = json!({"spec": {"type": "ExternalName", "externalName": "web.example.com", "clusterIP": null}});
+        let external =
+            json!({"spec": {"type": "ExternalName", "externalName": "web.example.com", "clusterIP": null}});
         s.cluster.patch::<Service>("web", &external).await;
         s.cluster.wait_warning("web", "NoSelector", "type ExternalName selects no pods").await;
         s.cluster.scale("web", 3).await;
@@ -162,7 +169,9 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         let mut rest = two.clone();
         rest.retain(|name, _| name != first);
         s.wait_targets(&kept, &targets(&rest, 8080)).await;
-        s.cluster.patch::<Service>("web", &json!({"spec": {"type": "ClusterIP", "externalName": null}})).await;
+        s.cluster
+            .patch::<Service>("web", &json!({"spec": {"type": "ClusterIP", "externalName": null}}))
+            .await;
         let now = s.cluster.wait_running("web", 3).await;
         assert_eq!(three.len(), now.len());
         s.wait_targets(&kept, &targets(&now, 8080)).await;
@@ -179,7 +188,9 @@ fn a_port_number_of_tcp_and_udp_means_what_the_target_group_can_take() {
             {"name": "dns-udp", "port": 53, "protocol": "UDP", "targetPort": 53},
         ]);
         let mut arns = Vec::new();
-        for (name, protocol) in [("udp", ProtocolEnum::Udp), ("both", ProtocolEnum::TcpUdp), ("tcp", ProtocolEnum::Tcp)] {
+        for (name, protocol) in
+            [("udp", ProtocolEnum::Udp), ("both", ProtocolEnum::TcpUdp), ("tcp", ProtocolEnum::Tcp)]
+        {
             arns.push(s.aws.bare_group(&s.name(name), TargetTypeEnum::Ip, protocol).await);
         }
         let list: Vec<String> = arns.iter().map(|arn| format!("53={arn}")).collect();
@@ -189,7 +200,7 @@ fn a_port_number_of_tcp_and_udp_means_what_the_target_group_can_take() {
         for arn in &arns {
             wait::until_equal("the pod is a target", &targets(&pods, 53), || s.aws.registered(arn)).await;
         }
-        assert_eq!(s.cluster.warnings("dns").await, Default::default());
+        assert_eq!(s.cluster.warnings("dns").await, BTreeSet::new());
     });
 }
 
@@ -207,7 +218,8 @@ mod more {
     impl Capped {
         async fn install(s: &Scenario, label: &str) -> Self {
             let name = s.name("capped");
-            let (policies, bindings) = (Api::all(s.cluster.client.clone()), Api::all(s.cluster.client.clone()));
+            let (policies, bindings) =
+                (Api::all(s.cluster.client.clone()), Api::all(s.cluster.client.clone()));
             let policy = json!({"metadata": {"name": name}, "spec": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {
@@ -253,13 +265,15 @@ mod more {
             let raw = serde_json::from_value(bare_pod("probe", &json!({"app": "web"}))).unwrap();
             let dry_run = PostParams { dry_run: true, ..PostParams::default() };
             wait::until("the policy refuses what Headgate raised", || async {
-                let made = stage.labelled.api::<k8s_openapi::api::core::v1::Pod>().create(&dry_run, &raw).await;
+                let made =
+                    stage.labelled.api::<k8s_openapi::api::core::v1::Pod>().create(&dry_run, &raw).await;
                 if made.is_err() { Ok(()) } else { Err("it was let through") }
             })
             .await;
 
             stage.labelled.create::<Deployment>(deployment("free", &json!({}))).await;
-            let pods = tokio::time::timeout(Duration::from_secs(60), stage.labelled.wait_running("web", 3)).await;
+            let pods =
+                tokio::time::timeout(Duration::from_secs(60), stage.labelled.wait_running("web", 3)).await;
             let pods = pods.unwrap_or_else(|_| panic!("not complete: {}", headgate.text()));
             let said = stage.labelled.pods_of("web").await;
             let refused = |pod: &&k8s_openapi::api::core::v1::Pod| {
@@ -277,7 +291,10 @@ mod more {
             assert!(explained.1.contains("HoldRefused"), "{explained:?}");
 
             // Whoever says the limit has as long a hold as fits, at once.
-            stage.labelled.create::<Deployment>(deployment("said", &json!({"headgate.dev/max-grace": "120s"}))).await;
+            stage
+                .labelled
+                .create::<Deployment>(deployment("said", &json!({"headgate.dev/max-grace": "120s"})))
+                .await;
             stage.labelled.wait_running("web", 6).await;
             let of_set = stage.labelled.pods_of("web").await;
             let held: Vec<Value> = of_set
@@ -290,7 +307,10 @@ mod more {
                 assert_eq!(spec["terminationGracePeriodSeconds"], 120);
                 assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 90);
             }
-            stage.labelled.wait_event("Service", "web", "HoldShortened", "expected a terminationGracePeriod").await;
+            stage
+                .labelled
+                .wait_event("Service", "web", "HoldShortened", "expected a terminationGracePeriod")
+                .await;
             capped.remove().await;
             configuration.remove().await;
         });
@@ -304,7 +324,8 @@ mod more {
             // The API server asks in the order of names.
             for name in ["a", "zz"].map(|order| format!("{order}-{}", configuration.name)) {
                 let client = &stage.s.cluster.client;
-                let lowers = OtherWebhook::install(client, &name, &configuration.label, Does::LowersGrace(120)).await;
+                let lowers =
+                    OtherWebhook::install(client, &name, &configuration.label, Does::LowersGrace(120)).await;
                 let pod = bare_pod("web", &json!({"app": "web"}));
                 let made = wait::until("both are asked", || async {
                     let made = create(&stage.labelled, &pod, true).await;
@@ -330,10 +351,14 @@ mod more {
     fn a_namespace_may_limit_the_grace_periods_of_its_pods() {
         beside_others(|world| async move {
             let stage = Stage::new(world, "nslimit").await;
-            let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(stage.s.cluster.client.clone());
+            let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
+                Api::all(stage.s.cluster.client.clone());
             let limit = json!({"metadata": {"annotations": {"headgate.dev/max-grace": "100s"}}});
             let patch = kube::api::Patch::Merge(&limit);
-            namespaces.patch(&stage.labelled.namespace, &kube::api::PatchParams::default(), &patch).await.unwrap();
+            namespaces
+                .patch(&stage.labelled.namespace, &kube::api::PatchParams::default(), &patch)
+                .await
+                .unwrap();
             let headgate = stage.headgate(&[]).await;
             let configuration = Configuration::install(&stage.s, &[&headgate]).await;
             let pod = bare_pod("web", &json!({"app": "web"}));

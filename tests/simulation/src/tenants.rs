@@ -270,7 +270,9 @@ impl World {
             }
             What::Killed => {
                 // What was asked for is never answered, and what was to be said to the one before is in the lists.
-                self.events.retain(|what| !matches!(what, What::Input(input) if matches!(**input, Input::Answered { .. })));
+                self.events.retain(
+                    |what| !matches!(what, What::Input(input) if matches!(**input, Input::Answered { .. })),
+                );
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
                 self.input(Input::Leadership(Leadership::Leading));

@@ -128,7 +128,9 @@ mod tests {
         let note = "HoldAdded: 90s in web (NLB); HoldShortened: 90s of 150s, because --max-grace says 120s";
         let (reason, said) = judged(&pod(note, 90), wanted);
         assert_eq!(reason, Reason::HoldShortened);
-        assert!(said.starts_with("held for 90s of 150s, because --max-grace says 120s; the preStop of web takes 90 s"));
+        assert!(said.starts_with(
+            "held for 90s of 150s, because --max-grace says 120s; the preStop of web takes 90 s"
+        ));
         assert_eq!(judged(&pod(note, 150), wanted).0, Reason::HoldIsEnough);
         assert_eq!(judged(&pod("GateAdded", 90), wanted).0, Reason::HoldTooShort);
     }

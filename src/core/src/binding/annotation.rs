@@ -293,8 +293,15 @@ mod tests {
 
     #[test]
     fn parts_stand_between_commas_or_on_lines_of_their_own() {
-        for list in ["web=a,api=b", "web=a, api=b,", "web=a,\n  api=b,\n", "\nweb = a\napi = b\n", ",web=a,,api=b , ,"] {
-            let names: Vec<String> = parse(list).into_iter().map(|part| part.unwrap().group.to_string()).collect();
+        for list in [
+            "web=a,api=b",
+            "web=a, api=b,",
+            "web=a,\n  api=b,\n",
+            "\nweb = a\napi = b\n",
+            ",web=a,,api=b , ,",
+        ] {
+            let names: Vec<String> =
+                parse(list).into_iter().map(|part| part.unwrap().group.to_string()).collect();
             assert_eq!(names, ["a", "b"], "{list:?}");
         }
         for empty in ["", " ", ",", "\n,\n"] {

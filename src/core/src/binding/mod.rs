@@ -368,7 +368,10 @@ mod tests {
             move |reference: &GroupRef| match resolve(reference) {
                 Resolution::Found(facts) => {
                     let protocol = protocol.into();
-                    Resolution::Found(Arc::new(TargetGroupFacts { protocol, ..TargetGroupFacts::clone(&facts) }))
+                    Resolution::Found(Arc::new(TargetGroupFacts {
+                        protocol,
+                        ..TargetGroupFacts::clone(&facts)
+                    }))
                 }
                 other => other,
             }
@@ -380,7 +383,10 @@ mod tests {
             ("TCP_UDP", &["dns-tcp=blue", "dns-udp=blue"]),
         ] {
             let settled = settle(&web(), &dns, &Settled::default(), of_protocol(protocol));
-            assert_eq!((in_force(&settled), &settled.problems[..]), (bound.iter().map(|it| (*it).to_owned()).collect(), &[][..]));
+            assert_eq!(
+                (in_force(&settled), &settled.problems[..]),
+                (bound.iter().map(|it| (*it).to_owned()).collect(), &[][..])
+            );
         }
         let settled = settle(&web(), &dns, &Settled::default(), of_protocol("QUIC"));
         assert!(settled.problems[0].said.starts_with("port dns-tcp, dns-udp: "), "{settled:?}");
@@ -390,11 +396,17 @@ mod tests {
     fn a_service_that_becomes_the_name_of_something_else_keeps_its_targets_and_takes_no_pod() {
         let external = two_ports("web=blue").external();
         let fresh = settle(&web(), &external.clone().build(), &Settled::default(), resolve);
-        assert_eq!((fresh.bindings.len(), fresh.problems[0].reason, fresh.doubtful), (0, Reason::NoSelector, true));
+        assert_eq!(
+            (fresh.bindings.len(), fresh.problems[0].reason, fresh.doubtful),
+            (0, Reason::NoSelector, true)
+        );
         let settled = settle_after(&two_ports("web=blue"), &external);
         assert!(settled.bindings.values().all(|binding| !binding.admits && !binding.selector.is_empty()));
         let said = &settled.problems[0].said;
-        assert!(said.contains("ExternalName selects no pods") && said.contains("stay until their pods end"), "{said}");
+        assert!(
+            said.contains("ExternalName selects no pods") && said.contains("stay until their pods end"),
+            "{said}"
+        );
         let again = settle(&web(), &two_ports("web=blue").build(), &settled, resolve);
         assert!(again.bindings.values().all(|binding| binding.admits) && again.problems.is_empty());
     }

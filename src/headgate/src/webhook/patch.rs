@@ -125,8 +125,7 @@ fn script(seconds: u32) -> String {
 /// The same command, which holds for another time.
 fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
-    let (at, text) =
-        if is_shell(command.first()?) { (2, script(seconds)) } else { (1, seconds.to_string()) };
+    let (at, text) = if is_shell(command.first()?) { (2, script(seconds)) } else { (1, seconds.to_string()) };
     *command.get_mut(at)? = text;
     Some(command)
 }

@@ -44,7 +44,10 @@ impl World {
             // One is there from the beginning.
             let mut facts = pod(name, first);
             facts.key = ObjectKey::new(OWNER, &*facts.key.name);
-            self.put(2, What::Input(Box::new(Input::Pod { change: Change::Applied(facts), seen: Moment::START })));
+            self.put(
+                2,
+                What::Input(Box::new(Input::Pod { change: Change::Applied(facts), seen: Moment::START })),
+            );
             for last in first + 1..first + PODS {
                 self.comes(OWNER, name, last, rng, 100);
             }
