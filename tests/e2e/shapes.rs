@@ -87,7 +87,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
         }]);
         let pod = create(&stage.labelled, &mesh, false).await;
         assert!(injected(&pod).unwrap().contains("OwnPreStop: proxy"), "{pod}");
-        stage.labelled.wait_event("Service", "web", "OwnPreStop", "container proxy has a preStop").await;
+        stage.labelled.wait_warning("web", "OwnPreStop", "container proxy has a preStop").await;
 
         // Windows by its nodes, and another runtime: no Linux program comes in.
         for (spec, why) in [
@@ -161,8 +161,8 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         s.cluster.scale("web", 3).await;
         let three = s.cluster.wait_running("web", 3).await;
         // What was changed after the third pod had its address is seen after it: so is that it was not registered.
-        s.cluster.annotate("web", Some(&format!("http={},oops", kept.name))).await;
-        s.cluster.wait_warning("web", "InvalidAnnotation", "part \"oops\"").await;
+        s.cluster.annotate("web", Some(&format!("http={},other=x", kept.name))).await;
+        s.cluster.wait_warning("web", "InvalidAnnotation", "part \"other=x\"").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080));
         let (first, _) = two.first_key_value().unwrap();
         s.cluster.delete_pod(first, 1).await;
@@ -281,7 +281,7 @@ mod more {
                 annotations["headgate.dev/injected"].contains("HoldRefused: 0s of 150s")
             };
             assert_eq!((pods.len(), said.iter().filter(refused).count()), (3, 3), "{said:?}");
-            stage.labelled.wait_event("Service", "web", "HoldRefused", "were not created").await;
+            stage.labelled.wait_warning("web", "HoldRefused", "were not created").await;
             let (first, _) = pods.first_key_value().unwrap();
             let explained = headgate_harness::headgate::command(
                 stage.s.facts(),
@@ -307,10 +307,7 @@ mod more {
                 assert_eq!(spec["terminationGracePeriodSeconds"], 120);
                 assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 90);
             }
-            stage
-                .labelled
-                .wait_event("Service", "web", "HoldShortened", "expected a terminationGracePeriod")
-                .await;
+            stage.labelled.wait_warning("web", "HoldShortened", "expected a terminationGracePeriod").await;
             capped.remove().await;
             configuration.remove().await;
         });
