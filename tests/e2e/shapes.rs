@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
     cluster::pod_spec,
+    headgate::command,
     injection::{Stage, create, injected},
     other_webhook::{Does, OtherWebhook},
     scenario::{Scenario, http_port, targets},
@@ -283,12 +284,21 @@ mod more {
             assert_eq!((pods.len(), said.iter().filter(refused).count()), (3, 3), "{said:?}");
             stage.labelled.wait_warning("web", "HoldRefused", "were not created").await;
             let (first, _) = pods.first_key_value().unwrap();
-            let explained = headgate_harness::headgate::command(
-                stage.s.facts(),
-                &["explain", "pod", first, "--namespace", &stage.labelled.namespace],
-            )
+            let address = format!("--address={}", headgate.debug());
+            let own = format!("--own-namespace={}", stage.s.cluster.namespace);
+            let namespace = format!("--namespace={}", stage.labelled.namespace);
+            let configuration_is = format!("--webhook-configuration={}", configuration.name);
+            let ask = async |arguments: &[&str]| {
+                command(stage.s.facts(), &[arguments, &[&address, &own]].concat()).await.1
+            };
+            wait::until("explain and doctor say why", || async {
+                let said =
+                    [ask(&["explain", first, &namespace]).await, ask(&["doctor", &configuration_is]).await];
+                let is_said =
+                    said.iter().all(|said| said.contains("HoldRefused") && said.contains("0s of 150s"));
+                if is_said { Ok(()) } else { Err(said) }
+            })
             .await;
-            assert!(explained.1.contains("HoldRefused"), "{explained:?}");
 
             // Whoever says the limit has as long a hold as fits, at once.
             stage
