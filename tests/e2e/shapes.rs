@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
     cluster::pod_spec,
-    headgate::command,
+    forward_proxy::ForwardProxy,
+    headgate::{Headgate, command},
     injection::{Stage, create, injected},
     other_webhook::{Does, OtherWebhook},
     scenario::{Scenario, http_port, targets},
@@ -25,7 +26,7 @@ use kube::{
 use serde_json::{Value, json};
 
 /// A Service at port 8080 of the pods of `web`, in force; and what it takes that new pods are asked about.
-async fn bound(stage: &Stage, arguments: &[&str]) -> (headgate_harness::headgate::Headgate, Configuration) {
+async fn bound(stage: &Stage, arguments: &[&str]) -> (Headgate, Configuration) {
     let Stage { s, labelled, .. } = stage;
     let group = s.group("web").await;
     labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
@@ -202,6 +203,24 @@ fn a_port_number_of_tcp_and_udp_means_what_the_target_group_can_take() {
             wait::until_equal("the pod is a target", &targets(&pods, 53), || s.aws.registered(arn)).await;
         }
         assert_eq!(s.cluster.warnings("dns").await, BTreeSet::new());
+    });
+}
+
+#[test]
+fn the_proxy_of_a_kubeconfig_is_used_as_by_kubectl() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "proxies").await;
+        let group = s.web(1).await;
+        let proxy = ForwardProxy::start().await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        for scheme in ["http", "socks5"] {
+            let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder, scheme);
+            let before = proxy.led();
+            let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+            s.wait_registered(&group, "web", 1, 8080).await;
+            let (by_http, by_socks) = proxy.led();
+            assert_eq!((by_http > before.0, by_socks > before.1), (scheme == "http", scheme == "socks5"));
+        }
     });
 }
 

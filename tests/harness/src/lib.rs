@@ -18,6 +18,7 @@ pub mod daemonsets;
 pub mod dns;
 pub mod evictions;
 pub mod figures;
+pub mod forward_proxy;
 pub mod gateway;
 pub mod grants;
 pub mod headgate;

@@ -29,8 +29,7 @@ impl Engine {
         if !self.services.is_selected(namespace) {
             return Known::NotServed;
         }
-        let selecting = self.index.bindings().selecting(namespace, labels).filter(|binding| binding.admits);
-        let bound = selecting.map(|binding| Match {
+        let bound = self.index.bindings().selecting(namespace, labels).map(|binding| Match {
             group: binding.key.group.name().into(),
             port: match &binding.port.target_port {
                 TargetPort::Number(number) => Some(*number),

@@ -188,6 +188,7 @@ fn no_target(reason: Reason) -> &'static str {
         Reason::AddressContested => "a pod on another node has the address that this pod shows",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
         Reason::NotGranted => "the pod's namespace may not bind it",
+        Reason::NoSelector => "the Service that bound it selects no pods any more",
         _ => "the pod is not a target there",
     }
 }

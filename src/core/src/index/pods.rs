@@ -117,8 +117,7 @@ impl<'a> Pods<'a> {
                 None => self.says(entry, None, binding),
             }
         };
-        let all = selecting.map(|binding| (binding, stands(binding)));
-        all.filter(|(_, stands)| *stands != Err(Reason::NotSelected)).collect()
+        selecting.map(|binding| (binding, stands(binding))).collect()
     }
 
     /// What a pod would be a target of if it were not taken out.

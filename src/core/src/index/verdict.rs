@@ -29,7 +29,7 @@ pub fn verdict(
         return Err(if unread { Reason::LimitExceeded } else { Reason::NotSelected });
     }
     if !binding.admits && had.is_none() {
-        return Err(Reason::NotSelected);
+        return Err(Reason::NoSelector);
     }
     let port = match &binding.port.target_port {
         TargetPort::Number(number) => *number,

@@ -5,11 +5,15 @@ use std::{path::PathBuf, time::Duration};
 use kube::{
     Client, Config,
     client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use thiserror::Error;
 
-use super::{installation::NAMESPACE, lists::Bounded};
+use super::{
+    installation::NAMESPACE,
+    lists::Bounded,
+    proxy::{self, ProxyError},
+};
 
 /// Why there is no client.
 #[derive(Debug, Error)]
@@ -25,6 +29,15 @@ pub enum ClientError {
         "the kubeconfig cannot be used: {0}; expected one in --kubeconfig, and the name of one of its contexts in --context"
     )]
     Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// There is a proxy that cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    /// `NO_PROXY` is not read by the Kubernetes client.
+    #[error(
+        "NO_PROXY cannot be read: {0}; expected host names, domains, addresses and CIDRs, with one comma between two and \
+         none at the end"
+    )]
+    NoProxy(String),
     /// The configuration was read, but no client can be made from it.
     #[error("the Kubernetes configuration cannot be used: {0}")]
     Client(#[from] kube::Error),
@@ -57,13 +70,32 @@ pub struct Which {
 impl Which {
     async fn config(&self) -> Result<Config, ClientError> {
         let Self { kubeconfig, context } = self;
-        if kubeconfig.is_none() && context.is_none() {
-            return Ok(Config::infer().await?);
-        }
-        let read = kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from)?;
+        let read = kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        let read = match read {
+            Ok(read) => read,
+            // In a pod there is no kubeconfig.
+            Err(_) if kubeconfig.is_none() && context.is_none() => return Ok(Config::infer().await?),
+            Err(error) => return Err(error.into()),
+        };
+        let named = proxy_of(&read, context.as_deref()).map(str::to_owned);
         let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-        Ok(Config::from_custom_kubeconfig(read, &options).await?)
+        let config = Config::from_custom_kubeconfig(read, &options).await;
+        let mut config = config.map_err(|error| match error {
+            KubeconfigError::ParseNoProxy(error) => ClientError::NoProxy(error.to_string()),
+            error => error.into(),
+        })?;
+        // The client would compare NO_PROXY with the name of the proxy.
+        config.proxy_url = proxy::of(&config.cluster_url, named.as_deref(), |name| std::env::var(name).ok())?;
+        Ok(config)
     }
+}
+
+/// `proxy-url` of the cluster that a context, or the current one, is about.
+fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> {
+    let context = context.or(read.current_context.as_deref())?;
+    let named = read.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
+    let cluster = read.clusters.iter().find(|cluster| cluster.name == named.cluster)?;
+    cluster.cluster.as_ref()?.proxy_url.as_deref()
 }
 
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.

@@ -18,6 +18,7 @@ pub mod nodes;
 pub mod pages;
 pub mod patience;
 pub mod proof;
+pub mod proxy;
 #[cfg(test)]
 mod properties;
 pub mod replicas;

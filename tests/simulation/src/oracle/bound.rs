@@ -131,6 +131,8 @@ pub struct Bound {
     /// What is in force: each binding with its port.
     in_force: BTreeMap<BindingKey, u16>,
     selector: Labels,
+    /// Whether it takes in pods that it has not: what is written selects some.
+    admits: bool,
     policy: Policy,
     /// Whether all that is written was in force once.
     followed: bool,
@@ -144,6 +146,7 @@ impl Bound {
             ends: None,
             in_force: BTreeMap::new(),
             selector: Labels::default(),
+            admits: false,
             policy: Policy::default(),
             followed: false,
         }
@@ -211,7 +214,8 @@ impl Bound {
         };
         let before = std::mem::take(&mut self.in_force);
         self.policy = Policy::read(&self.text.policy, self.policy);
-        if !self.text.selector.is_empty() || before.is_empty() {
+        self.admits = !self.text.selector.is_empty();
+        if self.admits || before.is_empty() {
             self.selector = self.text.selector.clone();
         }
         let label = &*self.text.label;
@@ -246,6 +250,9 @@ impl Bound {
     pub fn target(&self, key: &BindingKey, pod: &Told, had: Option<Target>, let_go: bool) -> Option<Target> {
         let port = *self.in_force.get(key)?;
         if !pod.lives() || !self.selector.selects(&pod.facts.labels) {
+            return None;
+        }
+        if !self.admits && had.is_none() {
             return None;
         }
         if self.policy.deregisters && pod.is_lost && (let_go || had.is_none()) {
