@@ -97,10 +97,12 @@ pub fn settle(
                         let port_name = port.to_string().into();
                         let key =
                             BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
+                        // Its targets stay as they are, whatever becomes of the port.
+                        let stays = before.bindings.get(&key).filter(|_| !admits);
                         let binding = Binding {
                             key: key.clone(),
                             reference: part.group.clone(),
-                            port: port.clone(),
+                            port: stays.map_or(port, |binding| &binding.port).clone(),
                             selector: selector.clone(),
                             family: group.ip_family,
                             balancer: LoadBalancerType::of(&group.protocol),

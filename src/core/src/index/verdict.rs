@@ -28,9 +28,6 @@ pub fn verdict(
         let unread = pod.beyond.iter().any(|excess| *excess.limit == limits::POD_LABELS);
         return Err(if unread { Reason::LimitExceeded } else { Reason::NotSelected });
     }
-    if !binding.admits && had.is_none() {
-        return Err(Reason::NoSelector);
-    }
     let port = match &binding.port.target_port {
         TargetPort::Number(number) => *number,
         TargetPort::Name(name) => pod.port_named(name, binding.port.protocol).ok_or(Reason::NoSuchPort)?,
@@ -51,6 +48,9 @@ pub fn verdict(
     let target = Target::new(*ip, port);
     if binding.withheld.as_ref().is_some_and(|withheld| !withheld.stay.contains(&target)) {
         return Err(Reason::NotGranted);
+    }
+    if !binding.admits && had != Some(target) {
+        return Err(Reason::NoSelector);
     }
     if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
 }

@@ -226,7 +226,8 @@ impl Bound {
                     Some(_) if self.selector.is_empty() => {}
                     Some(group) => {
                         let key = BindingKey { origin: origin.clone(), port: label.into(), group };
-                        self.in_force.insert(key, self.text.port);
+                        let stays = before.get(&key).filter(|_| !self.admits);
+                        self.in_force.insert(key, stays.copied().unwrap_or(self.text.port));
                     }
                     None => port_is_in_doubt = true,
                 },
@@ -252,13 +253,13 @@ impl Bound {
         if !pod.lives() || !self.selector.selects(&pod.facts.labels) {
             return None;
         }
-        if !self.admits && had.is_none() {
-            return None;
-        }
         if self.policy.deregisters && pod.is_lost && (let_go || had.is_none()) {
             return None;
         }
         let target = Target::new(pod.facts.ips[0], port);
+        if !self.admits && had != Some(target) {
+            return None;
+        }
         (self.policy.is_content_with(pod, &key.group) || had == Some(target)).then_some(target)
     }
 
