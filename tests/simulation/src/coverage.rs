@@ -260,6 +260,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::GatePresent,
     Reason::HoldAdded,
     Reason::OwnSleepRaised,
+    Reason::HoldShortened,
+    Reason::HoldRefused,
     Reason::OwnPreStopWrapped,
     Reason::OwnPreStopNotWrapped,
     Reason::OwnPreStop,
