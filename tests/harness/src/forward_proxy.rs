@@ -43,7 +43,11 @@ impl ForwardProxy {
                         return;
                     }
                     // What goes wrong is the client's to see.
-                    let _ = if first == [5] { socks(client, &by_socks).await } else { connect(client, &by_http).await };
+                    let _ = if first == [5] {
+                        socks(client, &by_socks).await
+                    } else {
+                        connect(client, &by_http).await
+                    };
                 });
             }
         });

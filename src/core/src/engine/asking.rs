@@ -8,8 +8,6 @@ use crate::{
         Labels, Moment, NamedPort, TargetPort,
         injection::{Known, Match},
         object::Uid,
-        pod::PodFacts,
-        watch::Change,
     },
 };
 
@@ -48,25 +46,7 @@ impl Engine {
 
     /// Whether a new pod of this owner is to have no hold, because pods with one were not created.
     pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
-        self.term.is_synced() && self.creations.ask(owner, now)
-    }
-
-    /// Notes which pods are new.
-    pub(super) fn creations_see(&mut self, change: &Change<PodFacts>) {
-        if self.creations.is_empty() {
-            return;
-        }
-        let pods = match change {
-            Change::Applied(pod) => std::slice::from_ref(pod),
-            Change::Relisted(_, pods) => pods,
-            Change::Deleted(_) => return,
-        };
-        for pod in pods {
-            let is_known = self.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid);
-            if let Some(owner) = pod.owner.as_ref().filter(|_| !is_known) {
-                self.creations.appeared(owner, pod.ending.sleeps > 0);
-            }
-        }
+        self.term.is_synced() && self.index.creations_fail(owner, now)
     }
 
     /// Whether the bindings of a namespace exclude pods with these labels, which none of them selects.

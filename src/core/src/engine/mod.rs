@@ -37,7 +37,6 @@ use crate::{
     groups::Groups,
     hold::Holds,
     index::Index,
-    inject::creations::Creations,
     leadership::{Role, Term, Watch},
     model::{
         BindingKey, Bindings, Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution,
@@ -61,7 +60,6 @@ pub struct Engine {
     holds: Holds,
     nodes: Nodes,
     evictions: Evictions,
-    creations: Creations,
     out: Outbox,
     reports: Reports,
 }
@@ -82,7 +80,6 @@ impl Engine {
             holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
             evictions: Evictions::default(),
-            creations: Creations::default(),
             out: Outbox::default(),
             reports: Reports::default(),
             settings,
@@ -192,7 +189,6 @@ impl Engine {
     fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment) {
         self.groups.orphans().saw(&change);
         let about = About::of(&change);
-        self.creations_see(&change);
         self.gates_see(&change, now);
         let (evictions, _, around) = self.evictions(now);
         let late = evictions.saw(&change, &around);

@@ -32,14 +32,27 @@ pub fn max_grace(text: &str) -> Option<u32> {
     seconds(text.trim()).filter(|seconds| (1..=LONGEST_GRACE).contains(seconds))
 }
 
+/// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
+/// time for it to the pod. Returns the grace period that the pod had without a hold, if it has one.
+pub(super) fn decide(
+    pod: &NewPod,
+    known: &Known,
+    terms: Terms,
+    before: &Record,
+    injection: &mut Injection,
+    record: &mut Record,
+) -> Option<i64> {
+    Holding { pod, known, terms, before, injection, record }.decide()
+}
+
 /// One decision about the hold.
-pub(super) struct Holding<'a> {
-    pub pod: &'a NewPod,
-    pub known: &'a Known,
-    pub terms: Terms,
-    pub before: &'a Record,
-    pub injection: &'a mut Injection,
-    pub record: &'a mut Record,
+struct Holding<'a> {
+    pod: &'a NewPod,
+    known: &'a Known,
+    terms: Terms,
+    before: &'a Record,
+    injection: &'a mut Injection,
+    record: &'a mut Record,
 }
 
 /// What an earlier decision gave to a pod that still has it.
@@ -63,9 +76,7 @@ struct Limit {
 }
 
 impl Holding<'_> {
-    /// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
-    /// time for it to the pod. Returns the grace period that the pod had without a hold, if it has one.
-    pub fn decide(mut self) -> Option<i64> {
+    fn decide(mut self) -> Option<i64> {
         let length = self.length();
         let given = Given::of(self.pod, self.before);
         let (wanted, why) = match &given {

@@ -29,7 +29,6 @@
 //! Under the label of its namespace a pod is given nothing if it is a Job's, or if the bindings exclude it: what serves no
 //! requests need not live on for minutes. Its own label, hold or gate asks for it all the same.
 
-pub mod creations;
 mod holding;
 mod record;
 #[cfg(test)]
@@ -47,11 +46,11 @@ use crate::model::{
     injection::{Injection, Known, Match, NewPod, ProbeGrace, Terms},
     readiness::OWN_GATE,
 };
-use holding::Holding;
 use record::Record;
 
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
+
 /// What the annotation [`INJECTED`] says of a hold that is shorter than was wanted, or that there is none.
 pub fn shortened(injected: &str) -> Option<(Reason, String)> {
     let record = Record::read(injected);
@@ -90,9 +89,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
         record.say(Reason::GatePresent, "");
     }
 
-    let holding =
-        Holding { pod, known, terms, before: &before, injection: &mut injection, record: &mut record };
-    if let Some(had) = holding.decide() {
+    if let Some(had) = holding::decide(pod, known, terms, &before, &mut injection, &mut record) {
         probes(pod, had, terms.probe_grace, &before, &mut injection, &mut record);
     }
 

@@ -18,9 +18,9 @@ pub mod nodes;
 pub mod pages;
 pub mod patience;
 pub mod proof;
-pub mod proxy;
 #[cfg(test)]
 mod properties;
+pub mod proxy;
 pub mod replicas;
 mod resting;
 pub mod slim;

@@ -14,7 +14,9 @@ use thiserror::Error;
 
 /// Why a proxy cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the proxy of {from} cannot be used: it is no URL of http, https or socks5; expected one such as http://proxy.example.com:3128")]
+#[error(
+    "the proxy of {from} cannot be used: it is no URL of http, https or socks5; expected one such as http://proxy.example.com:3128"
+)]
 pub struct ProxyError {
     /// Where it is written. The URL itself may hold a password.
     from: &'static str,
@@ -34,7 +36,9 @@ pub fn of(
         return read(named, "proxy-url in the kubeconfig").map(Some);
     }
     let either = |upper: &'static str, lower: &'static str| {
-        [upper, lower].into_iter().find_map(|name| Some((name, variable(name).filter(|text| !text.is_empty())?)))
+        [upper, lower]
+            .into_iter()
+            .find_map(|name| Some((name, variable(name).filter(|text| !text.is_empty())?)))
     };
     let set = match cluster.scheme_str() {
         Some("http") => either("HTTP_PROXY", "http_proxy"),
@@ -58,7 +62,11 @@ fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));
     let proxy: Uri = text.parse().map_err(|_| ProxyError { from })?;
     let is_known = matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"));
-    if is_known && proxy.host().is_some_and(|host| !host.is_empty()) { Ok(proxy) } else { Err(ProxyError { from }) }
+    if is_known && proxy.host().is_some_and(|host| !host.is_empty()) {
+        Ok(proxy)
+    } else {
+        Err(ProxyError { from })
+    }
 }
 
 fn host(uri: &Uri) -> &str {
@@ -96,9 +104,8 @@ mod tests {
     use super::*;
 
     fn found(cluster: &str, named: Option<&str>, environment: &[(&str, &str)]) -> Option<String> {
-        let variable = |name: &str| {
-            environment.iter().find(|(is, _)| *is == name).map(|(_, value)| (*value).to_owned())
-        };
+        let variable =
+            |name: &str| environment.iter().find(|(is, _)| *is == name).map(|(_, value)| (*value).to_owned());
         of(&cluster.parse().unwrap(), named, variable).unwrap().map(|uri| uri.to_string())
     }
 
@@ -121,7 +128,11 @@ mod tests {
         for (cluster, environment, expected) in [
             (CLUSTER, &[proxy][..], url),
             (CLUSTER, &[("https_proxy", "proxy.corp.example:3128")], url),
-            (CLUSTER, &[("HTTPS_PROXY", "socks5h://user:x@bastion:1080")], Some("socks5://user:x@bastion:1080/")),
+            (
+                CLUSTER,
+                &[("HTTPS_PROXY", "socks5h://user:x@bastion:1080")],
+                Some("socks5://user:x@bastion:1080/"),
+            ),
             (CLUSTER, &[("HTTP_PROXY", "http://p:1")], None),
             ("http://10.0.0.1:8080", &[("HTTP_PROXY", "http://p:1")], Some("http://p:1/")),
             // The proxy's own name is not what NO_PROXY is about.

@@ -84,11 +84,6 @@ impl Creations {
         }
     }
 
-    /// Whether none is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
-    }
-
     /// Forgets owners that were not asked about for an hour, if there are many.
     fn make_room(&mut self, now: Moment) {
         if self.owners.len() >= OWNERS {
@@ -132,7 +127,7 @@ mod tests {
             assert_eq!(asked(&mut creations, &owner, &[began, began, began, began + 3.9]), [false; 4]);
             creations.appeared(&owner, true);
         }
-        assert!(creations.is_empty(), "nothing is remembered of those who appear");
+        assert!(creations.owners.is_empty(), "nothing is remembered of those who appear");
         assert_eq!(asked(&mut creations, &owner, &[50.0, 50.0, 50.0, 56.0]), [false, false, false, true]);
         creations.appeared(&owner, true);
         assert!(!creations.ask(&owner, at(56.1)), "it was only late");
