@@ -50,7 +50,7 @@ use crate::{
     ledger::PodMark,
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
-        Standing, Target, TroubleKind, limits::Excess, node::Presence,
+        Standing, Target, TroubleKind, limits::Excess, node::Presence, object::Uid,
     },
 };
 
