@@ -242,7 +242,7 @@ impl World {
                 let health = |since: &Moment| {
                     let grown = now.since(*since) >= Duration::from_secs(3);
                     let state = if grown { HealthState::Healthy } else { HealthState::Initial };
-                    Health { state, reason: "", shifted: false, zone: None }
+                    Health { state, reason: "", zone: None }
                 };
                 let targets = &self.there[group];
                 Answer::Health(targets.iter().map(|(target, since)| (*target, health(since))).collect())

@@ -264,7 +264,7 @@ impl World {
             Call::ReadHealth { group } => {
                 let state = |(target, since): (&Target, &Moment)| {
                     let state = self.plans[target].state(*since, self.now);
-                    (*target, Health { state, reason: "", shifted: false, zone: None })
+                    (*target, Health { state, reason: "", zone: None })
                 };
                 Answer::Health(self.there.entry(group.clone()).or_default().iter().map(state).collect())
             }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use headgate::explain::report::{Report, Target, Word};
+use headgate_core::model::health::HealthState;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
 use crate::journal::past;
@@ -72,7 +73,7 @@ fn place(target: &Target, now: Timestamp) -> Vec<String> {
         (Some(health), Some(read)) => {
             let because =
                 if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
-            let shift = if health.zonal_shift { ", a zonal shift keeps new traffic away" } else { "" };
+            let shift = if health.state == HealthState::ZonalShift.as_str() { ", a zonal shift keeps new traffic away" } else { "" };
             add("AWS says", format!("{}{because}{shift}, read {}", health.state, when(read, now)));
         }
         (None, Some(read)) if target.target.is_some() => {

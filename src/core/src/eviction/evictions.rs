@@ -364,7 +364,7 @@ impl Evictions {
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
         let departure = self.departures.pods.get(pod);
         let is_early = departure.is_some_and(|departure| departure.facts.ask.early);
-        if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
+        if is_early && around.is_last_that_serves(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
         }
         let facts = around.index.pods().get(pod).filter(|_| is_early);

@@ -102,12 +102,12 @@ impl<'a> Surroundings<'a> {
             let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
                 *owner != pod
-                    && stays_healthy(group, other)
+                    && serves_on(group, other)
                     && self.zone_of(owner) == Some(zone)
                     && !departs(owner)
             };
             Some(Zone {
-                is_healthy: unread || is_healthy(group, &target),
+                serves: unread || serves(group, &target),
                 least,
                 healthy: self.index.bindings().targets_of(&binding.key).filter(counts).count(),
                 others: self.others_in(zone, binding, pod),
@@ -117,27 +117,30 @@ impl<'a> Surroundings<'a> {
         zones.collect()
     }
 
-    /// Whether a pod is its namespace's only healthy target of a group, but for others that depart. Nobody waits for one that
+    /// Whether a pod is its namespace's only target of a group that serves, but for others that depart. Nobody waits for one that
     /// would leave early; taken out, it would be missed until its eviction lets another one come.
-    pub(super) fn is_last_healthy(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
+    pub(super) fn is_last_that_serves(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
         self.targets_of(pod).iter().any(|(bound, arn, target)| {
             let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
             let is_own = |binding: &&Binding| binding.key.origin.key().namespace == pod.namespace;
             let others = self.index.bindings().of_group(arn).filter(is_own);
             let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
             let mut others = others
-                .filter(|(other, owner)| *owner != pod && stays_healthy(group, other) && !departs(owner));
+                .filter(|(other, owner)| *owner != pod && serves_on(group, other) && !departs(owner));
             let unread = group.observation().last_read().is_none();
-            unread || (is_healthy(group, target) && others.next().is_none())
+            unread || (serves(group, target) && others.next().is_none())
         })
     }
 
-    /// Whether a pod serves in a group, as far as the last read shows.
+    /// Whether a pod is healthy in a group, as far as the last read shows: also one that a zonal shift keeps from serving,
+    /// since the shift ends without it.
     pub(super) fn is_healthy_in(&self, arn: &TargetGroupArn, pod: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(arn) else { return false };
         let mut targets = self.index.pods().bound(pod).into_iter();
         targets.any(|(binding, target)| {
-            binding.key.group == *arn && target.is_ok_and(|target| is_healthy(group, &target))
+            let is_healthy =
+                |target| group.observation().state(&target).is_some_and(HealthState::is_healthy);
+            binding.key.group == *arn && target.is_ok_and(is_healthy)
         })
     }
 
@@ -295,15 +298,15 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// What the last read of a target group shows of a target.
-fn is_healthy(group: &Group, target: &Target) -> bool {
+/// Whether the last read of a target group shows that a target serves. One under a zonal shift does not.
+fn serves(group: &Group, target: &Target) -> bool {
     group.observation().state(target) == Some(HealthState::Healthy)
 }
 
 /// The same of one that serves on when another one goes.
-fn stays_healthy(group: &Group, target: &Target) -> bool {
+fn serves_on(group: &Group, target: &Target) -> bool {
     let counts = |read| group.registrations().is_untouched_since(target, read);
-    is_healthy(group, target) && group.observation().last_read().is_some_and(counts)
+    serves(group, target) && group.observation().last_read().is_some_and(counts)
 }
 
 /// What was said of where a pod is.

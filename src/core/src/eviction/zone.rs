@@ -13,11 +13,11 @@ use crate::model::Reason;
 /// How a pod stands in its zone of one target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Whether the load balancer calls its target healthy.
-    pub(super) is_healthy: bool,
+    /// Whether its target serves. Under a zonal shift none does there, so the zone is not guarded then.
+    pub(super) serves: bool,
     /// How many healthy targets should remain in the zone.
     pub(super) least: usize,
-    /// How many other targets are healthy there, those left out that were let go before.
+    /// How many other targets serve there, those left out that were let go before.
     pub(super) healthy: usize,
     /// How many other pods there are that are targets there, are about to be, or were until now.
     pub(super) others: usize,
@@ -32,7 +32,7 @@ impl Zone {
     }
 
     const fn would_be_thin(&self) -> bool {
-        self.is_guarded() && self.is_healthy && self.healthy < self.least
+        self.is_guarded() && self.serves && self.healthy < self.least
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(60);
-    const THIN: Zone = Zone { is_healthy: true, least: 1, healthy: 0, others: 1, has_room: true };
+    const THIN: Zone = Zone { serves: true, least: 1, healthy: 0, others: 1, has_room: true };
 
     fn asked(zone: Zone) -> Result<Reason, Reason> {
         may_leave(&[zone], Duration::ZERO, LIMIT)
@@ -63,7 +63,7 @@ mod tests {
     fn only_a_healthy_pod_that_leaves_a_zone_thin_which_has_another_one_waits() {
         assert_eq!(asked(THIN), Err(Reason::EvictionWaitsForZone));
         for free in [
-            Zone { is_healthy: false, ..THIN },
+            Zone { serves: false, ..THIN },
             Zone { healthy: 1, ..THIN },
             Zone { others: 0, ..THIN },
             Zone { least: 0, ..THIN },

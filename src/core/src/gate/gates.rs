@@ -94,7 +94,7 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
         | Stands::Unregistered
         | Stands::LeftToItsNode
         | Stands::Paused
-        | Stands::Read(Health { state: HealthState::Healthy, .. }) => None,
+        | Stands::Read(Health { state: HealthState::Healthy | HealthState::ZonalShift, .. }) => None,
         Stands::Read(_) if runs => Some(Due::Expect(group())),
         Stands::Read(_) => is_new.then(|| Due::Stir(group())),
     }

@@ -151,7 +151,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
 /// The same of what a read says.
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Reason, Cow<'static, str>) {
     let reason = match health.state {
-        HealthState::Healthy if health.shifted => {
+        HealthState::ZonalShift => {
             return (true, Reason::ZonalShift, "healthy, a zonal shift keeps new traffic away".into());
         }
         HealthState::Healthy => return (true, Reason::TargetsHealthy, "healthy".into()),
@@ -231,7 +231,7 @@ mod tests {
         use HealthState::{
             Draining, Healthy, Initial, Unavailable, Unhealthy, UnhealthyDraining, Unused, ZoneNotServed,
         };
-        let shifted = Stands::Read(Health { shifted: true, ..Healthy.into() });
+        let shifted = Stands::Read(HealthState::ZonalShift.into());
         let unusable = Stands::Read(Health { reason: "Target.IpUnusable", ..Unused.into() });
         let not_in_use = Stands::Read(Health { reason: NOT_IN_USE, ..Unused.into() });
         let checked = Stands::Read(Health { reason: "Elb.InitialHealthChecking", ..Initial.into() });

@@ -339,7 +339,7 @@ impl Group {
         // What the first one shows may have been so for long.
         let steps = if is_first { Vec::new() } else { self.steps_since(&shown) };
         let healthy =
-            self.observation.states().values().filter(|health| health.state == HealthState::Healthy);
+            self.observation.states().values().filter(|health| health.state.is_healthy());
         self.served.extend(healthy.filter_map(|health| Some((health.zone?, now))));
         self.served.retain(|_, seen| now.since(*seen) < SERVED_LATELY);
         self.gone = false;
@@ -378,7 +378,7 @@ impl Group {
         for target in self.registrations.wanted() {
             let state = self.observation.state(target);
             is_new |= state == Some(HealthState::Initial);
-            is_amiss |= state != Some(HealthState::Healthy);
+            is_amiss |= !state.is_some_and(HealthState::is_healthy);
             if state != shown.get(target).map(|health| health.state) {
                 self.pace.changed(now);
             }

@@ -110,7 +110,7 @@ mod tests {
         observation.start(at(1));
         observation.read(BTreeMap::from([(
             crate::testing::target(1, 80),
-            Health { state: HealthState::Healthy, reason: "", shifted: false, zone: None },
+            Health { state: HealthState::Healthy, reason: "", zone: None },
         )]));
         observation.start(at(5));
         assert_eq!((observation.due(), observation.awaited()), (None, None), "one is under way");

@@ -11,6 +11,9 @@ words! {
         Initial = "initial",
         /// Passes its health checks.
         Healthy = "healthy",
+        /// AWS says `healthy` of it, and a zonal shift keeps new traffic away (`AdministrativeOverride`). A word of Headgate's
+        /// own, for such a target does not serve.
+        ZonalShift = "zonal-shift",
         /// Fails its health checks.
         Unhealthy = "unhealthy",
         /// Fails, and its old flows are kept for a while (NLB).
@@ -28,12 +31,22 @@ words! {
 }
 
 impl HealthState {
+    /// Whether it passes its health checks, whether it serves or not.
+    pub const fn is_healthy(self) -> bool {
+        matches!(self, Self::Healthy | Self::ZonalShift)
+    }
+
     /// Whether a load balancer uses the target group, by what is said of this target. One that drains may do so since
     /// before the last listener went.
     pub const fn is_in_use(self) -> bool {
         matches!(
             self,
-            Self::Initial | Self::Healthy | Self::Unhealthy | Self::UnhealthyDraining | Self::ZoneNotServed
+            Self::Initial
+                | Self::Healthy
+                | Self::ZonalShift
+                | Self::Unhealthy
+                | Self::UnhealthyDraining
+                | Self::ZoneNotServed
         )
     }
 
@@ -50,8 +63,6 @@ pub struct Health {
     pub state: HealthState,
     /// `TargetHealth.Reason`, if it is one of [`REASONS`]; empty otherwise.
     pub reason: &'static str,
-    /// A zonal shift keeps new traffic away from it (`AdministrativeOverride`), whatever the state says.
-    pub shifted: bool,
     /// The target's zone, if it was said.
     pub zone: Option<ZoneName>,
 }
@@ -88,9 +99,11 @@ impl Health {
         let mut health = Self {
             state: HealthState::parse(state),
             reason: known(reason).unwrap_or_default(),
-            shifted: shift.is_some_and(|shift| shift.starts_with("zonal_shift")),
             zone: None,
         };
+        if health.state == HealthState::Healthy && shift.is_some_and(|shift| shift.starts_with("zonal_shift")) {
+            health.state = HealthState::ZonalShift;
+        }
         if health.is_not_in_use() && description.is_some_and(|text| text.contains(OF_THE_ZONE)) {
             health.state = HealthState::ZoneNotServed;
         }
@@ -122,7 +135,7 @@ pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
 
 impl From<HealthState> for Health {
     fn from(state: HealthState) -> Self {
-        Self { state, reason: "", shifted: false, zone: None }
+        Self { state, reason: "", zone: None }
     }
 }
 
@@ -157,7 +170,10 @@ mod tests {
         let unused = Health::read("unused", Some("Target.NotInUse"), Some(text), Some("no_override"));
         assert_eq!(unused, Health { reason: NOT_IN_USE, ..HealthState::Unused.into() });
         let shifted = Health::read("healthy", None, None, Some("zonal_shift_active"));
-        assert_eq!(shifted, Health { shifted: true, ..HealthState::Healthy.into() });
+        assert_eq!(shifted, HealthState::ZonalShift.into());
+        assert!(shifted.state.is_healthy() && shifted.state.is_in_use());
+        let ill = Health::read("unhealthy", None, None, Some("zonal_shift_active"));
+        assert_eq!(ill, HealthState::Unhealthy.into());
         assert_eq!(shifted.within(Some("us-east-1a")).zone.unwrap().as_str(), "us-east-1a");
         assert_eq!(Health::read("initial", Some("Elb.Dreaming"), None, None), HealthState::Initial.into());
     }
@@ -172,6 +188,7 @@ mod tests {
         let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
         for (other, is_zone) in [
             (HealthState::Healthy, true),
+            (HealthState::ZonalShift, true),
             (HealthState::Initial, true),
             (HealthState::Unhealthy, true),
             (HealthState::UnhealthyDraining, true),

@@ -212,7 +212,7 @@ impl Entry {
     }
 
     /// Whether the load balancer sends to it; where no listener uses the group, none could. It never sends to a zone that it
-    /// does not serve.
+    /// does not serve, and nothing new to one that a zonal shift leads away from.
     pub fn serves(&self) -> bool {
         matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
     }
@@ -220,7 +220,7 @@ impl Entry {
     /// Whether its removal may be held, if it is due.
     pub fn may_be_held(&self) -> bool {
         let may_serve =
-            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
+            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::ZonalShift | HealthState::Initial)));
         self.replaced().is_some() && may_serve
     }
 

@@ -160,7 +160,7 @@ impl Registrations {
             Told::Perhaps(_) => entry.ended.is_some(),
             Told::Believed(_) | Told::Registered(_) => true,
         };
-        let is_healthy = entry.sight == Some(Sight::There(HealthState::Healthy));
+        let is_healthy = matches!(entry.sight, Some(Sight::There(state)) if state.is_healthy());
         registered.then_some((&entry.last, entry.evidence.registered_at.is_none() || is_healthy))
     }
 
@@ -191,7 +191,7 @@ impl Registrations {
             if !registered || entry.ended.is_none_or(|ended| began < ended) {
                 continue;
             }
-            if state == Some(HealthState::Healthy) {
+            if state.is_some_and(HealthState::is_healthy) {
                 if began > entry.evidence.own_health_from {
                     took.extend(entry.evidence.registered_at.take().map(|since| now.since(since)));
                 }
@@ -227,7 +227,7 @@ impl Registrations {
             }
             let waited = now.since(unproven.since);
             match health.state {
-                HealthState::Healthy if began > entry.evidence.own_health_from => {
+                state if state.is_healthy() && began > entry.evidence.own_health_from => {
                     entry.evidence.unproven = None;
                 }
                 HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining

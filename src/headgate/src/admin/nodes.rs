@@ -94,7 +94,7 @@ mod tests {
             json!({
                 "targetGroup": "arn", "binding": null, "target": "10.0.0.1:80", "state": state, "reason": "PodHasIp",
                 "message": "it has one", "since": null, "lastRead": null, "next": null, "troubles": [],
-                "health": health.map(|state| json!({"state": state, "reason": "", "zonalShift": false})),
+                "health": health.map(|state| json!({"state": state, "reason": ""})),
             })
         };
         let pod = |(name, lives, targets): &Pod<'_>| {

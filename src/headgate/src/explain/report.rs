@@ -105,8 +105,6 @@ pub struct Health {
     pub state: String,
     /// `Reason`, or nothing.
     pub reason: String,
-    /// A zonal shift keeps new traffic away.
-    pub zonal_shift: bool,
 }
 
 /// What is done next.
@@ -193,7 +191,6 @@ fn target(place: Place, times: Times) -> Target {
         health: place.health.map(|health| Health {
             state: health.state.as_str().to_owned(),
             reason: health.reason.to_owned(),
-            zonal_shift: health.shifted,
         }),
         last_read: place.read.map(|read| times.time(read)),
         next: place.next.map(|CoreNext { step, at, waits }| Next {

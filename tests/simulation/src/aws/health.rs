@@ -40,7 +40,9 @@ impl Group {
 
     pub(super) fn health(&self, there: &There) -> Health {
         let reason = if there.state == HealthState::Unused { NOT_IN_USE } else { "" };
-        Health { reason, shifted: self.shifted, ..there.state.into() }
+        let is_shifted = self.shifted && there.state == HealthState::Healthy;
+        let state = if is_shifted { HealthState::ZonalShift } else { there.state };
+        Health { reason, ..state.into() }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// What the load balancer says of a target at first.
-const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false, zone: None };
+const STARTS: Health = Health { state: HealthState::Initial, reason: "", zone: None };
 
 /// All of them.
 pub const ALL: [Case; 10] = [
