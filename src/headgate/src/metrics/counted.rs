@@ -68,8 +68,9 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "targets",
         labels: &["target_group", "zone", "state"],
-        help: "Targets in AWS by zone and state; the states are AWS's, and zone-not-served for those unused ones whose zone is \
-               not enabled for the load balancer",
+        help: "Targets in AWS by zone and state; the states are AWS's, zone-not-served for those unused ones whose zone is not \
+               enabled for the load balancer, and zonal-shift for those healthy ones that a zonal shift keeps new traffic \
+               away from",
         of: Of::ZoneParts(by_state),
     },
     Count {
