@@ -34,7 +34,7 @@ fn one() -> (Groups, TargetGroupArn) {
 /// A read begins and shows nothing that is under way.
 fn read(group: &mut Group, now: Moment) {
     group.start_read(now);
-    let health = Health { state: HealthState::Healthy, reason: "", shifted: false, zone: None };
+    let health = Health { state: HealthState::Healthy, reason: "", zone: None };
     group.observed(vec![(target(9, 80), health)], RARELY, now, |_, _| false);
 }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 const FAILS: Health =
-    Health { state: HealthState::Unhealthy, reason: "Target.FailedHealthChecks", shifted: false, zone: None };
+    Health { state: HealthState::Unhealthy, reason: "Target.FailedHealthChecks", zone: None };
 
 /// Time passes second by second, AWS takes every change, and each read shows 10.0.0.1:80 like this.
 fn pass(world: &mut World, seconds: u64, health: Health) {
@@ -73,7 +73,7 @@ fn a_target_that_leaves_is_not_shown_any_more() {
 
 #[test]
 fn one_that_was_healthy_for_a_moment_or_that_nobody_checks_is_none() {
-    let unused = Health { state: HealthState::Unused, reason: NOT_IN_USE, shifted: false, zone: None };
+    let unused = Health { state: HealthState::Unused, reason: NOT_IN_USE, zone: None };
     for (before, then) in [(HealthState::Healthy.into(), FAILS), (FAILS, unused)] {
         let mut world = registered();
         pass(&mut world, 10, before);
