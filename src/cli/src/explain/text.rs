@@ -73,7 +73,11 @@ fn place(target: &Target, now: Timestamp) -> Vec<String> {
         (Some(health), Some(read)) => {
             let because =
                 if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
-            let shift = if health.state == HealthState::ZonalShift.as_str() { ", a zonal shift keeps new traffic away" } else { "" };
+            let shift = if health.state == HealthState::ZonalShift.as_str() {
+                ", a zonal shift keeps new traffic away"
+            } else {
+                ""
+            };
             add("AWS says", format!("{}{because}{shift}, read {}", health.state, when(read, now)));
         }
         (None, Some(read)) if target.target.is_some() => {

@@ -130,7 +130,8 @@ impl Engine {
     fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
         for (binding, target) in self.index.pods().bound(pod) {
             let (Ok(target), arn) = (target, &binding.key.group) else { continue };
-            let is_healthy = |group: &Group| group.observation().state(&target).is_some_and(HealthState::is_healthy);
+            let is_healthy =
+                |group: &Group| group.observation().state(&target).is_some_and(HealthState::is_healthy);
             if self.groups.get(arn).is_some_and(|group| !is_healthy(group))
                 && let Some(group) = self.groups.get_mut(arn)
             {

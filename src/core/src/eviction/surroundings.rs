@@ -125,8 +125,8 @@ impl<'a> Surroundings<'a> {
             let is_own = |binding: &&Binding| binding.key.origin.key().namespace == pod.namespace;
             let others = self.index.bindings().of_group(arn).filter(is_own);
             let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
-            let mut others = others
-                .filter(|(other, owner)| *owner != pod && serves_on(group, other) && !departs(owner));
+            let mut others =
+                others.filter(|(other, owner)| *owner != pod && serves_on(group, other) && !departs(owner));
             let unread = group.observation().last_read().is_none();
             unread || (serves(group, target) && others.next().is_none())
         })
@@ -138,8 +138,7 @@ impl<'a> Surroundings<'a> {
         let Some(group) = self.groups.get(arn) else { return false };
         let mut targets = self.index.pods().bound(pod).into_iter();
         targets.any(|(binding, target)| {
-            let is_healthy =
-                |target| group.observation().state(&target).is_some_and(HealthState::is_healthy);
+            let is_healthy = |target| group.observation().state(&target).is_some_and(HealthState::is_healthy);
             binding.key.group == *arn && target.is_ok_and(is_healthy)
         })
     }

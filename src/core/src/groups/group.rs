@@ -338,8 +338,7 @@ impl Group {
         let shown = self.observation.read(states.into_iter().collect());
         // What the first one shows may have been so for long.
         let steps = if is_first { Vec::new() } else { self.steps_since(&shown) };
-        let healthy =
-            self.observation.states().values().filter(|health| health.state.is_healthy());
+        let healthy = self.observation.states().values().filter(|health| health.state.is_healthy());
         self.served.extend(healthy.filter_map(|health| Some((health.zone?, now))));
         self.served.retain(|_, seen| now.since(*seen) < SERVED_LATELY);
         self.gone = false;

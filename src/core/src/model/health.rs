@@ -96,12 +96,10 @@ impl Health {
     /// state of the administrative override.
     pub fn read(state: &str, reason: Option<&str>, description: Option<&str>, shift: Option<&str>) -> Self {
         let known = |reason| REASONS.into_iter().find(|known| Some(*known) == reason);
-        let mut health = Self {
-            state: HealthState::parse(state),
-            reason: known(reason).unwrap_or_default(),
-            zone: None,
-        };
-        if health.state == HealthState::Healthy && shift.is_some_and(|shift| shift.starts_with("zonal_shift")) {
+        let mut health =
+            Self { state: HealthState::parse(state), reason: known(reason).unwrap_or_default(), zone: None };
+        if health.state == HealthState::Healthy && shift.is_some_and(|shift| shift.starts_with("zonal_shift"))
+        {
             health.state = HealthState::ZonalShift;
         }
         if health.is_not_in_use() && description.is_some_and(|text| text.contains(OF_THE_ZONE)) {

@@ -217,10 +217,10 @@ impl Entry {
         matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
     }
 
-    /// Whether its removal may be held, if it is due.
+    /// Whether its removal may be held, if it is due. One that a zonal shift keeps from serving is not missed.
     pub fn may_be_held(&self) -> bool {
         let may_serve =
-            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::ZonalShift | HealthState::Initial)));
+            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
         self.replaced().is_some() && may_serve
     }
 

@@ -134,6 +134,29 @@ fn a_pod_that_is_alone_in_its_zone_and_one_that_is_not_healthy_do_not_wait() {
 }
 
 #[test]
+fn under_a_zonal_shift_its_zone_is_not_guarded_and_the_others_are_and_what_it_hides_serves_nobody() {
+    const SHIFTED: HealthState = HealthState::ZonalShift;
+    let (mut world, [a1, a2, _]) = two_and_one();
+    world.apply(held("b2", 4, "b"));
+    world.wait(Duration::from_secs(60));
+    world.reads(&[(1, SHIFTED), (2, SHIFTED), (3, HEALTHY), (4, HEALTHY)]);
+    for pod in [&a1, &a2] {
+        world.ask(pod, true);
+    }
+    let mut said = world.marked();
+    said.extend(world.marked());
+    assert!(["a1", "a2"].iter().all(|pod| is_let_go(&said, pod, Reason::ZoneAllows)), "{said:?}");
+    // In the other zone one stays.
+    let (b1, b2) = (held("b1", 3, "b"), held("b2", 4, "b"));
+    world.ask(&b1, true);
+    world.ask(&b2, true);
+    let mut said = world.marked();
+    said.extend(world.marked());
+    let gone = ["b1", "b2"].iter().filter(|pod| is_let_go(&said, pod, Reason::ZoneAllows)).count();
+    assert_eq!(gone, 1, "{said:?}");
+}
+
+#[test]
 fn a_pod_that_is_starting_in_the_zone_counts_as_something_to_wait_for() {
     let (mut world, [_, _, b1]) = two_and_one();
     world.apply(pod("b2", "u-b2").on("b"));
