@@ -234,7 +234,9 @@ impl Registrations {
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }
-                (Holder::Nobody, Some(Sight::There(state))) if state.is_healthy() && !exclusive => {
+                (Holder::Nobody, Some(Sight::There(HealthState::Healthy | HealthState::ZonalShift)))
+                    if !exclusive =>
+                {
                     waits(entry, Orphan::Suspect);
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(stale, now),
