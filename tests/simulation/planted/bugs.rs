@@ -767,6 +767,11 @@ pub const ALL: [Bug; 192] = [
         )],
     },
     Bug {
+        name: "WithoutSelectorAdmits",
+        says: "A Service that selects no pods any more takes in new ones.",
+        places: &[("index/verdict.rs", "if !binding.admits && had", "if !PLANTED && !binding.admits && had")],
+    },
+    Bug {
         name: "PausedIsWritten",
         says: "Removals go out although all that bind the target are paused.",
         places: &[
