@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 192] = [
+pub const ALL: [Bug; 193] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
