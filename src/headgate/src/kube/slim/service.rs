@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
         assert_eq!(facts.ports[1].protocol, Protocol::Udp);
         assert!(!facts.is_external);
-        let external = json!({"metadata": {"name": "web", "uid": "s-1"}, "spec": {"type": "ExternalName"}});
+        let external = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "s-1"}, "spec": {"type": "ExternalName"}});
         assert!(serde_json::from_value::<SlimService>(external).unwrap().into_facts().unwrap().is_external);
     }
 
