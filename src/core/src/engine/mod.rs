@@ -190,6 +190,8 @@ impl Engine {
         self.groups.orphans().saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
+        self.holds
+            .saw(&change, |pod| self.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid));
         let (evictions, _, around) = self.evictions(now);
         let late = evictions.saw(&change, &around);
         let changes = self.index.apply(change, seen);

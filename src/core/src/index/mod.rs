@@ -21,7 +21,6 @@
 
 mod addresses;
 mod claims;
-mod creations;
 mod in_force;
 mod keeping;
 mod leaving;
@@ -40,17 +39,14 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    addresses::Addresses, creations::Creations, in_force::Claim, keeping::Keeping, pods::PodEntry,
-    workloads::Workloads,
-};
+use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry, workloads::Workloads};
 use crate::{
     agenda::Agenda,
     brake::{Becomes, Brake, is_most},
     ledger::PodMark,
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
-        Standing, Target, TroubleKind, limits::Excess, node::Presence, object::Uid,
+        Standing, Target, TroubleKind, limits::Excess, node::Presence,
     },
 };
 
@@ -99,7 +95,6 @@ pub struct Index {
     /// The same by their marks, by which the ledgers know them.
     marks: BTreeMap<PodMark, ObjectKey>,
     workloads: Workloads,
-    creations: Creations,
     addresses: Addresses,
     bindings: InForce,
     kept: Keeping,
@@ -162,11 +157,6 @@ impl Index {
     /// The bindings in force, and whose each target is.
     pub const fn bindings(&self) -> &InForce {
         &self.bindings
-    }
-
-    /// A pod of this owner is about to be created. Whether pods of it that have a hold are not created.
-    pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
-        self.creations.ask(owner, now)
     }
 
     /// Takes in what was said.
@@ -338,9 +328,6 @@ impl Index {
                 }
                 self.last_order += 1;
                 self.workloads.came(&key.namespace, &facts.labels, cause.seen);
-                if let Some(owner) = &facts.owner {
-                    self.creations.appeared(owner, facts.ending.sleeps > 0);
-                }
                 self.marks.insert(PodMark::of(&facts.uid), key.clone());
                 let entry = PodEntry::new(facts, self.last_order);
                 self.pods.insert(key.clone(), Box::new(entry));

@@ -45,6 +45,16 @@ pub struct Creations {
 }
 
 impl Creations {
+    /// Nothing was asked.
+    pub const fn new() -> Self {
+        Self { owners: BTreeMap::new() }
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
     /// A pod of this owner is about to be created. Whether it is to have no hold, because pods with one were not created.
     pub fn ask(&mut self, owner: &Uid, now: Moment) -> bool {
         if !self.owners.contains_key(owner) {
