@@ -50,8 +50,7 @@ pub struct Holds {
 impl Holds {
     /// Nobody leaves. `bounds`: for how long load balancers go on sending.
     pub const fn new(bounds: Bounds) -> Self {
-        let (leaving, told) = (BTreeMap::new(), BTreeMap::new());
-        Self { bounds, leaving, told, creations: Creations::new() }
+        Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new(), creations: Creations::new() }
     }
 
     /// A pod of this owner is about to be created. Whether pods of it that have a hold are not created.
