@@ -27,7 +27,7 @@ use headgate_core::{
         readiness::Readiness,
         service::{ServiceFacts, ServicePort, TargetPort},
         target::Target,
-        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+        target_group::{GroupRef, IpFamily, LeastHealthy, TargetGroupArn, TargetGroupFacts, TargetType},
         time::WallTime,
     },
 };
@@ -202,9 +202,11 @@ impl World {
                             target_type: TargetType::Ip,
                             protocol: "TCP".into(),
                             ip_family: IpFamily::V4,
+                            least_healthy: Some(LeastHealthy::DEFAULT),
                         };
                         Answer::Groups(references.iter().map(facts).collect())
                     }
+                    Call::ReadAttributes { .. } => Answer::Attributes(LeastHealthy::DEFAULT),
                 };
                 Some(Input::Answered { id, result: Ok(answer) })
             }

@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::model::{
-    GateFacts, Hold, IpFamily, Labels, LeavingFacts, NamedPort, ObjectKey, PodFacts, Protocol, Readiness,
-    ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
+    GateFacts, Hold, IpFamily, Labels, LeastHealthy, LeavingFacts, NamedPort, ObjectKey, PodFacts, Protocol,
+    Readiness, ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort, TargetType,
+    Texts, Uid,
     gate::Shown,
     limits::{Excess, Limit, POD_LABELS},
     pod::{Ending, PassedOver},
@@ -242,5 +243,6 @@ pub fn group(name: &str) -> TargetGroupFacts {
         target_type: TargetType::Ip,
         protocol: "TCP".into(),
         ip_family: IpFamily::V4,
+        least_healthy: Some(LeastHealthy::DEFAULT),
     }
 }

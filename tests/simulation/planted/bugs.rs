@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 193] = [
+pub const ALL: [Bug; 194] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1733,6 +1733,15 @@ pub const ALL: [Bug; 193] = [
             "registration/inherit.rs",
             "entry.is_back_and_unsent() && entry.told.mark() == Some(mark)",
             "entry.is_back_and_unsent() && entry.told.mark() == Some(mark) && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "LeastHealthyIgnored",
+        says: "A pod is registered at its IP although its target group asks for more than one healthy target.",
+        places: &[(
+            "model/binding.rs",
+            "if self.least_healthy.is_none_or(LeastHealthy::is_above_default)",
+            "if self.least_healthy.is_none_or(LeastHealthy::is_above_default) && !PLANTED",
         )],
     },
 ];

@@ -14,8 +14,8 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, Moment, PodFacts, RequestId,
-        Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
+        Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, LeastHealthy, Moment, PodFacts,
+        RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
         rates::{AccountKey, Limit, Limits},
         target_group::list,
     },
@@ -208,7 +208,9 @@ impl World {
                 let targets: Vec<String> = items.iter().map(|item| item.target.to_string()).collect();
                 format!("{} {} {}", call.action(), group.name(), targets.join(" "))
             }
-            Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
+            Call::ReadHealth { group } | Call::ReadAttributes { group } => {
+                format!("{} {}", call.action(), group.name())
+            }
             Call::FindGroups { references } => format!("{} {}", call.action(), list(references)),
         };
         self.sent[account].push((self.now, text));
@@ -238,6 +240,7 @@ impl World {
                 });
                 Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
+            Call::ReadAttributes { .. } => Answer::Attributes(LeastHealthy::DEFAULT),
             Call::ReadHealth { group } => {
                 let health = |since: &Moment| {
                     let grown = now.since(*since) >= Duration::from_secs(3);

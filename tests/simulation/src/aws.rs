@@ -12,12 +12,12 @@ use crate::{
     cluster::Cluster,
     coverage::Coverage,
     words::ip,
-    words::{APPLICATION, GROUPS, Sender},
+    words::{APPLICATION, GROUPS, MANY_HEALTHY, Sender},
 };
 use headgate_core::{
     model::{
-        Call, CallItem, Failure, FailureClass, GroupRef, Health, HealthState, IpFamily, Moment, RequestId,
-        Target, TargetGroupArn, TargetGroupFacts, TargetType, Uid,
+        Call, CallItem, Failure, FailureClass, GroupRef, Health, HealthState, IpFamily, LeastHealthy, Moment,
+        RequestId, Target, TargetGroupArn, TargetGroupFacts, TargetType, Uid,
     },
     requests::Answer,
 };
@@ -264,7 +264,7 @@ impl Aws {
                         }
                     }
                 }
-                Call::ReadHealth { .. } | Call::FindGroups { .. } => {}
+                Call::ReadHealth { .. } | Call::FindGroups { .. } | Call::ReadAttributes { .. } => {}
             }
         }
         self.check_health(now, cluster, coverage);
@@ -348,7 +348,7 @@ impl Aws {
                 fail("aws: never arrived", FailureClass::Unavailable)
             }
             94..=95 => fail("aws: denied", FailureClass::Denied),
-            _ if faults && matches!(call, Call::FindGroups { .. }) && now < self.look_ups_fail => {
+            _ if faults && call.is_look_up() && now < self.look_ups_fail => {
                 fail("aws: a look-up failed", FailureClass::Unavailable)
             }
             _ if faults && names_the_bad_one(call) => {
@@ -409,10 +409,17 @@ impl Aws {
                         target_type: TargetType::Ip,
                         protocol: if **name == *APPLICATION { "HTTP" } else { "TCP" }.into(),
                         ip_family: IpFamily::V4,
+                        least_healthy: match &**name {
+                            // Its attributes are to be read.
+                            APPLICATION => None,
+                            MANY_HEALTHY => Some(LeastHealthy { count: 1, percent: 60 }),
+                            _ => Some(LeastHealthy::DEFAULT),
+                        },
                     })
                 };
                 return references.iter().map(find).collect::<Result<_, _>>().map(Answer::Groups);
             }
+            Call::ReadAttributes { .. } => return Ok(Answer::Attributes(LeastHealthy::DEFAULT)),
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
                 group
             }
@@ -487,7 +494,7 @@ fn names_the_bad_one(call: &Call) -> bool {
     match call {
         Call::Register { items, .. } => names(items, BAD),
         Call::Deregister { items, .. } => names(items, KEPT_IN),
-        Call::ReadHealth { .. } | Call::FindGroups { .. } => false,
+        Call::ReadHealth { .. } | Call::FindGroups { .. } | Call::ReadAttributes { .. } => false,
     }
 }
 

@@ -21,9 +21,9 @@ use headgate_core::{
     leadership::Watch,
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        BindingFacts, Call, Change, HealthState, Labels, Moment, NodeFacts, ObjectKey, PodFacts, Protocol,
-        RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetPort, Texts, Uid,
-        target_binding::Pods,
+        BindingFacts, Call, Change, HealthState, Labels, LeastHealthy, Moment, NodeFacts, ObjectKey,
+        PodFacts, Protocol, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
+        TargetPort, Texts, Uid, target_binding::Pods,
     },
     requests::{Answer, Request},
 };
@@ -302,6 +302,7 @@ impl World {
                 let arns = references.iter().map(|name| arn(&name.to_string()));
                 Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
+            Request::Call(Call::ReadAttributes { .. }) => Answer::Attributes(LeastHealthy::DEFAULT),
             Request::Call(Call::ReadHealth { group }) => {
                 let here = self.there.iter().filter(|(space, _)| arn(&format!("group-{space}")) == group);
                 Answer::Health(here.map(|place| (target(*place), HealthState::Healthy.into())).collect())

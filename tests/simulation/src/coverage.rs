@@ -189,6 +189,7 @@ const MUST: &[&str] = &[
     "effect: Mark Undone",
     "effect: Mark Waits",
     "effect: Notice",
+    "effect: ReadAttributes",
     "effect: ReadHealth",
     "effect: Planned",
     "effect: Register",

@@ -3,7 +3,7 @@
 use headgate_core::{
     Input, Moment,
     model::{
-        IpFamily, Labels, ObjectKey, PodFacts, Protocol, Readiness, ServiceFacts, ServicePort,
+        IpFamily, Labels, LeastHealthy, ObjectKey, PodFacts, Protocol, Readiness, ServiceFacts, ServicePort,
         TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
         grant::{GrantFacts, GroupPattern},
         pod::{Ending, PassedOver},
@@ -16,7 +16,13 @@ use crate::words::{NAMESPACE, ip};
 pub fn group() -> TargetGroupFacts {
     let arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
     let arn = TargetGroupArn::parse(arn).unwrap();
-    TargetGroupFacts { arn, target_type: TargetType::Ip, protocol: "TCP".into(), ip_family: IpFamily::V4 }
+    TargetGroupFacts {
+        arn,
+        target_type: TargetType::Ip,
+        protocol: "TCP".into(),
+        ip_family: IpFamily::V4,
+        least_healthy: Some(LeastHealthy::DEFAULT),
+    }
 }
 
 /// The namespace of everything here may bind every target group, and have targets of others removed.

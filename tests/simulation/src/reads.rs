@@ -13,8 +13,8 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        Call, Change, GateFacts, Health, HealthState, Moment, ObjectKey, PodFacts, Readiness, RequestId,
-        Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
+        Call, Change, GateFacts, Health, HealthState, LeastHealthy, Moment, ObjectKey, PodFacts, Readiness,
+        RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
         gate::{GateWrite, Shown},
         rates::{Limit, Limits},
     },
@@ -261,6 +261,7 @@ impl World {
                 let arns = references.iter().map(|name| arn(name.to_string()[1..].parse().unwrap()));
                 Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
+            Call::ReadAttributes { .. } => Answer::Attributes(LeastHealthy::DEFAULT),
             Call::ReadHealth { group } => {
                 let state = |(target, since): (&Target, &Moment)| {
                     let state = self.plans[target].state(*since, self.now);

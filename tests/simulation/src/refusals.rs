@@ -15,8 +15,8 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
-        Call, Change, Failure, FailureClass, GroupRef, HealthState, Moment, ObjectKey, PodFacts, RequestId,
-        Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
+        Call, Change, Failure, FailureClass, GroupRef, HealthState, LeastHealthy, Moment, ObjectKey,
+        PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
     },
     requests::{Answer, Request},
 };
@@ -164,6 +164,7 @@ impl World {
                 };
                 return Ok(Answer::Groups(references.iter().map(facts).collect()));
             }
+            Call::ReadAttributes { .. } => return Ok(Answer::Attributes(LeastHealthy::DEFAULT)),
             Call::ReadHealth { group } => {
                 let there = self.there[group].iter();
                 return Ok(Answer::Health(there.map(|it| (*it, HealthState::Healthy.into())).collect()));

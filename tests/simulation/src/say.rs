@@ -20,7 +20,9 @@ pub fn describe_call(call: &Call) -> String {
                 .collect();
             format!("{} {} {}", call.action(), group.name(), items.join(" "))
         }
-        Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
+        Call::ReadHealth { group } | Call::ReadAttributes { group } => {
+            format!("{} {}", call.action(), group.name())
+        }
         Call::FindGroups { references } => format!("{} {}", call.action(), list(references)),
     }
 }
@@ -140,7 +142,9 @@ pub fn describe(input: &Input) -> String {
                 }
                 Ok(Answer::Written(version)) => format!("written {version:?}"),
                 Ok(Answer::Checked(checked)) => format!("{checked:?}"),
-                Ok(Answer::Done | Answer::Health(_) | Answer::Groups(_)) => "ok".to_owned(),
+                Ok(Answer::Done | Answer::Health(_) | Answer::Groups(_) | Answer::Attributes(_)) => {
+                    "ok".to_owned()
+                }
                 Err(failure) => format!("{:?}", failure.class),
             };
             format!("request {} ended: {how}", id.0)

@@ -22,8 +22,9 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
-        BindingFacts, Bounds, Call, Change, GroupRef, Health, HealthState, Moment, NodeFacts, ObjectKey,
-        PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid, WallTime,
+        BindingFacts, Bounds, Call, Change, GroupRef, Health, HealthState, LeastHealthy, Moment, NodeFacts,
+        ObjectKey, PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid,
+        WallTime,
         eviction::{Checked, Limits as Leaving},
         gate::Shown,
         grant::{GrantFacts, GroupPattern},
@@ -375,6 +376,7 @@ impl World {
                 });
                 Answer::Groups(arns.map(|arn| TargetGroupFacts { arn, ..group() }).collect())
             }
+            Call::ReadAttributes { .. } => Answer::Attributes(LeastHealthy::DEFAULT),
             Call::ReadHealth { group } => {
                 let health = |since: &Moment| {
                     let grown = now.since(*since) >= Duration::from_secs(3);

@@ -16,6 +16,9 @@ pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
 /// The one that an Application Load Balancer uses.
 pub const APPLICATION: &str = "red";
 
+/// The one that asks for more than one healthy target.
+pub const MANY_HEALTHY: &str = "green";
+
 /// A target of a group.
 pub type Key = (TargetGroupArn, Target);
 

@@ -8,7 +8,7 @@ use headgate_core::{
     model::{
         health::HealthState,
         object::ObjectKey,
-        target_group::{IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+        target_group::{IpFamily, LeastHealthy, TargetGroupArn, TargetGroupFacts, TargetType},
     },
 };
 use serde_json::{Value, json};
@@ -73,6 +73,7 @@ fn group(targets: &[(u8, HealthState)]) -> Group {
             target_type: TargetType::Ip,
             protocol: "TCP".into(),
             ip_family: IpFamily::V4,
+            least_healthy: Some(LeastHealthy::DEFAULT),
         },
         targets: targets.iter().map(|(n, state)| (target(*n), *state)).collect(),
     }

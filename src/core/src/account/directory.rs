@@ -1,4 +1,5 @@
-//! What AWS knows of the target groups that users named: looked up once, asked again while there is none.
+//! What AWS knows of the target groups that users named: looked up once, asked again while there is none. Then how many healthy
+//! targets a group asks for: read once by each replica, and now and then by the one that leads.
 //!
 //! **Fair.** A namespace may name target groups that do not exist, as many as it likes. So the namespace whose look-up was
 //! longest ago goes first, and of its names the one that waits longest. Where many wait, a call asks for several, of one
@@ -11,7 +12,10 @@ use std::{
 };
 
 use crate::{
-    model::{Failure, FailureClass, GroupRef, Moment, Reason, Resolution, TargetGroupArn, TargetGroupFacts},
+    model::{
+        Call, Failure, FailureClass, GroupRef, LeastHealthy, Moment, Reason, Resolution, TargetGroupArn,
+        TargetGroupFacts, TargetType,
+    },
     rate_limit::backoff::Backoff,
 };
 
@@ -21,6 +25,9 @@ const LAST_RETRY: Duration = Duration::from_secs(15);
 /// The longest wait for a target group that does not exist. The waits double, so it is about as long as the name has been
 /// wrong.
 const LAST_RETRY_OF_MISSING: Duration = Duration::from_mins(5);
+/// How often the attributes of a target group are read again: somebody may change them. One that may not be read is asked about
+/// as often.
+const ATTRIBUTES_PERIOD: Duration = Duration::from_hours(1);
 /// What `DescribeTargetGroups` takes (ELBv2 API reference: `Names`, `TargetGroupArns`: 20 items).
 const IN_A_CALL: usize = 20;
 
@@ -36,19 +43,89 @@ struct Entry {
     alone: bool,
     retry: Backoff,
     missing: Backoff,
+    attributes: Attributes,
+}
+
+/// How far the reading of a group's attributes is.
+#[derive(Clone, Debug)]
+struct Attributes {
+    in_flight: bool,
+    /// When they were read, or could not be for lasting reasons.
+    read: Option<Moment>,
+    retry: Backoff,
+}
+
+/// Kinds of look-ups, in the order in which they go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Of references without an answer so far.
+    Unknown,
+    /// Of references that AWS did not find.
+    Missing,
+    /// Of attributes for the first time.
+    Attributes,
+    /// Of attributes that may have changed.
+    Changes,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Unknown, Self::Missing, Self::Attributes, Self::Changes];
+
+    /// A standby does not ask again for what AWS did not find, nor for what has hardly changed.
+    const fn is_of_a_standby(self) -> bool {
+        matches!(self, Self::Unknown | Self::Attributes)
+    }
 }
 
 impl Entry {
-    /// When the next look-up of it is due, and whether AWS answered the last one that there is none. `None`: no look-up is
-    /// needed.
-    fn due(&self) -> Option<(Moment, bool)> {
+    /// When the next look-up of it is due. `None`: no look-up is needed.
+    fn due(&self) -> Option<(Kind, Moment)> {
         let due = self.retry.until().max(self.missing.until());
-        match self.state {
+        match &self.state {
             _ if self.in_flight => None,
-            Resolution::Found(_) => None,
-            Resolution::Pending => Some((due, false)),
-            Resolution::Failed(..) => Some((due, true)),
+            Resolution::Found(facts) => {
+                let is_needed = !self.namers.is_empty() && facts.target_type == TargetType::Ip;
+                let attributes = Some(&self.attributes).filter(|read| is_needed && !read.in_flight)?;
+                let again = attributes.read.map_or(Moment::START, |read| read + ATTRIBUTES_PERIOD);
+                let kind = if facts.least_healthy.is_some() { Kind::Changes } else { Kind::Attributes };
+                Some((kind, attributes.retry.until().max(again)))
+            }
+            Resolution::Pending => Some((Kind::Unknown, due)),
+            Resolution::Failed(..) => Some((Kind::Missing, due)),
         }
+    }
+
+    /// Says whether anything is known now that was not before. What cannot be read for lasting reasons stays as it was, or is
+    /// taken for AWS's default.
+    fn learn_attributes(
+        &mut self,
+        group: &TargetGroupArn,
+        result: &Result<LeastHealthy, Failure>,
+        now: Moment,
+    ) -> bool {
+        let is_it = self.is_found_as(group);
+        let Resolution::Found(facts) = &mut self.state else { return false };
+        self.attributes.in_flight &= !is_it;
+        let least = match result {
+            Ok(least) => *least,
+            Err(failure) => match failure.class {
+                FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict => {
+                    self.attributes.retry.failed(now);
+                    return false;
+                }
+                _ => facts.least_healthy.unwrap_or(LeastHealthy::DEFAULT),
+            },
+        };
+        self.attributes.retry.succeeded();
+        self.attributes.read = Some(now);
+        facts.least_healthy != Some(least) && {
+            Arc::make_mut(facts).least_healthy = Some(least);
+            true
+        }
+    }
+
+    fn is_found_as(&self, group: &TargetGroupArn) -> bool {
+        matches!(&self.state, Resolution::Found(facts) if facts.arn == *group)
     }
 }
 
@@ -63,8 +140,8 @@ pub struct Directory {
     entries: BTreeMap<GroupRef, Entry>,
     /// Those that nothing names any more.
     unnamed: BTreeSet<GroupRef>,
-    /// The due look-ups: first of references without an answer so far, then of references that AWS did not find.
-    due: [BTreeSet<(Moment, GroupRef)>; 2],
+    /// The due look-ups of each [`Kind`].
+    due: [BTreeSet<(Moment, GroupRef)>; 4],
     /// The number of the last look-up of each namespace that has some to be looked up.
     served: BTreeMap<Arc<str>, u64>,
     look_ups: u64,
@@ -110,13 +187,14 @@ impl Directory {
     pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a Namers)>) {
         let many = self.entries.len() > REMEMBERED;
         for (reference, namers) in renamed {
-            if namers.is_empty() || self.elsewhere(reference).is_some() {
+            let is_unnamed = namers.is_empty() || self.elsewhere(reference).is_some();
+            if is_unnamed {
                 self.unnamed.insert(reference.clone());
-                continue;
+            } else {
+                self.unnamed.remove(reference);
             }
-            self.unnamed.remove(reference);
-            if let Some(entry) = self.entries.get_mut(reference) {
-                entry.namers.clone_from(namers);
+            let known = self.change(reference, |entry| entry.namers.clone_from(namers));
+            if is_unnamed || known.is_some() {
                 continue;
             }
             self.seed = self.seed.wrapping_add(1);
@@ -127,6 +205,11 @@ impl Directory {
                 alone: false,
                 retry: Backoff::new(FIRST_RETRY, LAST_RETRY, self.seed),
                 missing: Backoff::new(FIRST_RETRY, LAST_RETRY_OF_MISSING, self.seed),
+                attributes: Attributes {
+                    in_flight: false,
+                    read: None,
+                    retry: Backoff::new(FIRST_RETRY, LAST_RETRY, self.seed),
+                },
             };
             self.entries.insert(reference.clone(), entry);
             self.change(reference, |_| ());
@@ -146,28 +229,65 @@ impl Directory {
         }
     }
 
-    /// When the next reference should be looked up. A standby does not ask again for what AWS did not find.
+    /// When the next look-up is due.
     pub fn next_due(&self, is_standby: bool) -> Option<Moment> {
-        let [unknown, missing] = self.due.each_ref().map(|due| due.first().map(|(due, _)| *due));
-        unknown.into_iter().chain(missing.filter(|_| !is_standby)).min()
+        let kinds = Kind::ALL.into_iter().filter(|kind| !is_standby || kind.is_of_a_standby());
+        kinds.filter_map(|kind| Some(self.due[kind as usize].first()?.0)).min()
     }
 
     /// Changes what is known of `reference`, and so when it is looked up.
     fn change<T>(&mut self, reference: &GroupRef, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let entry = self.entries.get_mut(reference)?;
-        if let Some((due, is_missing)) = entry.due() {
-            self.due[usize::from(is_missing)].remove(&(due, reference.clone()));
+        if let Some((kind, due)) = entry.due() {
+            self.due[kind as usize].remove(&(due, reference.clone()));
         }
         let changed = change(entry);
-        if let Some((due, is_missing)) = entry.due() {
-            self.due[usize::from(is_missing)].insert((due, reference.clone()));
+        if let Some((kind, due)) = entry.due() {
+            self.due[kind as usize].insert((due, reference.clone()));
         }
         Some(changed)
     }
 
-    /// Begins a look-up that is due: of one target group, or of several that one namespace names.
-    pub fn start(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
-        let [unknown, missing] = &self.due;
+    /// Begins a look-up that is due, if one is.
+    pub fn start(&mut self, is_standby: bool, now: Moment) -> Option<Call> {
+        let references = self.find(is_standby, now);
+        if references.is_empty() {
+            return Some(Call::ReadAttributes { group: self.read_attributes(is_standby, now)? });
+        }
+        Some(Call::FindGroups { references })
+    }
+
+    /// Begins to read the attributes of a group.
+    fn read_attributes(&mut self, is_standby: bool, now: Moment) -> Option<TargetGroupArn> {
+        let [_, _, first, changes] = &self.due;
+        let changes = (!is_standby).then(|| changes.first()).flatten();
+        let reference = &first.first().into_iter().chain(changes).find(|(due, _)| *due <= now)?.1.clone();
+        self.change(reference, |entry| {
+            entry.attributes.in_flight = true;
+            if let Resolution::Found(facts) = &entry.state { Some(facts.arn.clone()) } else { None }
+        })?
+    }
+
+    /// The attributes of a group were read, or could not be. Says of which references anything is known now that was not before.
+    pub fn attributes_read(
+        &mut self,
+        group: &TargetGroupArn,
+        result: &Result<LeastHealthy, Failure>,
+        now: Moment,
+    ) -> Vec<GroupRef> {
+        // IAM knows no resources for it: what may not be read of one may not be read of any.
+        let is_denied = result.as_ref().is_err_and(|failure| failure.class == FailureClass::Denied);
+        let all = self.entries.iter().filter(|(_, entry)| is_denied || entry.is_found_as(group));
+        let all: Vec<GroupRef> = all.map(|(reference, _)| reference.clone()).collect();
+        let learnt = all.into_iter().filter(|reference| {
+            self.change(reference, |entry| entry.learn_attributes(group, result, now)).unwrap_or(false)
+        });
+        learnt.collect()
+    }
+
+    /// Begins to find one target group, or several that one namespace names; none if none is to be found.
+    fn find(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
+        let [unknown, missing, ..] = &self.due;
         let missing = if is_standby { None } else { Some(missing) };
         let all = || unknown.iter().chain(missing.into_iter().flatten());
         let due = || all().filter(|(due, _)| *due <= now).map(|(_, reference)| reference);
@@ -247,6 +367,8 @@ impl Directory {
             entry.in_flight = false;
             let state = match result {
                 Ok(facts) => {
+                    (entry.attributes.in_flight, entry.attributes.read) =
+                        (false, facts.least_healthy.map(|_| now));
                     entry.retry.succeeded();
                     entry.missing.succeeded();
                     entry.alone = false;
@@ -281,9 +403,8 @@ impl Directory {
 
     /// AWS says that this target group does not exist (any more): look its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
-        let is_it = |entry: &Entry| matches!(&entry.state, Resolution::Found(facts) if facts.arn == *group);
-        let gone =
-            self.entries.iter().filter(|(_, entry)| is_it(entry)).map(|(reference, _)| reference.clone());
+        let gone = self.entries.iter().filter(|(_, entry)| entry.is_found_as(group));
+        let gone = gone.map(|(reference, _)| reference.clone());
         for reference in gone.collect::<Vec<_>>() {
             self.change(&reference, |entry| entry.state = Resolution::Pending);
         }
@@ -340,6 +461,10 @@ mod tests {
         directory
     }
 
+    fn finds(call: Option<Call>) -> Vec<GroupRef> {
+        if let Some(Call::FindGroups { references }) = call { references } else { Vec::new() }
+    }
+
     fn by(namespace: &str) -> Namers {
         Namers::from([namespace.into()])
     }
@@ -367,16 +492,16 @@ mod tests {
     fn a_reference_is_looked_up_once_and_again_only_while_there_is_no_group() {
         let blue = GroupRef::Name("blue".into());
         let mut directory = directory(&blue);
-        assert_eq!(directory.start(false, Moment::START), std::slice::from_ref(&blue));
-        assert_eq!((directory.start(false, Moment::START), directory.next_due(false)), (vec![], None));
+        assert_eq!(finds(directory.start(false, Moment::START)), std::slice::from_ref(&blue));
+        assert_eq!((directory.start(false, Moment::START), directory.next_due(false)), (None, None));
         assert!(answered(&mut directory, &blue, Err(failure(FailureClass::Gone)), Moment::START));
-        assert_eq!(directory.start(false, Moment::START), []);
+        assert_eq!(finds(directory.start(false, Moment::START)), []);
         let later = directory.next_due(false).unwrap();
-        assert_eq!(directory.start(false, later), std::slice::from_ref(&blue));
+        assert_eq!(finds(directory.start(false, later)), std::slice::from_ref(&blue));
         assert!(answered(&mut directory, &blue, Ok(group("blue")), later));
-        assert_eq!(directory.next_due(false), None);
+        assert_eq!(directory.next_due(false), Some(later + ATTRIBUTES_PERIOD));
         directory.gone(&arn("blue"));
-        assert_eq!(directory.start(false, later), [blue]);
+        assert_eq!(finds(directory.start(false, later)), [blue]);
     }
 
     #[test]
@@ -385,11 +510,12 @@ mod tests {
         let (evil, shop) = (by("evil"), by("shop"));
         let missing: Vec<GroupRef> = (0..1000).map(|at| name(&format!("a{at}"))).collect();
         directory.refer(missing.iter().map(|name| (name, &evil)));
-        assert_eq!(directory.start(false, Moment::START).len(), IN_A_CALL);
+        assert_eq!(finds(directory.start(false, Moment::START)).len(), IN_A_CALL);
         directory.refer([(&name("z"), &shop)].into_iter());
-        assert_eq!(directory.start(false, Moment::START), [name("z")], "its turn comes next");
-        let calls =
-            std::iter::from_fn(|| Some(directory.start(false, Moment::START)).filter(|all| !all.is_empty()));
+        assert_eq!(finds(directory.start(false, Moment::START)), [name("z")], "its turn comes next");
+        let calls = std::iter::from_fn(|| {
+            Some(finds(directory.start(false, Moment::START))).filter(|all| !all.is_empty())
+        });
         assert_eq!(calls.count(), 1000 / IN_A_CALL - 2 + IN_A_CALL, "the last few one by one");
     }
 
@@ -401,8 +527,8 @@ mod tests {
         directory.refer(missing.iter().map(|name| (name, &evil)));
         let both = Namers::from(["evil".into(), "shop".into()]);
         directory.refer([(&name("z"), &both)].into_iter());
-        directory.start(false, Moment::START);
-        assert_eq!(directory.start(false, Moment::START), [name("z")]);
+        finds(directory.start(false, Moment::START));
+        assert_eq!(finds(directory.start(false, Moment::START)), [name("z")]);
     }
 
     #[test]
@@ -412,13 +538,14 @@ mod tests {
         let many: Vec<GroupRef> = (0..IN_A_CALL).map(|at| name(&format!("x{at}"))).collect();
         let shop = by("shop");
         directory.refer(all.iter().chain(&many).map(|reference| (reference, &shop)));
-        let arns = directory.start(false, Moment::START);
+        let arns = finds(directory.start(false, Moment::START));
         assert_eq!(arns, [all[2].clone()], "no call has names and ARNs");
-        let names = directory.start(false, Moment::START);
+        let names = finds(directory.start(false, Moment::START));
         assert_eq!((names.len(), &names[..2]), (IN_A_CALL, &all[..2]));
         let gone = Err(failure(FailureClass::Gone));
         assert_eq!(directory.answered(&names, &gone, Moment::START), []);
-        let alone = [directory.start(false, Moment::START), directory.start(false, Moment::START)];
+        let alone =
+            [finds(directory.start(false, Moment::START)), finds(directory.start(false, Moment::START))];
         assert_eq!(alone, [vec![name("bad")], vec![name("good")]], "one of them alone is known to be bad");
         assert_eq!(directory.answered(&alone[0], &gone, Moment::START), [name("bad")]);
         assert_eq!(directory.answered(&alone[1], &Ok(vec![group("good")]), Moment::START), [name("good")]);
@@ -430,7 +557,7 @@ mod tests {
             let blue = name("blue");
             let (mut directory, mut now, mut waits) = (directory(&blue), Moment::START, Vec::new());
             for _ in 0..14 {
-                assert_eq!(directory.start(false, now), std::slice::from_ref(&blue));
+                assert_eq!(finds(directory.start(false, now)), std::slice::from_ref(&blue));
                 answered(&mut directory, &blue, Err(failure(class)), now);
                 let next = directory.next_due(false).unwrap();
                 waits.push(next.since(now).as_secs());
@@ -441,14 +568,71 @@ mod tests {
     }
 
     #[test]
+    fn attributes_are_read_once_by_each_replica_and_again_by_the_one_that_leads() {
+        let blue = name("blue");
+        let mut directory = directory(&blue);
+        directory.start(true, Moment::START);
+        let unread = TargetGroupFacts { least_healthy: None, ..group("blue") };
+        answered(&mut directory, &blue, Ok(unread), Moment::START);
+        let read = Call::ReadAttributes { group: arn("blue") };
+        let least = |directory: &Directory| match directory.resolve(&blue) {
+            Resolution::Found(facts) => facts.least_healthy,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(directory.start(true, Moment::START), Some(read.clone()));
+        assert_eq!((directory.start(true, Moment::START), directory.next_due(true)), (None, None));
+
+        let throttled = Err(failure(FailureClass::Throttled));
+        assert_eq!(directory.attributes_read(&arn("blue"), &throttled, Moment::START), []);
+        let later = directory.next_due(true).unwrap();
+        assert!(later > Moment::START && least(&directory).is_none());
+        assert_eq!(directory.start(true, later), Some(read.clone()));
+        let many = LeastHealthy { count: 3, percent: 60 };
+        assert_eq!(directory.attributes_read(&arn("blue"), &Ok(many), later), std::slice::from_ref(&blue));
+        assert_eq!((least(&directory), directory.next_due(true)), (Some(many), None));
+
+        // What may not be read any more is as it was.
+        let later = later + ATTRIBUTES_PERIOD;
+        assert_eq!(
+            (directory.next_due(false), directory.start(false, later)),
+            (Some(later), Some(read.clone()))
+        );
+        let denied = Err(failure(FailureClass::Denied));
+        assert_eq!(directory.attributes_read(&arn("blue"), &denied, later), []);
+        assert_eq!(least(&directory), Some(many));
+        let later = later + ATTRIBUTES_PERIOD;
+        assert_eq!(directory.start(false, later), Some(read));
+        let changed = Ok(LeastHealthy::DEFAULT);
+        assert_eq!(directory.attributes_read(&arn("blue"), &changed, later), std::slice::from_ref(&blue));
+        directory.refer([(&blue, &Namers::new())].into_iter());
+        assert_eq!(directory.next_due(false), None, "nothing names it");
+    }
+
+    #[test]
+    fn who_may_not_read_attributes_asks_once_an_hour_for_all() {
+        let mut directory = Directory::new("us-east-1", 1);
+        let (one, other) = (name("blue"), name("green"));
+        directory.refer([(&one, &by("shop")), (&other, &by("shop"))].into_iter());
+        for reference in [&one, &other] {
+            directory.start(false, Moment::START);
+            let facts = TargetGroupFacts { least_healthy: None, ..group(&reference.to_string()) };
+            answered(&mut directory, reference, Ok(facts), Moment::START);
+        }
+        let Some(Call::ReadAttributes { group }) = directory.start(false, Moment::START) else { panic!() };
+        let news = directory.attributes_read(&group, &Err(failure(FailureClass::Denied)), Moment::START);
+        assert_eq!(news, [one, other]);
+        assert_eq!(directory.next_due(false), Some(Moment::START + ATTRIBUTES_PERIOD));
+    }
+
+    #[test]
     fn a_standby_asks_once_for_each_and_a_leader_again_for_what_was_not_found() {
         let blue = name("blue");
         let mut directory = directory(&blue);
-        assert_eq!(directory.start(true, Moment::START), std::slice::from_ref(&blue));
+        assert_eq!(finds(directory.start(true, Moment::START)), std::slice::from_ref(&blue));
         answered(&mut directory, &blue, Err(failure(FailureClass::Gone)), Moment::START);
         let later = directory.next_due(false).unwrap();
-        assert_eq!((directory.next_due(true), directory.start(true, later)), (None, vec![]));
-        assert_eq!(directory.start(false, later), [blue]);
+        assert_eq!((directory.next_due(true), directory.start(true, later)), (None, None));
+        assert_eq!(finds(directory.start(false, later)), [blue]);
     }
 
     #[test]

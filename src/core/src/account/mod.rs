@@ -174,6 +174,10 @@ impl Accounts {
                 let found = fitting!(result.clone(), Answer::Groups(found) => found);
                 directory.answered(references, &found, now)
             }
+            Call::ReadAttributes { group } => {
+                let read = fitting!(result.clone(), Answer::Attributes(least) => least);
+                directory.attributes_read(group, &read, now)
+            }
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
                 if class == Some(FailureClass::Gone) && groups.get(group).is_some() {
                     directory.gone(group);
@@ -220,8 +224,7 @@ impl Account {
     fn looks_up(&mut self, is_standby: bool, now: Moment) -> Option<(Call, Turn)> {
         self.directory.next_due(is_standby).filter(|due| *due <= now)?;
         let ticket = self.lanes.take(Lane::LookUp, now)?;
-        let references = self.directory.start(is_standby, now);
-        Some((Call::FindGroups { references }, (ticket, None)))
+        Some((self.directory.start(is_standby, now)?, (ticket, None)))
     }
 
     fn goes(&mut self, lane: Lane, due: &[Due<'_>], may_go: bool, now: Moment) -> Option<(Call, Turn)> {

@@ -106,6 +106,7 @@ pub fn settle(
                             selector: selector.clone(),
                             family: group.ip_family,
                             balancer: LoadBalancerType::of(&group.protocol),
+                            least_healthy: group.least_healthy,
                             policy,
                             admits,
                             withheld: None,
@@ -137,7 +138,7 @@ pub fn settle(
             let mut binding = Binding { selector: selector.clone(), policy, admits, ..binding.clone() };
             // A target group that was removed and made again has another ARN.
             if let Resolution::Found(group) = resolve(&binding.reference) {
-                binding.key.group = group.arn.clone();
+                (binding.key.group, binding.least_healthy) = (group.arn.clone(), group.least_healthy);
             }
             settled.bindings.entry(binding.key.clone()).or_insert(binding);
         }

@@ -51,7 +51,7 @@ impl Engine {
         let action = call.action();
         let news = self.accounts.answered(&call, ticket, &result, &self.groups, now);
         match call {
-            Call::FindGroups { .. } => {
+            Call::FindGroups { .. } | Call::ReadAttributes { .. } => {
                 if !news.is_empty() {
                     self.groups.orphans().touch();
                 }

@@ -1,15 +1,15 @@
 //! What can be looked at from outside beside the effects: simulated worlds hold it against what should be.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Engine;
-use crate::model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, view::Apart};
+use crate::model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, TargetGroupFacts, view::Apart};
 
 impl Engine {
-    /// The target group that was found under this name.
-    pub fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
+    /// What is known of the target group that was found under this name.
+    pub fn group_named(&self, name: &str) -> Option<Arc<TargetGroupFacts>> {
         match self.accounts.resolve(&GroupRef::Name(name.into())) {
-            Resolution::Found(group) => Some(group.arn.clone()),
+            Resolution::Found(group) => Some(group),
             Resolution::Pending | Resolution::Failed(..) => None,
         }
     }

@@ -45,7 +45,7 @@ impl Outbox {
     /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
     pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
         let over =
-            self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(Call::FindGroups { .. }, _)));
+            self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));
         let call =
             |(_, asker)| if let Asker::Call(call, ticket) = asker { Some((call, ticket)) } else { None };
         over.filter_map(call).collect()

@@ -40,7 +40,7 @@ impl Engine {
                         group.start_read(now);
                     }
                 }
-                Call::FindGroups { .. } => {}
+                Call::FindGroups { .. } | Call::ReadAttributes { .. } => {}
             }
             self.out.call(id, call, turn);
         }

@@ -175,7 +175,8 @@ const ZONE_NOT_SERVED: &str = "it is in an Availability Zone that is not enabled
 fn no_target(reason: Reason) -> &'static str {
     match reason {
         Reason::NotReadyYet => {
-            "the pod is not as ready as headgate.dev/register-when asks for before it is registered"
+            "the pod is not as ready as headgate.dev/register-when asks for before it is registered, or its target group, \
+             which asks for more than one healthy target"
         }
         Reason::NotReady => "the pod was not ready for too long, and is registered again when it is",
         Reason::PodEvicting => "the pod is to be evicted, and was taken out before",

@@ -40,7 +40,7 @@ pub fn verdict(
     if deregisters && standing == Standing::Lost {
         return Err(Reason::NotReady);
     }
-    let ready_enough = match binding.policy.register_when.behind(binding.balancer) {
+    let ready_enough = match binding.register_when() {
         RegisterWhen::Ready => pod.readiness.is_ready(),
         RegisterWhen::ContainersReady => pod.readiness.containers,
         RegisterWhen::Ip | RegisterWhen::Auto => true,

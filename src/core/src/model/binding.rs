@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    GroupRef, IpFamily, Labels, LoadBalancerType, Origin, Policy, Problem, Reason, ServicePort,
-    TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
+    GroupRef, IpFamily, Labels, LeastHealthy, LoadBalancerType, Origin, Policy, Problem, Reason,
+    RegisterWhen, ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
 /// Names a binding: where it comes from, a port and a target group.
@@ -43,6 +43,8 @@ pub struct Binding {
     pub family: IpFamily,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
+    /// How many healthy targets the target group asks for; `None`: not read yet.
+    pub least_healthy: Option<LeastHealthy>,
     /// How its pods are registered.
     pub policy: Policy,
     /// Whether it takes in pods that are not its targets yet. A Service that selects no pods any more does not.
@@ -52,6 +54,20 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// When its pods are registered, which is never `Auto`.
+    ///
+    /// Where a target group asks for more than AWS's default, each target that is not healthy counts against it, and the load
+    /// balancer may come to send to all of them: then one whose containers are not ready waits.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html>
+    pub fn register_when(&self) -> RegisterWhen {
+        match self.policy.register_when.behind(self.balancer) {
+            RegisterWhen::Ip if self.least_healthy.is_none_or(LeastHealthy::is_above_default) => {
+                RegisterWhen::ContainersReady
+            }
+            given => given,
+        }
+    }
+
     /// Whether it lets pods go that are not ready any more.
     pub const fn lets_go(&self) -> bool {
         matches!(self.policy.when_not_ready, WhenNotReady::Deregister)

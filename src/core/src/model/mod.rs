@@ -67,7 +67,7 @@ pub use self::{
     signal::{Cordon, Fate, Signal, Signals},
     target::Target,
     target_binding::BindingFacts,
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    target_group::{GroupRef, IpFamily, LeastHealthy, TargetGroupArn, TargetGroupFacts, TargetType},
     time::{Moment, WallTime, Written},
     transition::{Entry, Transition},
     watch::{Change, Scope},

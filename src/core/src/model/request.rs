@@ -42,6 +42,11 @@ pub enum Call {
         /// 1 to 20 ARNs, or 1 to 20 names, of one account.
         references: Vec<GroupRef>,
     },
+    /// `DescribeTargetGroupAttributes`, which Headgate need not be allowed to.
+    ReadAttributes {
+        /// The target group.
+        group: TargetGroupArn,
+    },
 }
 
 impl Call {
@@ -60,16 +65,23 @@ impl Call {
             Self::Deregister { .. } => Self::DEREGISTER,
             Self::ReadHealth { .. } => Self::READ_HEALTH,
             Self::FindGroups { .. } => "DescribeTargetGroups",
+            Self::ReadAttributes { .. } => "DescribeTargetGroupAttributes",
         }
+    }
+
+    /// Whether it asks what there is and how it is set up, for which no replica has to lead.
+    pub const fn is_look_up(&self) -> bool {
+        matches!(self, Self::FindGroups { .. } | Self::ReadAttributes { .. })
     }
 
     /// The target group that it is about, which says which account it is sent to; `None`: some that are looked up by name, in
     /// the first account.
     pub fn group(&self) -> Option<&TargetGroupArn> {
         match self {
-            Self::Register { group, .. } | Self::Deregister { group, .. } | Self::ReadHealth { group } => {
-                Some(group)
-            }
+            Self::Register { group, .. }
+            | Self::Deregister { group, .. }
+            | Self::ReadHealth { group }
+            | Self::ReadAttributes { group } => Some(group),
             Self::FindGroups { references } => references.first().and_then(GroupRef::arn),
         }
     }
@@ -160,6 +172,7 @@ mod tests {
         let of = |call: Call| call.group().cloned();
         let found = |reference| of(Call::FindGroups { references: vec![reference] });
         assert_eq!(of(Call::ReadHealth { group: arn("blue") }), Some(arn("blue")));
+        assert_eq!(of(Call::ReadAttributes { group: arn("blue") }), Some(arn("blue")));
         assert_eq!(of(Call::Register { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));
         assert_eq!(of(Call::Deregister { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));
         assert_eq!(found(GroupRef::Arn(arn("blue"))), Some(arn("blue")));

@@ -230,7 +230,27 @@ impl IpFamily {
     }
 }
 
-/// What `DescribeTargetGroups` says of a target group, as far as Headgate cares.
+/// How many targets of a group must be healthy, in number and in percent (0 to 100), or else a load balancer sends to all of them
+/// (`unhealthy_state_routing`) or takes a zone out of DNS (`dns_failover`): the higher of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeastHealthy {
+    /// `minimum_healthy_targets.count`.
+    pub count: u32,
+    /// `minimum_healthy_targets.percentage`; 0: off.
+    pub percent: u32,
+}
+
+impl LeastHealthy {
+    /// AWS's default (ELBv2 API reference, `TargetGroupAttribute`); also of a group whose attributes may not be read.
+    pub const DEFAULT: Self = Self { count: 1, percent: 0 };
+
+    /// Whether targets that are not healthy may make a group fall below it although others are.
+    pub const fn is_above_default(self) -> bool {
+        self.count > Self::DEFAULT.count || self.percent > Self::DEFAULT.percent
+    }
+}
+
+/// What AWS says of a target group, as far as Headgate cares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetGroupFacts {
     /// The ARN.
@@ -241,6 +261,8 @@ pub struct TargetGroupFacts {
     pub protocol: Box<str>,
     /// `IpAddressType`.
     pub ip_family: IpFamily,
+    /// What its attributes say, which are read after it is found; `None`: not yet.
+    pub least_healthy: Option<LeastHealthy>,
 }
 
 impl TargetGroupFacts {
@@ -425,6 +447,7 @@ mod tests {
             target_type,
             protocol: protocol.into(),
             ip_family: IpFamily::V4,
+            least_healthy: Some(LeastHealthy::DEFAULT),
         }
     }
 

@@ -80,7 +80,9 @@ fn whatever_aws_says_of_a_target_group_it_is_served_or_refused_in_a_bounded_mess
         let target_type = TargetType::parse(&kind);
         prop_assert!(target_type == TargetType::Unknown || target_type.as_str() == kind);
         let ip_family = IpFamily::V4;
-        let facts = TargetGroupFacts { arn, target_type, protocol: protocol.into(), ip_family };
+        let least_healthy = None;
+        let facts =
+            TargetGroupFacts { arn, target_type, protocol: protocol.into(), ip_family, least_healthy };
         if let Err(refused) = facts.serves(Protocol::parse(port.as_deref())) {
             is_a_good_message(&refused.to_string())?;
         }

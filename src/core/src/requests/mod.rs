@@ -21,7 +21,8 @@ use std::time::Duration;
 use crate::{
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
-        Call, Failure, FailureClass, Health, ObjectKey, Target, TargetGroupArn, TargetGroupFacts,
+        Call, Failure, FailureClass, Health, LeastHealthy, ObjectKey, Target, TargetGroupArn,
+        TargetGroupFacts,
         eviction::{Check, Checked, MarkWrite},
         gate::GateWrite,
         node::DetachedWrite,
@@ -53,7 +54,11 @@ impl Request {
     /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is
     /// ready.
     pub const fn is_of_the_leader(&self) -> bool {
-        !matches!(self, Self::Call(Call::FindGroups { .. }) | Self::Ledger(LedgerRequest::LoadAll))
+        match self {
+            Self::Call(call) => !call.is_look_up(),
+            Self::Ledger(request) => !matches!(request, LedgerRequest::LoadAll),
+            Self::Gate(_) | Self::Mark(_) | Self::Detached(_) | Self::Check(_) => true,
+        }
     }
 
     /// For how long its answer is waited for: what was not answered by then may have been done, or be done yet.
@@ -85,6 +90,8 @@ pub enum Answer {
     Health(Vec<(Target, Health)>),
     /// Of `DescribeTargetGroups`.
     Groups(Vec<TargetGroupFacts>),
+    /// Of `DescribeTargetGroupAttributes`.
+    Attributes(LeastHealthy),
     /// All ledgers there are.
     Ledgers(Vec<StoredLedger>),
     /// One ledger; `None`: there is none.

@@ -119,6 +119,7 @@ impl Reports {
             Call::Deregister { group, items } => ("deregistering", group, items),
             Call::ReadHealth { group } => return debug!(group = group.name(), "reading"),
             Call::FindGroups { references } => return debug!(references = list(references), "looking up"),
+            Call::ReadAttributes { group } => return debug!(group = group.name(), "reading attributes"),
         };
         for item in items {
             let wait = sent.since(item.since);
@@ -254,6 +255,10 @@ impl Reports {
             ),
             (Call::FindGroups { references }, Err(failure)) => debug!(
                 action = call.action(), references = list(references), reason = outcome, code = %failure.code, took_ms,
+                "failed, tried again: {}", failure.message
+            ),
+            (Call::ReadAttributes { group }, Err(failure)) => debug!(
+                action = call.action(), group = group.name(), reason = outcome, code = %failure.code, took_ms,
                 "failed, tried again: {}", failure.message
             ),
             (_, Ok(_)) => {}
@@ -392,7 +397,7 @@ pub fn planned(call: &Call) {
     let (verb, group, items) = match call {
         Call::Register { group, items } => ("would register, but is paused", group, items),
         Call::Deregister { group, items } => ("would deregister, but is paused", group, items),
-        Call::ReadHealth { .. } | Call::FindGroups { .. } => return,
+        Call::ReadHealth { .. } | Call::FindGroups { .. } | Call::ReadAttributes { .. } => return,
     };
     for item in items {
         let (reason, pod, target) = (item.reason, &item.pod, item.target);

@@ -1,7 +1,7 @@
 //! The AWS side: makes one call at a time as the engine says, and tells how it ended.
 //!
-//! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
-//! `RegisterTargets`, `DeregisterTargets`. The SDK's own retries are off: they would hide time on the hot path, and stop
+//! Four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets`, `DeregisterTargets`; a
+//! fifth where it is allowed, `DescribeTargetGroupAttributes`; and no others ever. The SDK's own retries are off: they would hide time on the hot path, and stop
 //! altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
 //! [`reach`]. Credentials are fetched beside the calls: [`credentials`].
 
@@ -24,7 +24,7 @@ use headgate_core::{
     Answer, Call, Failure, Target,
     model::{
         health::Health,
-        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+        target_group::{GroupRef, IpFamily, LeastHealthy, TargetGroupArn, TargetGroupFacts, TargetType},
     },
     requests::CALL_PATIENCE,
 };
@@ -120,6 +120,7 @@ impl TargetGroups {
             }
             Call::ReadHealth { group } => self.read_health(group).await.map(Answer::Health),
             Call::FindGroups { references } => self.find_groups(references).await,
+            Call::ReadAttributes { group } => self.read_attributes(group).await.map(Answer::Attributes),
         }
     }
 
@@ -149,6 +150,24 @@ impl TargetGroups {
             Some((target, health.within(zone)))
         });
         Ok(states.collect())
+    }
+
+    async fn read_attributes(&self, group: &TargetGroupArn) -> Result<LeastHealthy, Failure> {
+        let call = self.client.describe_target_group_attributes().target_group_arn(group.as_str());
+        let answer = call.send().await.map_err(|error| failure::of(&error))?;
+        let highest = |unit: &str| {
+            let of = |what: &str| {
+                let key = format!("target_group_health.{what}.minimum_healthy_targets.{unit}");
+                let value =
+                    answer.attributes().iter().find(|attribute| attribute.key() == Some(&key))?.value()?;
+                // It may be "off".
+                value.parse::<u32>().ok()
+            };
+            [of("dns_failover"), of("unhealthy_state_routing")].into_iter().flatten().max()
+        };
+        let LeastHealthy { count, percent } = LeastHealthy::DEFAULT;
+        let (count, percent) = (highest("count").unwrap_or(count), highest("percentage").unwrap_or(percent));
+        Ok(LeastHealthy { count, percent })
     }
 
     async fn find_groups(&self, references: &[GroupRef]) -> Result<Answer, Failure> {
@@ -198,5 +217,6 @@ fn facts(group: &TargetGroup) -> Option<TargetGroupFacts> {
             Some(TargetGroupIpAddressTypeEnum::Ipv6) => IpFamily::V6,
             _ => IpFamily::V4,
         },
+        least_healthy: None,
     })
 }

@@ -111,7 +111,10 @@ impl Reach {
         if self.all.since().is_none() {
             self.trouble = None;
         }
+        let is_optional = matches!(call, Call::ReadAttributes { .. });
         let mut verdict = match result {
+            // Headgate does without it.
+            Err(Failure { class: FailureClass::Denied, .. }) if is_optional => Verdict::default(),
             Err(failure) if matches!(failure.class, FailureClass::Denied | FailureClass::Unavailable) => {
                 self.action_failed(action, subject(call), failure, now)
             }
@@ -230,9 +233,10 @@ impl Reach {
 /// What a call is about.
 fn subject(call: &Call) -> Box<str> {
     match call {
-        Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
-            group.name().into()
-        }
+        Call::Register { group, .. }
+        | Call::Deregister { group, .. }
+        | Call::ReadHealth { group }
+        | Call::ReadAttributes { group } => group.name().into(),
         // IAM knows no resources for it: it is allowed for all, or for none.
         Call::FindGroups { .. } => "*".into(),
     }
@@ -294,6 +298,15 @@ mod tests {
         let verdict = reach.ended(&find("blue"), Err(&gone), Moment::START);
         assert_eq!(what(&verdict), Some((Reason::AwsReachable, What::Over)));
         assert!(reach.trouble().is_none() && !verdict.is_told);
+    }
+
+    #[test]
+    fn an_action_that_headgate_does_without_may_be_denied() {
+        let mut reach = Reach::new("https://elb.example");
+        let Call::Deregister { group, .. } = remove("blue") else { unreachable!() };
+        let denied = failure(FailureClass::Denied, "AccessDenied");
+        let verdict = reach.ended(&Call::ReadAttributes { group }, Err(&denied), Moment::START);
+        assert_eq!((what(&verdict), verdict.is_told), (None, false));
     }
 
     #[test]

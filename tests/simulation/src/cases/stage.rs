@@ -7,8 +7,8 @@ use headgate_core::{
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
-        Health, IpFamily, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime, eviction,
-        leaving::Mark, policy::PAUSED,
+        Health, IpFamily, LeastHealthy, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime,
+        eviction, leaving::Mark, policy::PAUSED,
     },
 };
 
@@ -123,6 +123,9 @@ impl Stage {
                 return Err(Failure::new(FailureClass::Gone, "TargetGroupNotFound", "there is none"));
             }
             Request::Call(Call::FindGroups { .. }) => return Ok(Answer::Groups(vec![group()])),
+            Request::Call(Call::ReadAttributes { .. }) => {
+                return Ok(Answer::Attributes(LeastHealthy::DEFAULT));
+            }
             Request::Call(Call::Deregister { items, .. }) => {
                 self.removed.extend(items.iter().map(|item| item.target));
                 if self.lost_removals > 0 {

@@ -8,8 +8,8 @@ use std::{
 
 use headgate_core::{
     model::{
-        Call, Failure, FailureClass, Health, HealthState, IpFamily, Moment, Target, TargetGroupFacts,
-        TargetType, Uid,
+        Call, Failure, FailureClass, Health, HealthState, IpFamily, LeastHealthy, Moment, Target,
+        TargetGroupFacts, TargetType, Uid,
     },
     requests::Answer,
 };
@@ -87,7 +87,9 @@ impl Aws {
                 target_type: TargetType::Ip,
                 protocol: "TCP".into(),
                 ip_family: IpFamily::V4,
+                least_healthy: Some(LeastHealthy::DEFAULT),
             }]),
+            Call::ReadAttributes { .. } => Answer::Attributes(LeastHealthy::DEFAULT),
             Call::ReadHealth { .. } => self.read(stale),
             Call::Register { items, .. } => {
                 self.remember(now);

@@ -34,7 +34,9 @@ pub fn answer(result: &Result<Answer, Failure>) -> String {
         Ok(Answer::Ledgers(all)) => all.iter().map(describe_stored).collect::<Vec<_>>().join("; "),
         Ok(Answer::Written(version)) => format!("{version:?}"),
         Ok(Answer::Ledger(stored)) => stored.as_ref().map_or_else(|| "none".to_owned(), describe_stored),
-        Ok(Answer::Done | Answer::Groups(_) | Answer::Checked(_)) => "done".to_owned(),
+        Ok(Answer::Done | Answer::Groups(_) | Answer::Attributes(_) | Answer::Checked(_)) => {
+            "done".to_owned()
+        }
         Err(failure) => format!("{:?}", failure.class),
     }
 }

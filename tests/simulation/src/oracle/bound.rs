@@ -1,11 +1,11 @@
 //! What an object binds, by what it says, and by what it said before where it cannot be followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{cluster::Part, cluster::parts, oracle::Known, oracle::pods::Told, words::APPLICATION};
 use headgate_core::model::{
     BindingFacts, BindingKey, Labels, Moment, ObjectKey, Origin, ServiceFacts, Target, TargetGroupArn,
-    TargetPort, Texts, Uid,
+    TargetGroupFacts, TargetPort, Texts, Uid,
     policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
     service::PortRef,
     target_binding::Pods,
@@ -110,13 +110,22 @@ impl Policy {
         }
     }
 
-    fn is_content_with(self, pod: &Told, group: &TargetGroupArn) -> bool {
+    fn is_content_with(self, pod: &Told, group: &TargetGroupArn, waits: bool) -> bool {
         match self.register_when {
-            0 => true,
-            3 if group.name() != APPLICATION => true,
+            0 if !waits => true,
+            3 if !waits && group.name() != APPLICATION => true,
             2 => pod.facts.readiness.is_ready(),
             _ => pod.facts.readiness.containers,
         }
+    }
+}
+
+/// Notes whether a group asks for more than one healthy target, or nobody knows.
+fn note(waits: &mut BTreeSet<TargetGroupArn>, group: &TargetGroupFacts) {
+    if group.least_healthy.is_none_or(|least| least.percent > 0 || least.count > 1) {
+        waits.insert(group.arn.clone());
+    } else {
+        waits.remove(&group.arn);
     }
 }
 
@@ -136,6 +145,8 @@ pub struct Bound {
     policy: Policy,
     /// Whether all that is written was in force once.
     followed: bool,
+    /// The groups that ask for more than one healthy target, as far as is known.
+    waits: BTreeSet<TargetGroupArn>,
 }
 
 impl Bound {
@@ -145,6 +156,7 @@ impl Bound {
             of: None,
             ends: None,
             in_force: BTreeMap::new(),
+            waits: BTreeSet::new(),
             selector: Labels::default(),
             admits: false,
             policy: Policy::default(),
@@ -224,7 +236,9 @@ impl Bound {
             match part {
                 Part::Group(name) => match known(name) {
                     Some(_) if self.selector.is_empty() => {}
-                    Some(group) => {
+                    Some(facts) => {
+                        let group = facts.arn.clone();
+                        note(&mut self.waits, &facts);
                         let key = BindingKey { origin: origin.clone(), port: label.into(), group };
                         let stays = before.get(&key).filter(|_| !self.admits);
                         self.in_force.insert(key, stays.copied().unwrap_or(self.text.port));
@@ -240,7 +254,10 @@ impl Bound {
         for (mut key, port) in before {
             let here = &*key.port == label;
             if (here && port_is_in_doubt) || (any_is_in_doubt && !(here && is_settled)) {
-                key.group = known(key.group.name()).unwrap_or(key.group);
+                if let Some(facts) = known(key.group.name()) {
+                    note(&mut self.waits, &facts);
+                    key.group = facts.arn.clone();
+                }
                 self.in_force.entry(key).or_insert(port);
             }
         }
@@ -260,7 +277,8 @@ impl Bound {
         if !self.admits && had != Some(target) {
             return None;
         }
-        (self.policy.is_content_with(pod, &key.group) || had == Some(target)).then_some(target)
+        (self.policy.is_content_with(pod, &key.group, self.waits.contains(&key.group)) || had == Some(target))
+            .then_some(target)
     }
 
     /// Whether `pod` would be this target if it was readier.

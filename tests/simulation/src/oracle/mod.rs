@@ -9,7 +9,10 @@ mod objects;
 mod passed_over;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use self::{bound::Bound, leaving::Nodes, objects::Objects, pods::Pods};
 pub use self::{
@@ -24,13 +27,13 @@ use headgate_core::{
     leadership::Watch,
     ledger::PodMark,
     model::{
-        BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
-        view::Apart,
+        BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn,
+        TargetGroupFacts, Uid, view::Apart,
     },
 };
 
 /// Gives the target group of a name, if the engine knows one.
-type Known<'a> = dyn Fn(&str) -> Option<TargetGroupArn> + 'a;
+type Known<'a> = dyn Fn(&str) -> Option<Arc<TargetGroupFacts>> + 'a;
 
 /// A pod that had a target, and through which bindings.
 type Had = (Uid, BTreeSet<BindingKey>);
@@ -67,7 +70,7 @@ pub struct Oracle {
     in_force: Vec<BindingKey>,
     bindings_changed: Moment,
     /// The target groups that were known last.
-    known: [Option<TargetGroupArn>; 3],
+    known: [Option<Arc<TargetGroupFacts>>; 3],
     /// The list of pods that came just now is doubted.
     doubts: bool,
     seen: Vec<&'static str>,

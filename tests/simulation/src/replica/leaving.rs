@@ -483,8 +483,8 @@ impl Replica {
         its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
     }
 
-    fn is_known(&self, arn: &TargetGroupArn) -> bool {
-        self.engine.group_named(arn.name()).as_ref() == Some(arn)
+    pub fn is_known(&self, arn: &TargetGroupArn) -> bool {
+        self.engine.group_named(arn.name()).is_some_and(|group| group.arn == *arn)
     }
 
     fn bound_of(&self, arn: &TargetGroupArn) -> Duration {

@@ -243,7 +243,7 @@ impl Replica {
     pub fn stands_by(&mut self) {
         (self.leads, self.loaded) = (false, None);
         self.inherited.clear();
-        self.calls.retain(|_, call| matches!(call, Call::FindGroups { .. }));
+        self.calls.retain(|_, call| call.is_look_up());
         self.confirmed.clear();
         self.from_ledgers.clear();
         self.failed.clear();

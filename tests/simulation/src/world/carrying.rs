@@ -171,7 +171,7 @@ impl World {
     fn make_call(&mut self, sender: Sender, id: RequestId, call: Call) -> Result<(), String> {
         let (it, mut around) = self.around(sender.0);
         // The program looks at its lease right before each call.
-        if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroups { .. }) {
+        if it.leads && !it.may_write(around.now) && !call.is_look_up() {
             it.holds_back(&call, around.now);
             around.coverage.saw("replica: a call held back after the lease");
             return Ok(());
@@ -183,6 +183,7 @@ impl World {
             Call::Deregister { .. } => "effect: Deregister",
             Call::ReadHealth { .. } => "effect: ReadHealth",
             Call::FindGroups { .. } => "effect: FindGroups",
+            Call::ReadAttributes { .. } => "effect: ReadAttributes",
         });
         it.calls.insert(id, call.clone());
         self.aws.open.push(Open { id, sender, sent: self.now, call });

@@ -71,7 +71,8 @@ pub const fn no_target(reason: Reason) -> &'static str {
         Reason::NoIp => "the pod's status has no IP yet; it is registered the moment it has",
         Reason::NotReadyYet => {
             "the pod is not as ready as headgate.dev/register-when asks for before it is registered; expected its \
-             containers, or all of its readiness gates but Headgate's own, to be ready"
+             containers, or all of its readiness gates but Headgate's own, to be ready. With `ip`, too, it waits for its \
+             containers where the target group asks for more than one healthy target (target_group_health.*)"
         }
         Reason::NotReady => {
             "the pod was not ready for too long, and headgate.dev/when-not-ready asks for its removal; it is \

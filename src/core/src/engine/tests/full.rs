@@ -33,7 +33,7 @@ impl World {
                     Ok(Answer::Done)
                 }
                 Call::ReadHealth { .. } => Err(failure(FailureClass::Unavailable)),
-                Call::FindGroups { .. } => Err(failure(FailureClass::Gone)),
+                Call::FindGroups { .. } | Call::ReadAttributes { .. } => Err(failure(FailureClass::Gone)),
             };
             self.step(Input::Answered { id, result });
         }

@@ -42,9 +42,9 @@ use crate::{
     engine::Leadership,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
-        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, Notice, ObjectKey,
-        PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetType,
-        eviction,
+        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, LeastHealthy, Notice,
+        ObjectKey, PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
+        TargetType, eviction,
         grant::{GrantFacts, GroupPattern},
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -316,6 +316,7 @@ impl World {
                 Call::Register { .. } | Call::Deregister { .. } => Ok(Answer::Done),
                 Call::ReadHealth { .. } => Ok(Answer::Health(Vec::new())),
                 Call::FindGroups { references } => find(&self.known, references),
+                Call::ReadAttributes { .. } => Ok(Answer::Attributes(LeastHealthy::DEFAULT)),
             };
             self.step(Input::Answered { id, result });
         }

@@ -30,6 +30,39 @@ fn auto_waits_for_the_containers_behind_an_application_load_balancer() {
 }
 
 #[test]
+fn a_pod_waits_for_its_containers_where_a_target_group_asks_for_more_than_one_healthy_target() {
+    for (least, waits) in [
+        (LeastHealthy::DEFAULT, false),
+        (LeastHealthy { count: 3, percent: 0 }, true),
+        (LeastHealthy { count: 1, percent: 20 }, true),
+    ] {
+        let mut world = World::unsynced();
+        world.known = vec![TargetGroupFacts { least_healthy: None, ..group("blue") }];
+        world.relist_services(vec![web()]);
+        world.relist_pods(vec![pod("a", "1").at(1)]);
+        let mut reads = Vec::new();
+        while let Some((id, call)) = world.open.pop() {
+            let result = match &call {
+                Call::FindGroups { references } => find(&world.known, references),
+                Call::ReadHealth { .. } => Ok(Answer::Health(Vec::new())),
+                Call::ReadAttributes { .. } => {
+                    reads.push(id);
+                    assert!(world.reasons().is_empty(), "nobody knows yet");
+                    continue;
+                }
+                _ => panic!("{call:?}"),
+            };
+            world.step(Input::Answered { id, result });
+        }
+        let [id] = reads[..] else { panic!("{reads:?}") };
+        world.step(Input::Answered { id, result: Ok(Answer::Attributes(least)) });
+        assert_eq!(world.changes().is_empty(), waits, "{least:?}");
+        world.apply(pod("a", "1").at(1).containers_ready());
+        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    }
+}
+
+#[test]
 fn a_pod_that_is_not_ready_any_more_stays_unless_its_service_asks_for_its_removal() {
     let wait = Duration::from_secs(10);
     let a = pod("a", "1").at(1);
