@@ -41,8 +41,8 @@ demo: ## Watch a rollout lose nothing, and why it usually does (2 minutes, and u
 tools: ## Build everything, the tools and the core with planted bugs too (debug)
 	$(CARGO) build --locked --workspace --bins --tests
 
-zero-loss: tools ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
-	@$(DEBUG)/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
+zero-loss: tools ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1 RECORD=1)
+	@$(DEBUG)/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume) $(if $(RECORD),--record)
 
 chaos: tools ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
 	@$(DEBUG)/zero-loss --chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MARGIN),--margin $(MARGIN))

@@ -7,8 +7,8 @@ use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::Credentials,
     types::{
-        Action, ActionTypeEnum, IpAddressType, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription,
-        TargetGroupAttribute, TargetGroupIpAddressTypeEnum, TargetTypeEnum,
+        Action, ActionTypeEnum, IpAddressType, LoadBalancerAttribute, LoadBalancerTypeEnum, ProtocolEnum,
+        TargetDescription, TargetGroupAttribute, TargetGroupIpAddressTypeEnum, TargetTypeEnum,
     },
 };
 use localstack_world::Facts;
@@ -152,6 +152,15 @@ impl Aws {
         let attribute = TargetGroupAttribute::builder().key(key).value(value).build();
         let modify = self.client.modify_target_group_attributes().target_group_arn(group);
         modify.attributes(attribute).send().await.unwrap();
+    }
+
+    /// Zones of this load balancer may be shifted away from.
+    pub async fn allow_zonal_shifts(&self, name: &str) {
+        let found = self.client.describe_load_balancers().names(name).send().await.unwrap();
+        let arn = found.load_balancers()[0].load_balancer_arn().unwrap();
+        let on = LoadBalancerAttribute::builder().key("zonal_shift.config.enabled").value("true").build();
+        let modify = self.client.modify_load_balancer_attributes().load_balancer_arn(arn);
+        modify.attributes(on).send().await.unwrap();
     }
 
     /// A target group of port 8080 that no load balancer uses.

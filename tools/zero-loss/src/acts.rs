@@ -31,6 +31,23 @@ impl Scenario {
             Self::RollingUpdate | Self::DaemonSetRoll | Self::BeforeItsService | Self::KubeSystem => {
                 stage.roll().await;
             }
+            Self::LeastHealthy(_) => stage.roll().await,
+            Self::LeastHealthyUnread => {
+                stage.roll().await;
+                stage.wait_rolled().await;
+            }
+            Self::ShiftRoll => {
+                stage.shift_away(true).await;
+                stage.roll().await;
+                stage.wait_rolled().await;
+                stage.shift_away(false).await;
+            }
+            Self::ShiftDrain => {
+                stage.shift_away(true).await;
+                let nodes = stage.half_of_the_nodes().await;
+                stage.drain(&nodes).await;
+                stage.shift_away(false).await;
+            }
             Self::IdsRoll | Self::IdsRollOfOne | Self::IdsNodeReplace => stage.roll().await,
             Self::IdsDrain => {
                 let node = stage.one_node().await;

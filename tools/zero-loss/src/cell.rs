@@ -129,8 +129,10 @@ impl Cell {
         let usual = matches!(
             self.scenario,
             Scenario::RollingUpdate
+                | Scenario::ShiftRoll
                 | Scenario::ScaleDown
                 | Scenario::Drain
+                | Scenario::ShiftDrain
                 | Scenario::DrainHalf
                 | Scenario::DaemonSetRoll
                 | Scenario::DaemonSetNode

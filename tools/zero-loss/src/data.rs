@@ -26,6 +26,9 @@ const COLUMNS: &str = "scenario,ingress,profile,cross_zone,hold,hold_seconds,tim
      offered,retried,lost,control_offered,control_lost,margin_used_ms,holds_too_short,control_holds_too_short,\
      lost_for_ms,loss_bound_ms,fewest_healthy,drain_seconds,drain_because,departures,exposed,commit";
 
+/// Which of them say what cell a row is of.
+const CELL: [usize; 6] = [0, 1, 2, 3, 4, 7];
+
 /// Every row. No value has a comma.
 ///
 /// # Panics
@@ -120,14 +123,32 @@ fn with_sums(page: &str, csv: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}{}{END}{after}", sums(csv)))
 }
 
-/// Writes the rows and their sums.
+/// Writes the rows in the place of those of the same cells, and the sums.
 ///
 /// # Errors
 /// A file cannot be read or written, or the page has no place for the sums.
-pub fn write(root: &Path, report: &Report) -> io::Result<()> {
-    let csv = csv(report);
-    fs::write(root.join(DATA), &csv)?;
-    let page = with_sums(&fs::read_to_string(root.join(PAGE))?, &csv);
+pub fn record(root: &Path, report: &Report) -> io::Result<()> {
+    write(root, &joined(&fs::read_to_string(root.join(DATA))?, &csv(report)))
+}
+
+/// The rows of both, of the second where both have the cell.
+fn joined(before: &str, new: &str) -> String {
+    let cell = |line: &str| {
+        line.split(',')
+            .enumerate()
+            .filter(|(at, _)| CELL.contains(at))
+            .map(|(_, word)| word.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let has: BTreeSet<Vec<String>> = new.lines().map(cell).collect();
+    let kept = before.lines().skip(1).filter(|line| !has.contains(&cell(line)));
+    new.lines().take(1).chain(kept).chain(new.lines().skip(1)).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Writes the file, and the sums.
+fn write(root: &Path, csv: &str) -> io::Result<()> {
+    fs::write(root.join(DATA), csv)?;
+    let page = with_sums(&fs::read_to_string(root.join(PAGE))?, csv);
     fs::write(root.join(PAGE), page.ok_or_else(|| io::Error::other(format!("{PAGE} has no line {BEGIN}")))?)
 }
 
@@ -194,6 +215,16 @@ mod tests {
         report.rows.iter_mut().for_each(|row| (row.promised, row.lost_for_ms) = (false, 2_500));
         let sums = sums(&super::csv(&report));
         assert!(sums.contains("|     1 |      200 |    3 |            2.5 s |"), "{sums}");
+    }
+
+    #[test]
+    fn a_cell_that_is_played_again_takes_the_place_of_its_rows() {
+        let of = |words: &str| csv(&Report { rows: rows(Cell::chosen(words).unwrap()[0], [0, 3], [5, 0]) });
+        let (one, other) = (of("drain,typical-nlb,plain,covering"), of("scale-down,typical-nlb"));
+        let both = joined(&one, &other);
+        assert_eq!(both.lines().count(), one.lines().count() + other.lines().count() - 1);
+        assert_eq!(joined(&both, &other), both);
+        assert_eq!(joined(&one, &one), one);
     }
 
     #[test]

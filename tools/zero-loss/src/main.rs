@@ -1,5 +1,5 @@
 //! `make zero-loss`: plays the table of departures under traffic, saves each cell in `target/zero-loss/report.json`, and
-//! writes `docs/zero-loss.csv` when the table is complete. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
+//! with `--record` in `docs/zero-loss.csv`. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
 //! request was lost that must not be.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
@@ -43,6 +43,10 @@ struct Asked {
     /// Keep the cells that were played before
     #[arg(long)]
     resume: bool,
+
+    /// Write the cells into the docs, in the place of what was there of them
+    #[arg(long)]
+    record: bool,
 
     /// Instead, play faults during rolls
     #[arg(long)]
@@ -90,12 +94,11 @@ fn play_table(asked: &Asked) -> Result<bool, Box<dyn std::error::Error>> {
     }
     std::fs::create_dir_all(FOLDER)?;
     let report = run(&cells, asked.resume)?;
-    let table = Cell::table();
-    if table.iter().all(|cell| report.has(*cell)) {
-        data::write(root(), &report.of(&table))?;
+    let report = report.of(&cells);
+    if asked.record {
+        data::record(root(), &report)?;
         println!("{} and {} are written.", data::DATA, data::PAGE);
     }
-    let report = report.of(&cells);
     println!("\n{}{}\nEvery row: {FOLDER}/report.json", data::csv(&report), data::how_sure(&report));
     let complaints = report.complaints();
     if complaints.is_empty() {

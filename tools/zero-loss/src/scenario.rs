@@ -17,6 +17,15 @@ use crate::{
 pub enum Scenario {
     /// A new revision, rolled out.
     RollingUpdate,
+    /// A new revision of pods that listen late, all at once (`maxSurge: 100%`), behind a target group that asks for so many
+    /// healthy targets, else the load balancer sends to all of them.
+    LeastHealthy(Least),
+    /// The same with 60 percent where Headgate may not read attributes of target groups, and registers pods at their IP.
+    LeastHealthyUnread,
+    /// A new revision while traffic is shifted away from a zone, in which a third or half of the pods are.
+    ShiftRoll,
+    /// `kubectl drain` of a node of that zone, and of one of each other zone, at the same moment.
+    ShiftDrain,
     /// The same for a Deployment that was applied 20 s before its Service, in a namespace with the label.
     BeforeItsService,
     /// The same in `kube-system`, opted in by the label of the pods.
@@ -91,6 +100,15 @@ pub enum Scenario {
     ApiServerRestarted,
 }
 
+/// How many healthy targets a target group asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Least {
+    /// So many percent.
+    Percent(u8),
+    /// So many.
+    Count(u8),
+}
+
 /// Scenarios that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -138,8 +156,14 @@ impl Group {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 40] = [
         Self::RollingUpdate,
+        Self::LeastHealthy(Least::Percent(20)),
+        Self::LeastHealthy(Least::Percent(60)),
+        Self::LeastHealthy(Least::Percent(90)),
+        Self::LeastHealthy(Least::Count(3)),
+        Self::ShiftRoll,
+        Self::ShiftDrain,
         Self::BeforeItsService,
         Self::KubeSystem,
         Self::ScaleDown,
@@ -172,12 +196,20 @@ impl Scenario {
         Self::WedgedContainer,
         Self::NodePressure,
         Self::NodeShutdown,
+        Self::LeastHealthyUnread,
     ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RollingUpdate => "rolling-update",
+            Self::LeastHealthy(Least::Percent(..=20)) => "least-healthy-20-percent",
+            Self::LeastHealthy(Least::Percent(..=60)) => "least-healthy-60-percent",
+            Self::LeastHealthy(Least::Percent(_)) => "least-healthy-90-percent",
+            Self::LeastHealthy(Least::Count(_)) => "least-healthy-3",
+            Self::LeastHealthyUnread => "least-healthy-unread",
+            Self::ShiftRoll => "zonal-shift-roll",
+            Self::ShiftDrain => "zonal-shift-drain",
             Self::BeforeItsService => "before-its-service",
             Self::KubeSystem => "kube-system",
             Self::ScaleDown => "scale-down",
@@ -222,6 +254,9 @@ impl Scenario {
     pub const fn group(self) -> Group {
         match self {
             Self::RollingUpdate
+            | Self::LeastHealthy(_)
+            | Self::LeastHealthyUnread
+            | Self::ShiftRoll
             | Self::BeforeItsService
             | Self::KubeSystem
             | Self::BadImage
@@ -229,7 +264,9 @@ impl Scenario {
             | Self::BlueGreenBinding
             | Self::Departures => Group::Rollouts,
             Self::ScaleDown => Group::ScaleDown,
-            Self::Drain | Self::DrainHalf | Self::ManagedNodes | Self::Karpenter => Group::Nodes,
+            Self::Drain | Self::ShiftDrain | Self::DrainHalf | Self::ManagedNodes | Self::Karpenter => {
+                Group::Nodes
+            }
             Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Group::DaemonSets,
             Self::IdsRoll
             | Self::IdsRollOfOne
@@ -256,6 +293,9 @@ impl Scenario {
     pub fn is_promised(self, profile: Profile) -> bool {
         match self {
             Self::RollingUpdate
+            | Self::LeastHealthy(_)
+            | Self::ShiftRoll
+            | Self::ShiftDrain
             | Self::BeforeItsService
             | Self::KubeSystem
             | Self::ScaleDown
@@ -282,7 +322,8 @@ impl Scenario {
             | Self::AwsThrottled
             | Self::ApiServerRestarted => true,
             Self::Spot | Self::DaemonSetManagedNodes => profile.is_application(),
-            Self::AllDownLong
+            Self::LeastHealthyUnread
+            | Self::AllDownLong
             | Self::ForceDelete
             | Self::WedgedContainer
             | Self::NodePressure
@@ -292,7 +333,10 @@ impl Scenario {
 
     /// Whether real kubelets can be brought to it here.
     pub const fn needs_simulated_nodes(self) -> bool {
-        matches!(self, Self::NodePressure | Self::NodeShutdown)
+        matches!(
+            self,
+            Self::NodePressure | Self::NodeShutdown | Self::LeastHealthy(_) | Self::LeastHealthyUnread
+        )
     }
 
     /// What makes the pods.
@@ -316,6 +360,15 @@ impl Scenario {
         match self.kind() {
             Kind::IngressDaemonSet(..) => Kind::HostPort,
             kind => kind,
+        }
+    }
+
+    /// How many healthy targets the target group asks for, if not AWS's default.
+    pub const fn least_healthy(self) -> Option<Least> {
+        match self {
+            Self::LeastHealthy(least) => Some(least),
+            Self::LeastHealthyUnread => Some(Least::Percent(60)),
+            _ => None,
         }
     }
 
@@ -361,6 +414,12 @@ impl Scenario {
 
     /// Whether it is played behind a load balancer like this: once is enough where it takes long.
     pub fn is_played_behind(self, profile: Profile) -> bool {
-        self != Self::Departures || profile == Profile::TypicalNlb
+        match self {
+            Self::Departures => profile == Profile::TypicalNlb,
+            Self::LeastHealthy(_) | Self::LeastHealthyUnread | Self::ShiftRoll | Self::ShiftDrain => {
+                profile != Profile::SlowNlb
+            }
+            _ => true,
+        }
     }
 }

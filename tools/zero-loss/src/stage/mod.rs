@@ -35,6 +35,7 @@ use self::{
 use crate::{
     profile::Profile,
     replica::{Lease, Replica},
+    scenario::Least,
 };
 
 /// The pods of a Deployment at rest.
@@ -121,6 +122,8 @@ pub struct Stage {
     pub(crate) may_be_bare: bool,
     /// Whether containers that do not answer are started again.
     pub(crate) is_probed_for_life: bool,
+    /// Whether pods listen late, and all are rolled at once.
+    pub(crate) is_late: bool,
     /// Those that see to IngressDaemonSets, if there are any.
     pub(crate) of_sets: Vec<Headgate>,
 }
@@ -158,6 +161,11 @@ pub struct Side<'a> {
     pub kind: Kind,
     /// The ingress that they are, if not one that is made for the table alone.
     pub ingress: Option<Ingress>,
+    /// How many healthy targets the target group asks for, if not AWS's default: then pods listen late, and all are rolled at
+    /// once.
+    pub least_healthy: Option<Least>,
+    /// Whether Headgate may not read that.
+    pub is_unread: bool,
 }
 
 impl Stage {
@@ -194,8 +202,17 @@ impl Stage {
                 + side.takes_longer,
             may_be_bare: side.may_be_bare,
             is_probed_for_life: side.is_probed_for_life,
+            is_late: side.least_healthy.is_some(),
             of_sets: Vec::new(),
         };
+        if let Some(least) = side.least_healthy {
+            stage.ask_for(least).await;
+        }
+        if side.is_unread {
+            let denied = json!({"code": "AccessDenied", "message": "not authorized"});
+            let fault = json!({"action": "DescribeTargetGroupAttributes", "effect": {"refuse": denied}});
+            stage.aws.control("POST", "/faults", Some(&fault)).await;
+        }
         if side.place != Place::BeforeItsService {
             stage.bind(side.annotation).await;
         } else if care.has_gate() {
@@ -288,6 +305,26 @@ impl Stage {
             if pods.iter().filter(is_new).any(|pod| is_true(pod, counts)) { Ok(()) } else { Err("none") }
         })
         .await;
+    }
+
+    /// The target group asks for so many healthy targets, for routing and for DNS.
+    async fn ask_for(&self, least: Least) {
+        let (unit, value) = match least {
+            Least::Percent(percent) => ("percentage", percent),
+            Least::Count(count) => ("count", count),
+        };
+        for what in ["unhealthy_state_routing", "dns_failover"] {
+            let key = format!("target_group_health.{what}.minimum_healthy_targets.{unit}");
+            self.aws.set_attribute(&self.group.arn, &key, &value.to_string()).await;
+        }
+    }
+
+    /// Traffic is shifted away from the first zone, or back.
+    pub async fn shift_away(&self, is_shifted: bool) {
+        let zones: &[&str] = if is_shifted { &[&self.facts.zones[0].name] } else { &[] };
+        let path = format!("/load-balancers/{}/zonal-shift", self.name);
+        self.aws.allow_zonal_shifts(&self.name).await;
+        self.aws.control("PUT", &path, Some(&json!({"zones": zones}))).await;
     }
 
     /// AWS refuses all calls about the target group, for so long.

@@ -33,6 +33,8 @@ pub const PORT: u16 = 8080;
 /// The port on which a bad revision listens instead.
 const WRONG_PORT: u16 = 8081;
 const LISTENER: u16 = 8000;
+/// After how long a pod listens that is late.
+const LISTENS_AFTER: &str = "5s";
 
 /// The pods where many leave.
 const MANY: u32 = 60;
@@ -86,6 +88,11 @@ impl Stage {
                 if self.is_probed_for_life {
                     let probe = made["spec"]["template"]["spec"]["containers"][0]["readinessProbe"].clone();
                     made["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe;
+                }
+                if self.is_late {
+                    made["spec"]["strategy"]["rollingUpdate"]["maxSurge"] = "100%".into();
+                    made["spec"]["template"]["metadata"]["annotations"] =
+                        json!({"sim.headgate.dev/start-delay": LISTENS_AFTER});
                 }
                 if self.place == Place::BeforeItsService {
                     // Their namespace has the label.
@@ -170,6 +177,11 @@ impl Stage {
             if uids(self.list().await).any(|uid| !old.contains(&uid)) { Ok(()) } else { Err("none") }
         })
         .await;
+    }
+
+    /// Waits until Kubernetes says that a rolling update is over.
+    pub async fn wait_rolled(&self) {
+        self.kubectl.run(&["rollout", "status", &format!("deployment/{APP}"), "--timeout=300s"]).await;
     }
 
     /// Has at least so many pods leave, [`MANY`] at a time, each time by a roll that brings up as many new ones.
