@@ -263,7 +263,7 @@ mod more {
                 ..DeleteParams::default()
             };
             sets.delete(&set.name, &orphan).await.unwrap();
-            wait::until("the set is gone", || async {
+            wait::within(wait::COLLECTED, "the set is gone", || async {
                 if sets.get_opt(&set.name).await.unwrap().is_none() { Ok(()) } else { Err("it is there") }
             })
             .await;

@@ -1,4 +1,4 @@
-//! The IAM policies in `deploy/iam`: the four actions, in every partition of AWS, and nothing else.
+//! The IAM policies in `deploy/iam`: the five actions, in every partition of AWS, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn statement<'a>(policy: &'a Value, action: &str) -> &'a Value {
 }
 
 #[test]
-fn each_policy_allows_the_four_actions_and_writes_to_target_groups_of_its_partition_only() {
+fn each_policy_allows_the_five_actions_and_writes_to_target_groups_of_its_partition_only() {
     for partition in PARTITIONS {
         for name in [partition.to_owned(), format!("{partition}-tagged")] {
             let policy = policy(&name);
@@ -32,15 +32,20 @@ fn each_policy_allows_the_four_actions_and_writes_to_target_groups_of_its_partit
                 .flat_map(|one| one["Action"].as_array().unwrap())
                 .map(|action| action.as_str().unwrap().strip_prefix("elasticloadbalancing:").unwrap())
                 .collect();
-            let wanted =
-                ["DeregisterTargets", "DescribeTargetGroups", "DescribeTargetHealth", "RegisterTargets"];
+            let wanted = [
+                "DeregisterTargets",
+                "DescribeTargetGroupAttributes",
+                "DescribeTargetGroups",
+                "DescribeTargetHealth",
+                "RegisterTargets",
+            ];
             assert_eq!(actions, BTreeSet::from(wanted), "{name}");
             assert_eq!(policy["Version"], "2012-10-17", "{name}");
             for action in ["RegisterTargets", "DeregisterTargets"] {
                 let groups = format!("arn:{partition}:elasticloadbalancing:*:*:targetgroup/*/*");
                 assert_eq!(statement(&policy, action)["Resource"], groups, "{name}");
             }
-            for action in ["DescribeTargetGroups", "DescribeTargetHealth"] {
+            for action in ["DescribeTargetGroups", "DescribeTargetGroupAttributes", "DescribeTargetHealth"] {
                 let read = statement(&policy, action);
                 assert_eq!(read["Resource"], "*", "{name}: AWS knows no resources for {action}");
                 assert_eq!(read["Condition"], Value::Null, "{name}");

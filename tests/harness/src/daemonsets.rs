@@ -151,7 +151,11 @@ impl Set {
         let api = self.s.cluster.api::<IngressDaemonSet>();
         let background = DeleteParams::default();
         wait::answered("the end of the set", || api.delete(&self.name, &background)).await.unwrap();
-        wait::until_equal("pods go with their set", &0, || async { self.pods().await.len() }).await;
+        wait::within(wait::COLLECTED, "pods go with their set", || async {
+            let left = self.pods().await.len();
+            if left == 0 { Ok(()) } else { Err(left) }
+        })
+        .await;
     }
 
     /// Its pods.

@@ -6,6 +6,9 @@ use tokio::time::{Instant, sleep};
 
 /// Far more than anything takes on a slow machine; a test that fails waits this long.
 pub const DEADLINE: Duration = Duration::from_secs(90);
+/// For what the garbage collector of Kubernetes does: it looks for new kinds every 30 s, and again later while it cannot list one
+/// of them, as when a test takes a kind away.
+pub const COLLECTED: Duration = Duration::from_secs(300);
 const PERIOD: Duration = Duration::from_millis(25);
 
 /// Asks until the answer is `Ok`; panics with `what` and the last `Err` after [`DEADLINE`].

@@ -28,10 +28,14 @@ impl Scenario {
     /// Plays it, and waits until all is quiet again.
     pub async fn play(self, stage: &mut Stage) {
         match self {
-            Self::RollingUpdate | Self::DaemonSetRoll | Self::BeforeItsService | Self::KubeSystem => {
-                stage.roll().await;
-            }
-            Self::LeastHealthy(_) => stage.roll().await,
+            Self::RollingUpdate
+            | Self::LeastHealthy(_)
+            | Self::DaemonSetRoll
+            | Self::BeforeItsService
+            | Self::KubeSystem
+            | Self::IdsRoll
+            | Self::IdsRollOfOne
+            | Self::IdsNodeReplace => stage.roll().await,
             Self::LeastHealthyUnread => {
                 stage.roll().await;
                 stage.wait_rolled().await;
@@ -48,7 +52,6 @@ impl Scenario {
                 stage.drain(&nodes).await;
                 stage.shift_away(false).await;
             }
-            Self::IdsRoll | Self::IdsRollOfOne | Self::IdsNodeReplace => stage.roll().await,
             Self::IdsDrain => {
                 let node = stage.one_node().await;
                 stage.drain_and_lose(&[node]).await;

@@ -124,8 +124,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         kind: if care == Care::None { cell.scenario.kind_of_control() } else { cell.scenario.kind() },
         ingress: cell.ingress,
         place: cell.scenario.place(),
-        least_healthy: cell.scenario.least_healthy(),
-        is_unread: cell.scenario == Scenario::LeastHealthyUnread,
+        asks: cell.scenario.asks(),
     };
     // What a scenario keeps while it is played is large.
     let with = Box::pin(side_of(facts, cell, side(&careful, care))).await;

@@ -109,6 +109,15 @@ pub enum Least {
     Count(u8),
 }
 
+/// What a target group asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// So many healthy targets.
+    pub least: Least,
+    /// Whether Headgate may read that.
+    pub is_read: bool,
+}
+
 /// Scenarios that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -363,11 +372,11 @@ impl Scenario {
         }
     }
 
-    /// How many healthy targets the target group asks for, if not AWS's default.
-    pub const fn least_healthy(self) -> Option<Least> {
+    /// What the target group asks for, if not AWS's default.
+    pub const fn asks(self) -> Option<Asks> {
         match self {
-            Self::LeastHealthy(least) => Some(least),
-            Self::LeastHealthyUnread => Some(Least::Percent(60)),
+            Self::LeastHealthy(least) => Some(Asks { least, is_read: true }),
+            Self::LeastHealthyUnread => Some(Asks { least: Least::Percent(60), is_read: false }),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headgate_core::{
     Origin, Reason, Target,
     model::{
-        Binding as CoreBinding, BindingKey, IpFamily, LoadBalancerType, Policy, Standing,
+        Binding as CoreBinding, BindingKey, IpFamily, LeastHealthy, LoadBalancerType, Policy, Standing,
         health::HealthState,
         service::ServicePort,
         target_group::{GroupRef, TargetGroupArn},
@@ -81,6 +81,8 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
         selector: service.facts.selector.clone().into(),
         family,
         balancer: LoadBalancerType::of(protocol),
+        // Which pods are its targets once they are ready is the same with any.
+        least_healthy: Some(LeastHealthy::DEFAULT),
         policy: Policy::read(&service.facts.policy, Policy::default()).0,
         admits: true,
         withheld: None,

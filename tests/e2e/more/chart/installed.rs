@@ -461,7 +461,7 @@ impl<'a> Release<'a> {
     }
 }
 
-/// The four actions of deploy/iam/aws.json.
+/// The actions of deploy/iam/aws.json.
 fn actions() -> Vec<String> {
     let policy = std::fs::read_to_string(root().join("deploy/iam/aws.json")).unwrap();
     let policy: Value = serde_json::from_str(&policy).unwrap();

@@ -35,7 +35,7 @@ use self::{
 use crate::{
     profile::Profile,
     replica::{Lease, Replica},
-    scenario::Least,
+    scenario::{Asks, Least},
 };
 
 /// The pods of a Deployment at rest.
@@ -163,9 +163,7 @@ pub struct Side<'a> {
     pub ingress: Option<Ingress>,
     /// How many healthy targets the target group asks for, if not AWS's default: then pods listen late, and all are rolled at
     /// once.
-    pub least_healthy: Option<Least>,
-    /// Whether Headgate may not read that.
-    pub is_unread: bool,
+    pub asks: Option<Asks>,
 }
 
 impl Stage {
@@ -202,13 +200,13 @@ impl Stage {
                 + side.takes_longer,
             may_be_bare: side.may_be_bare,
             is_probed_for_life: side.is_probed_for_life,
-            is_late: side.least_healthy.is_some(),
+            is_late: side.asks.is_some(),
             of_sets: Vec::new(),
         };
-        if let Some(least) = side.least_healthy {
-            stage.ask_for(least).await;
+        if let Some(asks) = side.asks {
+            stage.ask_for(asks.least).await;
         }
-        if side.is_unread {
+        if side.asks.is_some_and(|asks| !asks.is_read) {
             let denied = json!({"code": "AccessDenied", "message": "not authorized"});
             let fault = json!({"action": "DescribeTargetGroupAttributes", "effect": {"refuse": denied}});
             stage.aws.control("POST", "/faults", Some(&fault)).await;

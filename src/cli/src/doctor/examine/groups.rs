@@ -157,7 +157,10 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         };
         let said = format!(
             "it {done} while fewer than {least} are healthy there (target_group_health.{what}); the zone guard keeps as many as \
-             headgate.dev/min-healthy-per-zone says, 1 by default: set it so that this is not reached when a pod leaves"
+             headgate.dev/min-healthy-per-zone says, 1 by default: set it so that this is not reached when a pod leaves. \
+             New pods are registered there when their containers are ready, if Headgate may read this attribute \
+             (elasticloadbalancing:DescribeTargetGroupAttributes): expected that right, or headgate.dev/register-when: \
+             containers-ready, and a readiness probe"
         );
         found.push(Finding::info("ZoneThreshold", about, said));
     }
