@@ -12,6 +12,7 @@ mod migrating;
 mod outages;
 mod passed_over;
 mod sets;
+mod shapes;
 mod signals;
 mod trust;
 mod weighing;

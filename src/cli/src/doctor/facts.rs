@@ -6,7 +6,7 @@ use headgate::{api::IngressDaemonSet, explain::report::Word, kube::words::plain}
 use headgate_core::model::target_group::TargetGroupArn;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::Pod,
+    core::v1::{Pod, ResourceQuota},
     policy::v1::PodDisruptionBudget,
 };
 use kube::api::DynamicObject;
@@ -60,6 +60,8 @@ pub struct Facts {
     pub pods: Looked<Vec<Pod>>,
     /// What makes them there, and what limits their evictions.
     pub workloads: Looked<Workloads>,
+    /// What may cut holds short, or makes them dear.
+    pub surroundings: Surroundings,
     /// The IngressDaemonSets of the namespaces that are served, bound or not.
     pub sets: Looked<Vec<IngressDaemonSet>>,
     /// The namespaces whose label asks for the gate and the hold.
@@ -70,6 +72,46 @@ pub struct Facts {
     pub holders: Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>>,
     /// Only bindings of one namespace were looked at.
     pub narrowed: bool,
+}
+
+/// What surrounds the pods that are targets.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The nodes that they are on, or some of them, by name.
+    pub nodes: Reserved<BTreeMap<String, Machine>>,
+    /// Karpenter's NodePools, by name.
+    pub pools: Reserved<BTreeMap<String, Pool>>,
+    /// Cluster-autoscaler; none: it is not in its usual place.
+    pub autoscaler: Reserved<Option<Autoscaler>>,
+    /// The quotas of their namespaces.
+    pub quotas: Reserved<Vec<ResourceQuota>>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Whether it is a spot instance.
+    pub is_spot: bool,
+    /// Karpenter's NodePool, if it is of one.
+    pub pool: Option<String>,
+    /// For how many seconds pods may go on when it shuts down.
+    pub shutdown: Reserved<u32>,
+}
+
+/// A NodePool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// For how many seconds a drain may take at most; none: for ever.
+    pub grace: Option<u32>,
+}
+
+/// What cluster-autoscaler is told, in seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Autoscaler {
+    /// `--max-graceful-termination-sec`.
+    pub grace: u32,
+    /// `--max-pod-eviction-time`.
+    pub eviction: u32,
 }
 
 /// What makes pods, and what limits their evictions.

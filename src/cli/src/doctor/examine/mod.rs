@@ -6,6 +6,7 @@ mod installation;
 mod pods;
 mod policies;
 mod sets;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -20,6 +21,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found.extend(webhook::examine(&facts.webhook));
     found.extend(pods::examine(facts));
     found.extend(workloads::examine(facts));
+    found.extend(surroundings::examine(facts));
     found.extend(sets::examine(facts));
     found.extend(groups::examine(facts));
     found.extend(grants::examine(facts));

@@ -20,16 +20,18 @@ use crate::{
     explain::pod::{asks, judged},
 };
 
-/// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`).
+/// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`), if it is told nothing.
 const AUTOSCALER: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
     let mut found = Vec::new();
-    for bound in shown.bindings.iter().filter(|bound| bound.hold.bound > AUTOSCALER) {
+    let autoscaler = facts.surroundings.autoscaler.as_ref().ok().and_then(Option::as_ref);
+    let patience = autoscaler.map_or(AUTOSCALER, |it| it.eviction);
+    for bound in shown.bindings.iter().filter(|bound| bound.hold.bound > patience) {
         let said = format!(
             "the eviction of a pod without a hold takes {} s and more, and cluster-autoscaler gives a pod up after \
-             {AUTOSCALER} s; expected a longer --max-pod-eviction-time, where it is used",
+             {patience} s; expected a longer --max-pod-eviction-time, where it is used",
             bound.hold.bound
         );
         found.push(Finding::warning("EvictionSlow", origin(bound), said));

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use super::examine;
 use crate::{
     doctor::{
-        facts::{Entry, Facts, Fence, Path, Policy, Tried, Unseen, Webhook, Workloads},
+        facts::{
+            Autoscaler, Entry, Facts, Fence, Machine, Path, Policy, Pool, Surroundings, Tried, Unseen,
+            Webhook, Workloads,
+        },
         finding::Level,
         inspect::{Attributes, Inspected},
     },
@@ -24,6 +27,7 @@ fn pod(spec: &Value) -> Pod {
 
 fn held() -> Value {
     json!({
+        "nodeName": "n1",
         "terminationGracePeriodSeconds": 180,
         "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
         "containers": [{"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": 150}}}}],
@@ -61,6 +65,10 @@ fn attributes(all: &[(&str, &str)]) -> Attributes {
     Attributes(all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
 }
 
+fn machine() -> Machine {
+    Machine { is_spot: false, pool: None, shutdown: Ok(200) }
+}
+
 fn policy(fence: Fence) -> Policy {
     Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
 }
@@ -94,6 +102,12 @@ fn sane() -> Facts {
         shown: Ok(serde_json::from_value(json!({"bindings": [binding], "origins": [origin]})).unwrap()),
         pods: Ok(vec![pod(&held())]),
         workloads: Ok(Workloads::default()),
+        surroundings: Surroundings {
+            nodes: Ok([("n1".to_owned(), machine())].into()),
+            pools: Ok([].into()),
+            autoscaler: Ok(None),
+            quotas: Ok(vec![]),
+        },
         sets: Ok(vec![]),
         asking: Ok(["shop".to_owned()].into()),
         groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
@@ -457,4 +471,51 @@ fn where_ledgers_cannot_be_read_who_binds_a_target_group_holds_it_as_far_as_is_k
     });
     let both = [(Warning, "LedgersUnchecked".to_owned()), (Info, "UngrantedTargetGroup".to_owned())];
     assert_eq!(found, both, "who binds it now holds it as far as is known");
+}
+
+#[test]
+fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
+    let on = |machine: Machine| {
+        move |facts: &mut Facts| facts.surroundings.nodes = Ok([("n1".to_owned(), machine)].into())
+    };
+    finds(Info, "NodeShutdownShort", "gives pods 120 s", on(Machine { shutdown: Ok(120), ..machine() }));
+    assert_eq!(found(on(Machine { shutdown: Ok(150), ..machine() })).0, []);
+    let forbidden = || Unseen::Forbidden("nodes/proxy is forbidden".into());
+    let unseen = Machine { shutdown: Err(forbidden()), ..machine() };
+    finds(Info, "SurroundingsUnchecked", "ask an administrator", on(unseen));
+    finds(Info, "SpotNoticeShort", "120 s after AWS's notice", on(Machine { is_spot: true, ..machine() }));
+
+    let pool = |grace: Option<u32>| {
+        move |facts: &mut Facts| {
+            on(Machine { pool: Some("edge".into()), ..machine() })(facts);
+            facts.surroundings.pools = Ok([("edge".to_owned(), Pool { grace })].into());
+        }
+    };
+    finds(Warning, "DrainTooShort", "NodePool edge: its terminationGracePeriod of 60 s", pool(Some(60)));
+    assert_eq!(found(pool(None)).0, []);
+    assert_eq!(found(pool(Some(180))).0, []);
+    let autoscaler = |grace, eviction| {
+        move |facts: &mut Facts| facts.surroundings.autoscaler = Ok(Some(Autoscaler { grace, eviction }))
+    };
+    finds(Warning, "DrainTooShort", "--max-graceful-termination-sec of 60", autoscaler(60, 120));
+    assert_eq!(found(autoscaler(180, 120)).0, []);
+    finds(Warning, "EvictionSlow", "gives a pod up after 60 s", autoscaler(600, 60));
+
+    let quota = |hard: Value, used: Value| {
+        move |facts: &mut Facts| {
+            let quota = json!({
+                "metadata": {"namespace": "shop", "name": "few"}, "status": {"hard": hard, "used": used},
+            });
+            facts.surroundings.quotas = Ok(vec![serde_json::from_value(quota).unwrap()]);
+            let mut spec = held();
+            spec["containers"][0]["resources"] = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
+            facts.pods = Ok(vec![pod(&spec)]);
+        }
+    };
+    finds(Info, "QuotaTight", "in pods there is no room", quota(json!({"pods": "1"}), json!({"pods": "1"})));
+    let (hard, used) =
+        (json!({"requests.cpu": "1", "memory": "4Gi"}), json!({"requests.cpu": "600m", "memory": "1Gi"}));
+    finds(Info, "QuotaTight", "in requests.cpu there", quota(hard, used));
+    let (hard, used) = (json!({"cpu": "1", "limits.cpu": "1"}), json!({"cpu": "500m", "limits.cpu": "1"}));
+    assert_eq!(found(quota(hard, used)).0, []);
 }

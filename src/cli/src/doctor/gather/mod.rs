@@ -3,6 +3,7 @@
 mod policies;
 pub mod rights;
 mod sets;
+mod surroundings;
 mod webhook;
 mod workloads;
 
@@ -70,6 +71,7 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     let namespaces: BTreeSet<&str> = known.bindings.iter().map(|bound| &*bound.namespace).collect();
     let asking = asking(client, &namespaces).await;
     let webhook = webhook::look(client, options, &namespaces, asking.as_ref().ok()).await;
+    let pods = pods(client, known).await;
     Facts {
         missing_kinds: missing_kinds(client).await,
         holders: holders(client, &options.way).await,
@@ -77,7 +79,8 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
         missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
         policies: policies::look(client, &options.way.lease, sees_nodes(leader.as_ref().ok())).await,
         missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
-        pods: pods(client, known).await,
+        surroundings: surroundings::look(client, &namespaces, &pods).await,
+        pods,
         workloads: workloads::look(client, &namespaces).await,
         sets: sets::look(client, options.namespace.as_deref(), leader.as_ref().ok(), &namespaces).await,
         groups: groups(known).await,
