@@ -109,10 +109,10 @@ fn nodes(all: &BTreeSet<&str>) -> String {
 }
 
 /// One finding for all nodes whose kubelets give pods the same time.
-fn shut_down(held: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Finding> {
+fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Finding> {
     let mut short: BTreeMap<u32, (u32, BTreeSet<&str>)> = BTreeMap::new();
     let mut unseen = None;
-    for (pod, node) in held.iter().filter_map(|pod| Some((pod, pod.node()?))) {
+    for (pod, node) in pods.iter().filter_map(|pod| Some((pod, pod.node()?))) {
         match machines.get(node).map(|machine| &machine.shutdown) {
             Some(Ok(seconds)) if *seconds < pod.hold => {
                 let (longest, nodes) = short.entry(*seconds).or_default();
@@ -135,10 +135,10 @@ fn shut_down(held: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
     short.into_iter().map(finding).chain(unseen).collect()
 }
 
-fn spot(held: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Finding> {
+fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Finding> {
     let is_short =
         |held: &&Held<'_>| held.hold > SPOT_NOTICE && held.machine(machines).is_some_and(|it| it.is_spot);
-    let short: Vec<&Held<'_>> = held.iter().filter(is_short).collect();
+    let short: Vec<&Held<'_>> = pods.iter().filter(is_short).collect();
     let hold = short.iter().map(|held| held.hold).max()?;
     let said = format!(
         "spot instances end {SPOT_NOTICE} s after AWS's notice, and pods are held for {hold} s; expected a taint at the notice, so \
@@ -152,11 +152,11 @@ fn spot(held: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
 }
 
 /// Whether a quota has room for as many pods as are held at most in a rolling update: all of them once more.
-fn tight(held: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
+fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     let (name, namespace) = (quota.metadata.name.as_deref()?, quota.metadata.namespace.as_deref()?);
     let status = quota.status.as_ref()?;
     let here: Vec<&Held<'_>> =
-        held.iter().filter(|held| held.pod.metadata.namespace.as_deref() == Some(namespace)).collect();
+        pods.iter().filter(|held| held.pod.metadata.namespace.as_deref() == Some(namespace)).collect();
     let hold = here.iter().map(|held| held.hold).max()?;
     let of = |all: &Option<BTreeMap<String, Quantity>>, key: &str| amount(all.as_ref()?.get(key)?);
     let is_short = |key: &&String| {
