@@ -23,6 +23,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
 
 pub mod acts;
+pub mod asks;
 pub mod cell;
 pub mod chaos;
 pub mod data;

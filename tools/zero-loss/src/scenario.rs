@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    asks::{Asks, Least},
     profile::Profile,
     replica::Lease,
     stage::{
@@ -98,24 +99,6 @@ pub enum Scenario {
     AwsThrottled,
     /// The API server restarts during a roll.
     ApiServerRestarted,
-}
-
-/// How many healthy targets a target group asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Least {
-    /// So many percent.
-    Percent(u8),
-    /// So many.
-    Count(u8),
-}
-
-/// What a target group asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asks {
-    /// So many healthy targets.
-    pub least: Least,
-    /// Whether Headgate may read that.
-    pub is_read: bool,
 }
 
 /// Scenarios that have something in common.

@@ -33,9 +33,9 @@ use self::{
     workload::{Kind, PORT, balancer, is_true},
 };
 use crate::{
+    asks::{Asks, Least},
     profile::Profile,
     replica::{Lease, Replica},
-    scenario::{Asks, Least},
 };
 
 /// The pods of a Deployment at rest.
