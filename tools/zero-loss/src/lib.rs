@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  scenario   what happens to the pods, what is promised of it
+//!  asks       what a target group asks for, if not AWS's default
 //!  acts       how each scenario is played
 //!  profile    how late the load balancer is, and how long pods are held for it
 //!  cell       scenario × profile × nodes: the table, and which of it is played

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 
 use crate::doctor::{
-    facts::{Facts, Machine, Surroundings},
+    facts::{Facts, Machine, Surroundings, Unseen},
     finding::Finding,
 };
 
@@ -130,8 +130,16 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
         );
         Finding::info("NodeShutdownShort", nodes(&all), said)
     };
-    let unseen =
-        unseen.map(|why| Finding::unseen("SurroundingsUnchecked", "the configuration of kubelets", why));
+    let unseen = unseen.map(|why| {
+        let about = "the configuration of kubelets";
+        match why {
+            Unseen::Forbidden(_) => Finding::unseen("SurroundingsUnchecked", about, why),
+            // A kubelet that does not answer is told by Kubernetes itself.
+            Unseen::Failed(why) => {
+                Finding::info("SurroundingsUnchecked", about, format!("not checked: {why}"))
+            }
+        }
+    });
     short.into_iter().map(finding).chain(unseen).collect()
 }
 
