@@ -18,6 +18,7 @@
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
 //!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
 //!  oracle   what should be, worked out the slow and simple way
+//!  properties what Headgate guarantees, in terms of what AWS, Kubernetes and the pods do
 //!  held     what a set that is replaced as a whole must wait for
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
@@ -63,6 +64,7 @@ pub mod lease;
 pub mod limits;
 mod objects;
 mod oracle;
+mod properties;
 pub mod reads;
 pub mod refusals;
 mod replica;

@@ -10,8 +10,18 @@ mod watching;
 use std::{net::IpAddr, time::Duration};
 
 use crate::{
-    aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
-    replica::Around, replica::Replica, requests::Requests, store::Store, words::GROUPS,
+    aws::Aws,
+    cluster::Cluster,
+    cluster::REPLICAS,
+    coverage::Coverage,
+    gates::Gates,
+    history::History,
+    properties::{Properties, Scene, beside},
+    replica::Around,
+    replica::Replica,
+    requests::Requests,
+    store::Store,
+    words::GROUPS,
 };
 use headgate_core::{
     Settings,
@@ -81,6 +91,7 @@ pub struct World {
     promised: Option<Moment>,
     clocks: Clocks,
     history: History,
+    properties: Properties,
     faults: bool,
     /// What has happened, if that is kept.
     steps: Option<Vec<String>>,
@@ -116,6 +127,7 @@ impl World {
             promised: None,
             clocks,
             history: History::default(),
+            properties: Properties::default(),
             faults: true,
             steps: None,
         }
@@ -256,11 +268,42 @@ impl World {
                 self.step(replica, Input::Tick)?;
             }
         }
-        let woken = |it: &Replica| it.check_woken(self.now);
+        if let Some(leader) = (0..REPLICAS).find(|replica| self.replicas[*replica].leads) {
+            let it = &self.replicas[leader];
+            let acts = it.runs() && it.may_write(self.now) && it.loaded.is_some() && it.oracle.has_seen_all();
+            self.holds(leader, |properties, scene| properties.passes(acts, scene))?;
+        }
+        let woken = |it: &Replica| beside(it.check_woken(self.now));
         self.replicas
             .iter()
             .enumerate()
             .try_for_each(|(at, it)| woken(it).map_err(|broken| format!("[{at}] {broken}")))
+    }
+
+    /// What is true, and whether this replica was told all of it.
+    fn scene(&self, replica: usize) -> Scene<'_> {
+        Scene {
+            now: self.now,
+            cluster: &self.cluster,
+            aws: &self.aws,
+            store: &self.store,
+            bounds: self.settings.bounds,
+            knows: self.cluster.watches[replica].are_right(),
+            found: GROUPS
+                .map(|name| self.replicas[replica].engine.group_named(name).map(|group| group.arn.clone())),
+        }
+    }
+
+    /// Holds what happens against the properties.
+    fn holds(
+        &mut self,
+        replica: usize,
+        holds: impl FnOnce(&mut Properties, &Scene<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut properties = std::mem::take(&mut self.properties);
+        let held = holds(&mut properties, &self.scene(replica));
+        self.properties = properties;
+        held
     }
 
     /// A replica, and the world around it for its checks.

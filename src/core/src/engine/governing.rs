@@ -25,11 +25,14 @@ impl Engine {
         }
     }
 
-    /// Whether this group is ours alone, and nothing beside it can turn out otherwise.
+    /// Whether this group is ours alone, and nothing beside it can turn out otherwise. A Service that is deleted keeps its own
+    /// targets for a while, and says nothing about those of others any more.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
-        let mut bound = self.index.bindings().of_group(arn);
+        let origins = self.services.origins();
+        let mut bound = self.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
         self.groups.get(arn).is_some_and(Group::is_exclusive)
-            && !bound.any(|binding| self.services.origins().doubtful(&binding.key.origin.key().namespace))
+            && bound
+                .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())
     }
 
     /// Removals of foreign targets that have not gone out are called off where something has become doubtful.

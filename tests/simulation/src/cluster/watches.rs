@@ -49,6 +49,11 @@ impl<T: Clone> Watch<T> {
         }
     }
 
+    /// Whether it has said all there is, and nothing else.
+    fn is_right(&self) -> bool {
+        self.unsaid.is_empty() && !self.is_to_list()
+    }
+
     pub fn is_to_list(&self) -> bool {
         (self.cut || self.again) && !self.missing
     }
@@ -84,6 +89,12 @@ impl Watches {
             leadership::Watch::Nodes => self.nodes.ask_again(),
             leadership::Watch::Namespaces | leadership::Watch::Grants => {}
         }
+    }
+
+    /// Whether they have said all that is true, and nothing else.
+    pub fn are_right(&self) -> bool {
+        let Self { pods, services, bindings, nodes } = self;
+        pods.is_right() && services.is_right() && bindings.is_right() && nodes.is_right()
     }
 
     /// Whether everything has been said.

@@ -434,7 +434,7 @@ impl Oracle {
     /// Whether a group is Headgate's alone.
     pub fn is_exclusive(&self, group: &TargetGroupArn) -> bool {
         let mut bound = self.objects.bound.values().filter(|bound| bound.binds(group)).peekable();
-        bound.peek().is_some() && bound.all(Bound::is_exclusive)
+        bound.peek().is_some() && bound.all(|bound| bound.is_exclusive() && bound.ends.is_none())
     }
 
     /// The bindings in force.

@@ -17,7 +17,8 @@ pub use self::leaving::SKEW;
 use self::{checks::BURST, gates::ToldOf, leaving::Leaving, unread::Unread};
 use crate::{
     aws::Aws, cluster::Cluster, coverage::Coverage, held::Told, history::History,
-    objects::everything_is_granted, oracle::Oracle, store::Store, words::GROUPS, words::Key,
+    objects::everything_is_granted, oracle::Oracle, properties::beside, store::Store, words::GROUPS,
+    words::Key,
 };
 use headgate_core::{
     Settings,
@@ -200,7 +201,7 @@ impl Replica {
         let is_about_pods = matches!(input, Input::Pod { .. });
         let effects = engine.step(input, now);
         oracle.looks(now, &|name| engine.group_named(name));
-        self.check_departures(around)?;
+        beside(self.check_departures(around))?;
         if is_about_pods {
             self.gates_shown();
         }

@@ -2,7 +2,8 @@
 
 use super::World;
 use crate::{
-    aws::Open, requests::Asks, say::describe, say::describe_call, say::describe_gate, say::describe_request,
+    aws::Open, properties::beside, requests::Asks, say::describe, say::describe_call, say::describe_gate,
+    say::describe_request,
 };
 use crate::{store, words::Sender};
 use headgate_core::{
@@ -24,6 +25,9 @@ impl World {
             if !self.is_of_this_term(&open) {
                 self.aws.nobody_knew(group, items, self.now);
             }
+        }
+        if result.is_err() {
+            self.properties.fails(&open.call, self.now);
         }
         let input = Input::Answered { id: open.id, result };
         self.answer(open.sender, input, open.sent)
@@ -100,7 +104,7 @@ impl World {
             self.carry_out(sender, effect).map_err(by)?;
         }
         let (it, mut around) = self.around(replica);
-        it.check_step(&asks, &mut around).map_err(by)?;
+        beside(it.check_step(&asks, &mut around).map_err(by))?;
         let learns = it.learns_of_ledgers.take();
         if it.may_write(around.now) {
             for (key, uid) in std::mem::take(&mut it.released) {
@@ -126,7 +130,7 @@ impl World {
                 let wrong = |item: &CallItem| {
                     format!("{} in {} is planned, and not paused", item.target, group.name())
                 };
-                return written.map_or(Ok(()), |item| Err(wrong(item)));
+                return beside(written.map_or(Ok(()), |item| Err(wrong(item))));
             }
             Effect::Notice(notice) => {
                 around.coverage.saw("effect: Notice");
@@ -139,7 +143,7 @@ impl World {
             }
             Effect::Released(key, uid) => {
                 around.coverage.saw("effect: Released");
-                it.check_release(&key, &uid, &around)?;
+                beside(it.check_release(&key, &uid, &around))?;
                 it.released.push((key, uid));
             }
             Effect::Selected(namespace, _) => {
@@ -147,7 +151,7 @@ impl World {
             }
             Effect::Shows(Picture::Binding(view)) => {
                 around.coverage.saw("effect: view");
-                return it.check_view(&view, &around);
+                return beside(it.check_view(&view, &around));
             }
             _ => around.coverage.saw("effect: view"),
         }
@@ -176,8 +180,10 @@ impl World {
             around.coverage.saw("replica: a call held back after the lease");
             return Ok(());
         }
-        it.check_call(&call, &mut around)?;
+        beside(it.check_call(&call, &mut around))?;
         it.sends(&call);
+        self.holds(sender.0, |properties, scene| properties.calls(sender, &call, scene))?;
+        let (it, around) = self.around(sender.0);
         around.coverage.saw(match call {
             Call::Register { .. } => "effect: Register",
             Call::Deregister { .. } => "effect: Deregister",
@@ -203,7 +209,8 @@ impl World {
             around.coverage.saw("replica: a gate held back after the lease");
             return Ok(());
         }
-        it.check_gate(id, &write, &mut around)?;
+        beside(it.check_gate(id, &write, &mut around))?;
+        self.holds(sender.0, |properties, scene| properties.writes_gate(&write, scene))?;
         self.gates.open.push((id, sender, self.now, write));
         Ok(())
     }
@@ -220,7 +227,7 @@ impl World {
             }
             Asks::Mark(write) => {
                 around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
-                it.check_mark(id, write, &mut around)?;
+                beside(it.check_mark(id, write, &mut around))?;
             }
             Asks::Detached(_) if it.leads && !may_write => {
                 around.coverage.saw("replica: a word on a node held back after the lease");
@@ -228,11 +235,12 @@ impl World {
             Asks::Detached(write) => {
                 let is = write.at.is_some();
                 around.coverage.saw(if is { "effect: Detached" } else { "effect: Detached no more" });
-                it.check_detached(write, &around)?;
+                beside(it.check_detached(write, &around))?;
+                self.holds(sender.0, |properties, scene| properties.detaches(write, scene))?;
             }
             Asks::Check(check) => {
                 around.coverage.saw("effect: CheckEviction");
-                it.check_question(id, check, &around)?;
+                beside(it.check_question(id, check, &around))?;
             }
         }
         if may_write {

@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use super::World;
-use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, words::GROUPS};
+use crate::{
+    cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, properties, words::GROUPS,
+};
 use headgate_core::{
     ledger::Noted,
     model::{
@@ -435,6 +437,12 @@ impl World {
     }
 
     fn check_end(&self) -> Result<(), String> {
+        let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
+        properties::converges(&self.scene(leader))?;
+        properties::beside(self.check_end_by_the_oracle())
+    }
+
+    fn check_end_by_the_oracle(&self) -> Result<(), String> {
         self.check_nodes()?;
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         let oracle = &self.replicas[leader].oracle;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::World;
-use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
+use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, properties::beside, replica::Replica};
 use headgate_core::model::{
     Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
     eviction::{Ago, Request, Ruling},
@@ -202,7 +202,7 @@ impl World {
     fn passes(&mut self, replica: usize, drain: &Drain, reason: Reason) -> Result<Option<Duration>, String> {
         self.coverage.reason(reason);
         let (it, around) = self.around(replica);
-        it.check_passes(&drain.pod, &drain.uid, reason, &around)
+        beside(it.check_passes(&drain.pod, &drain.uid, reason, &around))
             .map_err(|broken| format!("[{replica}] {broken}"))?;
         if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
@@ -229,9 +229,10 @@ impl World {
             )
         {
             let (it, around) = self.around(replica);
-            it.check_is_out(&drain.pod.name, &drain.uid, &around).map_err(|broken| {
+            beside(it.check_is_out(&drain.pod.name, &drain.uid, &around)).map_err(|broken| {
                 format!("{broken} ({reason}, drained for {:?})", around.now.since(since))
             })?;
+            self.holds(replica, |properties, scene| properties.lets_go(&drain.uid, scene))?;
         }
         Ok(self.evict(drain))
     }

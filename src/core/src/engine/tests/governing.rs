@@ -165,6 +165,20 @@ fn a_group_is_exclusive_only_if_every_service_says_so_and_nothing_is_doubtful() 
 }
 
 #[test]
+fn a_service_that_is_deleted_has_nothing_of_others_removed_any_more_though_its_own_targets_stay_for_a_while()
+{
+    let exclusive = || web().with(OWNERSHIP, "exclusive");
+    let mut world = World::new(vec![exclusive()], vec![pod("a", "1").at(1)]);
+    world.wait(Duration::from_secs(60));
+    world.service(Change::Deleted(exclusive().build()));
+    show(&mut world, &[target(1, 80), target(99, 80)]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.service(Change::Applied(exclusive().build()));
+    show(&mut world, &[target(1, 80), target(99, 80)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
+}
+
+#[test]
 fn the_removal_of_a_foreign_target_is_not_tried_again_when_the_group_has_come_to_be_shared_or_doubtful() {
     let exclusive = || web().with(OWNERSHIP, "exclusive");
     let other = || service("api").selector(&[("app", "api")]).port("http", 80);
