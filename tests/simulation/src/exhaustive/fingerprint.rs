@@ -3,7 +3,7 @@
 //! A state is printed with `{:?}`, and what is printed is hashed as it comes, piece by piece:
 //!
 //! * a time becomes the time from now to it, in seconds, for time goes in whole seconds here; if it is longer ago than anything that the rules look back for, it is "long
-//!   ago" ([`LONG_AGO`]), and if it was before this world began, "before all";
+//!   ago" ([`LONG_AGO`]), if it was before this world began, "before all", and if it comes later than any world lasts, "after all";
 //! * the name of a request becomes its place in the order in which the names appear;
 //! * the version of a ledger becomes whether it is the present one;
 //! * what has no consequence for any decision here is left out ([`LEFT_OUT`]).
@@ -137,7 +137,8 @@ impl Scribe {
     fn take_time(&mut self, time: Duration, now: Duration) {
         let time = whole(time);
         match (time.checked_sub(now), now.saturating_sub(time)) {
-            (Some(ahead), _) => self.take_sign("+", ahead.as_secs()),
+            (Some(ahead), _) if ahead <= LASTS => self.take_sign("+", ahead.as_secs()),
+            (Some(_), _) => self.take_sign("after all", 0),
             (None, ago) if ago <= LONG_AGO => self.take_sign("-", ago.as_secs()),
             (None, ago) if ago <= LASTS => self.take_sign("long ago", 0),
             // Of what was written into the ledger, too, nothing is older than the world.
