@@ -13,16 +13,20 @@
 //! - **Convergence.** When faults stop, AWS has what the objects ask for and what others put there, gates are open, and evictions
 //!   end.
 
-use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use headgate_core::{
     ledger::PodMark,
     model::{
-        Bounds, Call, CallItem, Labels, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
-        TargetPort, Texts, Uid,
+        Bounds, Call, CallItem, FailureClass, Labels, Moment, ObjectKey, PodFacts, Reason, Target,
+        TargetGroupArn, TargetPort, Texts, Uid,
         gate::{GateWrite, Shown},
         node::DetachedWrite,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, WHEN_NOT_READY},
+        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
         service::PortRef,
         signal::{DISRUPTED, DYING},
         target_binding::Pods,
@@ -33,7 +37,7 @@ use crate::{
     aws::Aws,
     cluster::{Cluster, Part, is_deaf, lives, parts},
     store::Store,
-    words::{APPLICATION, GROUPS, Key, NAMESPACE, Sender},
+    words::{APPLICATION, GROUPS, Key, MANY_HEALTHY, NAMESPACE, Sender},
 };
 
 /// AWS's limit for Register and Deregister, in calls a second and at once.
@@ -43,6 +47,8 @@ const MOST: usize = 100;
 /// What has to go is taken out within this time, as long as no call about its group fails; after a failure it may wait so long.
 const PROMPT: Duration = Duration::from_secs(6);
 const BACKOFF: Duration = Duration::from_secs(20);
+/// A deleted Service keeps its targets for a minute after a replica was told, which may be late.
+const GRACE: Duration = Duration::from_secs(180);
 /// What annotations say that cannot be read.
 const UNREADABLE: [&str; 5] = ["later", "drop", "mine", "maybe", "yes"];
 /// The clocks of replicas differ by less than this, where they are not wrong.
@@ -176,11 +182,17 @@ fn broken<T>(property: &str, what: impl std::fmt::Display) -> Result<T, String> 
 pub struct Properties {
     /// When AWS was asked to register each target for each pod.
     asked: BTreeMap<(Key, Uid), Moment>,
+    /// Which process asked for it.
+    askers: BTreeMap<Key, Sender>,
     /// What is left of AWS's limit, for each process.
     tokens: BTreeMap<Sender, (f64, Moment)>,
     /// When AWS was asked to take each target out last, and when a call about each group failed last.
     taken_out: BTreeMap<Key, Moment>,
     failed: BTreeMap<TargetGroupArn, Moment>,
+    /// What AWS has refused to take out.
+    refused: BTreeSet<Key>,
+    /// When anything was paused last.
+    paused: Option<Moment>,
     /// Since when a target has to go, and a leader knows and may take it out.
     due: BTreeMap<Key, Moment>,
 }
@@ -204,6 +216,7 @@ impl Properties {
         for item in items {
             if matches!(call, Call::Register { .. }) {
                 self.registers(group, item, scene)?;
+                self.askers.insert((group.clone(), item.target), sender);
             } else {
                 self.deregisters(group, item, scene)?;
                 self.taken_out.insert((group.clone(), item.target), scene.now);
@@ -251,10 +264,12 @@ impl Properties {
             );
         }
         let wanted = scene.wanted(group);
-        // One that was never registered may have to be ready first.
+        // One that was never registered, or not by this binding, may have to be ready first.
         let is_registered = |wanted: &&Wanted<'_>| {
             let key = (group.clone(), target);
-            wanted.pod.is_ready() || self.asked.contains_key(&(key, wanted.pod.uid.clone()))
+            let at_once =
+                matches!(wanted.by.policy.get(REGISTER_WHEN), None | Some("ip")) && name != MANY_HEALTHY;
+            wanted.pod.is_ready() || at_once && self.asked.contains_key(&(key, wanted.pod.uid.clone()))
         };
         match wanted.iter().filter(is_registered).find(|wanted| wanted.target == target) {
             // One that is not ready for long may be taken out where that is asked for.
@@ -276,7 +291,9 @@ impl Properties {
             Reason::HealthUnreadable | Reason::NothingBound | Reason::NodeDisrupted | Reason::TargetUnused
         );
         let pod = scene.cluster.pods.get(&write.pod).filter(|pod| pod.uid == write.uid && lives(pod));
-        if let Some(pod) = pod.filter(|_| !write.condition.open) {
+        if let Some(pod) =
+            pod.filter(|_| !write.condition.open && write.condition.reason != Reason::IpChanged)
+        {
             return self.closes_gate(pod, scene);
         }
         let Some(pod) = pod.filter(|_| write.condition.open && scene.knows && !is_said) else {
@@ -302,14 +319,25 @@ impl Properties {
         Ok(())
     }
 
-    /// A call has failed.
-    pub fn fails(&mut self, call: &Call, now: Moment) {
+    /// A call has failed. What AWS refuses is tried ever more rarely.
+    pub fn fails(&mut self, call: &Call, class: FailureClass, now: Moment) {
         self.failed.extend(call.group().map(|group| (group.clone(), now)));
+        if let Call::Deregister { group, items } = call
+            && class == FailureClass::Refused
+        {
+            self.refused.extend(items.iter().map(|item| (group.clone(), item.target)));
+        }
     }
 
-    /// Time has passed; `acts`: the leader knows all, and may call AWS.
-    pub fn passes(&mut self, acts: bool, scene: &Scene<'_>) -> Result<(), String> {
-        if !acts || !scene.knows {
+    /// Time has passed; `acts`: who leads knows all, and may call AWS. What a leader before has left may be somebody else's by
+    /// now, and what is paused stays.
+    pub fn passes(&mut self, acts: Option<Sender>, scene: &Scene<'_>) -> Result<(), String> {
+        if scene.written().iter().any(|by| by.may_say(PAUSED, "true")) {
+            self.paused = Some(scene.now);
+        }
+        // A Service that is deleted while it is paused is so for as long as its targets stay.
+        let is_paused = self.paused.is_some_and(|at| scene.now.since(at) < GRACE);
+        if acts.is_none() || !scene.knows || is_paused {
             self.due.clear();
             return Ok(());
         }
@@ -321,12 +349,22 @@ impl Properties {
                 scene.cluster.pods.values().any(|pod| pod.uid == *uid && !pod.terminating && !pod.finished);
             let is_somebodys =
                 scene.cluster.pods.values().any(|pod| lives(pod) && pod.ips.contains(&target.ip));
-            let is_paused =
-                scene.written().iter().any(|by| by.group == group.name() && by.may_say(PAUSED, "true"));
             let is_known = scene.found.contains(&Some(group.clone()));
-            if scene.aws.has(group, target) && is_known && !(lives_on || is_somebodys || fails || is_paused) {
+            let is_anothers = self.askers.get(key).copied() != acts;
+            let is_asked = scene.aws.open.iter().any(|open| is_about(&open.call, key));
+            // What a late call has brought back nobody knows before a read.
+            let is_there = scene.aws.sends_to(group, target, Duration::ZERO, scene.now).is_some();
+            if is_there
+                && is_known
+                && !(lives_on
+                    || is_somebodys
+                    || fails
+                    || self.refused.contains(key)
+                    || is_anothers
+                    || is_asked)
+            {
                 let since = self.due.get(key).copied().unwrap_or(scene.now);
-                if scene.now.since(since) > PROMPT && self.taken_out.get(key).is_none_or(|at| *at < since) {
+                if scene.now.since(since) > PROMPT {
                     return broken(
                         "promptness",
                         format!("{target} stays in {}, and its pod has ended", group.name()),
@@ -391,6 +429,16 @@ impl Properties {
         }
         let here = scene.cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(&write.node));
         here.map(|pod| self.lets_go(&pod.uid, scene)).collect()
+    }
+}
+
+/// Whether a call is about this target.
+fn is_about(call: &Call, (group, target): &Key) -> bool {
+    match call {
+        Call::Register { group: of, items } | Call::Deregister { group: of, items } => {
+            of == group && items.iter().any(|item| item.target == *target)
+        }
+        Call::ReadHealth { .. } | Call::FindGroups { .. } | Call::ReadAttributes { .. } => false,
     }
 }
 

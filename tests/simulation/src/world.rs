@@ -271,6 +271,7 @@ impl World {
         if let Some(leader) = (0..REPLICAS).find(|replica| self.replicas[*replica].leads) {
             let it = &self.replicas[leader];
             let acts = it.runs() && it.may_write(self.now) && it.loaded.is_some() && it.oracle.has_seen_all();
+            let acts = acts.then_some((leader, it.life));
             self.holds(leader, |properties, scene| properties.passes(acts, scene))?;
         }
         let woken = |it: &Replica| beside(it.check_woken(self.now));

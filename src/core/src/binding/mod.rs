@@ -83,7 +83,10 @@ pub fn settle(
                 doubtful.extend(found.iter().map(|port| port.to_string().into()));
                 continue;
             }
-            Resolution::Failed(reason, said) => (reason, said.into_string()),
+            Resolution::Failed(reason, said) => {
+                settled.unfound |= reason == Reason::TargetGroupNotFound;
+                (reason, said.into_string())
+            }
             Resolution::Found(group) => {
                 // Of two ports with one number those that the target group can take.
                 let (served, not): (Vec<&ServicePort>, Vec<_>) =

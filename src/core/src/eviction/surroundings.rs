@@ -174,7 +174,7 @@ impl<'a> Surroundings<'a> {
     /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
     /// up.
     pub(super) fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
-        self.services.origins().pending(&pod.key.namespace, &pod.labels)
+        self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads)
     }
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.

@@ -103,6 +103,8 @@ pub struct Settled {
     pub doubtful: bool,
     /// Whether a target group that it names has not been looked up yet.
     pub pending: bool,
+    /// Whether AWS knew no target group of a name when it was asked, which a leader asks again and a standby does not.
+    pub unfound: bool,
     /// Whether the namespace may not bind a target group that it names.
     pub refused: bool,
 }

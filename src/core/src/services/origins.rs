@@ -88,10 +88,12 @@ impl<'a> Origins<'a> {
         })
     }
 
-    /// The hold of something that selects pods with these labels and names a target group which is still looked up.
-    pub fn pending(self, namespace: &str, labels: &Labels) -> Option<Hold> {
+    /// The hold of something that selects pods with these labels and names a target group which is still looked up, or which
+    /// only whoever `leads` would look up again.
+    pub fn pending(self, namespace: &str, labels: &Labels, leads: bool) -> Option<Hold> {
+        let is_open = |known: &Known| known.settled.pending || known.settled.unfound && !leads;
         let mut here = self.of(namespace);
-        let known = here.find(|(_, known)| known.settled.pending && known.facts.selector.selects(labels));
+        let known = here.find(|(_, known)| is_open(known) && known.facts.selector.selects(labels));
         known.map(|(_, known)| known.settled.policy.hold)
     }
 

@@ -26,8 +26,8 @@ impl World {
                 self.aws.nobody_knew(group, items, self.now);
             }
         }
-        if result.is_err() {
-            self.properties.fails(&open.call, self.now);
+        if let Err(failure) = &result {
+            self.properties.fails(&open.call, failure.class, self.now);
         }
         let input = Input::Answered { id: open.id, result };
         self.answer(open.sender, input, open.sent)

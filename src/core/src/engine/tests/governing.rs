@@ -174,6 +174,7 @@ fn a_service_that_is_deleted_has_nothing_of_others_removed_any_more_though_its_o
     show(&mut world, &[target(1, 80), target(99, 80)]);
     assert_eq!(world.changes(), [""; 0]);
     world.service(Change::Applied(exclusive().build()));
+    world.wait(Duration::from_secs(60));
     show(&mut world, &[target(1, 80), target(99, 80)]);
     assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
 }

@@ -33,6 +33,21 @@ fn nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
 }
 
 #[test]
+fn a_standby_does_not_take_a_pod_for_no_target_because_it_found_no_target_group_once() {
+    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[]);
+    world.known = Vec::new();
+    world.annotate(web().annotated("http=late"));
+    world.answer_all();
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    let mut world = World::with(cluster_wide());
+    world.known = Vec::new();
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1)]);
+    world.answer_all();
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a leader looks it up again");
+}
+
+#[test]
 fn what_cannot_be_looked_up_delays_no_eviction_without_end() {
     let mut world = World::with(cluster_wide());
     world.relist_services(vec![web()]);
