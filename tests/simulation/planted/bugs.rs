@@ -876,8 +876,8 @@ pub const ALL: [Bug; 194] = [
         says: "A pod whose target group is still looked up counts as no target.",
         places: &[(
             "eviction/surroundings.rs",
-            "self.services.origins().pending(&pod.key.namespace, &pod.labels)",
-            "self.services.origins().pending(&pod.key.namespace, &pod.labels).filter(|_| !PLANTED)",
+            "self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads)",
+            "self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads).filter(|_| !PLANTED)",
         )],
     },
     Bug {
