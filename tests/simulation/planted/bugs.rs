@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 194] = [
+pub const ALL: [Bug; 196] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1742,6 +1742,24 @@ pub const ALL: [Bug; 194] = [
             "model/binding.rs",
             "if self.least_healthy.is_none_or(LeastHealthy::is_above_default)",
             "if self.least_healthy.is_none_or(LeastHealthy::is_above_default) && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "DeletedServiceIsExclusive",
+        says: "A Service that is deleted has targets of others removed while its own stay for a while.",
+        places: &[(
+            "engine/governing.rs",
+            "&& origins.end_of(origin).is_none()",
+            "&& (origins.end_of(origin).is_none() || PLANTED)",
+        )],
+    },
+    Bug {
+        name: "StandbyBelievesNotFound",
+        says: "A standby takes a pod for no target because it found no target group of that name once.",
+        places: &[(
+            "services/origins.rs",
+            "|| known.settled.unfound && !leads;",
+            "|| known.settled.unfound && !leads && !PLANTED;",
         )],
     },
 ];
