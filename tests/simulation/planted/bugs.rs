@@ -1758,8 +1758,8 @@ pub const ALL: [Bug; 196] = [
         says: "A standby takes a pod for no target because it found no target group of that name once.",
         places: &[(
             "services/origins.rs",
-            "|| known.settled.unfound && !leads;",
-            "|| known.settled.unfound && !leads && !PLANTED;",
+            "Some(Unknown::NotFound) => !leads,",
+            "Some(Unknown::NotFound) => !leads && !PLANTED,",
         )],
     },
 ];

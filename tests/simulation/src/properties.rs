@@ -273,7 +273,7 @@ impl Properties {
         };
         match wanted.iter().filter(is_registered).find(|wanted| wanted.target == target) {
             // One that is not ready for long may be taken out where that is asked for.
-            Some(wanted) if !(wanted.by.may_say(WHEN_NOT_READY, "deregister") && !wanted.pod.is_ready()) => {
+            Some(wanted) if !wanted.by.may_say(WHEN_NOT_READY, "deregister") || wanted.pod.is_ready() => {
                 broken(
                     "living pods",
                     format!("{target} of {} is removed from {name}, and it lives", wanted.pod.key.name),
@@ -342,7 +342,7 @@ impl Properties {
             return Ok(());
         }
         let mut due = BTreeMap::new();
-        for ((key, uid), _) in &self.asked {
+        for (key, uid) in self.asked.keys() {
             let (group, target) = key;
             let fails = self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
             let lives_on =
@@ -427,8 +427,8 @@ impl Properties {
         if write.at.is_none() {
             return Ok(());
         }
-        let here = scene.cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(&write.node));
-        here.map(|pod| self.lets_go(&pod.uid, scene)).collect()
+        let mut here = scene.cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(&write.node));
+        here.try_for_each(|pod| self.lets_go(&pod.uid, scene))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
         Binding, BindingFacts, BindingKey, GroupRef, Labels, LoadBalancerType, Origin, Policy, Problem,
-        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort,
+        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, Unknown,
         excerpt::excerpt,
         limits::{self, Limit},
         service::PortRef,
@@ -79,12 +79,14 @@ pub fn settle(
         settled.references.insert(part.group.clone());
         let (reason, said) = match resolve(&part.group) {
             Resolution::Pending => {
-                settled.pending = true;
+                settled.unknown = Some(Unknown::Pending);
                 doubtful.extend(found.iter().map(|port| port.to_string().into()));
                 continue;
             }
             Resolution::Failed(reason, said) => {
-                settled.unfound |= reason == Reason::TargetGroupNotFound;
+                if reason == Reason::TargetGroupNotFound {
+                    settled.unknown = settled.unknown.max(Some(Unknown::NotFound));
+                }
                 (reason, said.into_string())
             }
             Resolution::Found(group) => {

@@ -88,6 +88,15 @@ pub enum Resolution {
     Failed(Reason, Box<str>),
 }
 
+/// Why it is not known whether there is a target group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unknown {
+    /// AWS knew none of that name when it was asked, which a leader does again and a standby does not.
+    NotFound,
+    /// It has not been looked up yet.
+    Pending,
+}
+
 /// What becomes of a Service's annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -101,10 +110,8 @@ pub struct Settled {
     pub references: BTreeSet<GroupRef>,
     /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
     pub doubtful: bool,
-    /// Whether a target group that it names has not been looked up yet.
-    pub pending: bool,
-    /// Whether AWS knew no target group of a name when it was asked, which a leader asks again and a standby does not.
-    pub unfound: bool,
+    /// What is not known of a target group that it names.
+    pub unknown: Option<Unknown>,
     /// Whether the namespace may not bind a target group that it names.
     pub refused: bool,
 }

@@ -45,7 +45,7 @@ pub(crate) mod words;
 pub mod zone;
 
 pub use self::{
-    binding::{Binding, BindingKey, Bindings, Resolution, Settled},
+    binding::{Binding, BindingKey, Bindings, Resolution, Settled, Unknown},
     changes::{Changes, Ended, Owner, Trouble, TroubleKind},
     gate::GateFacts,
     health::{Health, HealthState},

@@ -22,7 +22,7 @@ use crate::{
     leadership::Watch,
     model::{
         BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
-        Scope, ServiceFacts, Settings, Settled, Uid,
+        Scope, ServiceFacts, Settings, Settled, Uid, Unknown,
         grant::{GrantFacts, Held},
         limits,
         notice::About,
@@ -244,7 +244,7 @@ impl Services {
             (known.facts, known.besides, known.ends) = (facts, besides, None);
             return (!is_same).then_some(origin);
         }
-        let settled = Settled { doubtful: true, pending: true, ..Settled::default() };
+        let settled = Settled { doubtful: true, unknown: Some(Unknown::Pending), ..Settled::default() };
         let known = Known {
             facts,
             besides,

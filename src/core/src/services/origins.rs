@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Known, Services, about};
 use crate::model::{
-    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, TargetGroupArn, gate::Doubt,
-    grant::Holders, notice::About, object::within,
+    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, TargetGroupArn, Unknown,
+    gate::Doubt, grant::Holders, notice::About, object::within,
 };
 
 /// See the module.
@@ -79,7 +79,7 @@ impl<'a> Origins<'a> {
         let mut here =
             self.of(namespace).filter(|(_, known)| is_open(known) && known.facts.selector.selects(labels));
         here.find_map(|(origin, known)| match known {
-            known if known.settled.pending => Some(Doubt::Pending(origin.clone())),
+            known if known.settled.unknown == Some(Unknown::Pending) => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
             known if known.settled.refused => Some(Doubt::Refused(origin.clone())),
             // What was valid before, or beside what is wrong, is in force.
@@ -91,7 +91,11 @@ impl<'a> Origins<'a> {
     /// The hold of something that selects pods with these labels and names a target group which is still looked up, or which
     /// only whoever `leads` would look up again.
     pub fn pending(self, namespace: &str, labels: &Labels, leads: bool) -> Option<Hold> {
-        let is_open = |known: &Known| known.settled.pending || known.settled.unfound && !leads;
+        let is_open = |known: &Known| match known.settled.unknown {
+            Some(Unknown::Pending) => true,
+            Some(Unknown::NotFound) => !leads,
+            None => false,
+        };
         let mut here = self.of(namespace);
         let known = here.find(|(_, known)| is_open(known) && known.facts.selector.selects(labels));
         known.map(|(_, known)| known.settled.policy.hold)

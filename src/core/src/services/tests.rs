@@ -185,7 +185,7 @@ fn what_may_turn_out_to_bind_is_doubtful_until_it_is_settled() {
     let mut services = known(GRACE, vec![web().annotated("http=blue"), service("other")], vec![]);
     let settled_of = |services: &Services| {
         let settled = &services.known[&origin].settled;
-        (settled.doubtful, settled.pending)
+        (settled.doubtful, settled.unknown == Some(Unknown::Pending))
     };
     assert_eq!(settled_of(&services), (true, true));
     settled(&mut services, &origin);
