@@ -62,6 +62,8 @@ pub struct Scene<'a> {
     pub store: &'a Store,
     pub bounds: Bounds,
     pub knows: bool,
+    /// Whether it leads, has the ledgers, and was given a list of everything.
+    pub leads: bool,
     /// The target groups that AWS has named to it.
     pub found: [Option<TargetGroupArn>; 3],
 }
@@ -203,6 +205,13 @@ impl Properties {
         let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
             return Ok(());
         };
+        if !scene.leads {
+            let action = call.action();
+            return broken(
+                "authority",
+                format!("{action} by who does not lead, or has not been told all yet"),
+            );
+        }
         let (per_second, burst) = RATE;
         let (tokens, at) = self.tokens.get(&sender).copied().unwrap_or((burst, Moment::START));
         let tokens = (tokens + scene.now.since(at).as_secs_f64() * per_second).min(burst) - 1.0;
@@ -254,6 +263,14 @@ impl Properties {
         let (target, name) = (item.target, group.name());
         if !scene.knows {
             return Ok(());
+        }
+        let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
+        if let Some(pod) = pod.filter(|pod| scene.cluster.refuses(pod))
+            && item.reason == Reason::PodEvicting
+            && item.since == scene.now
+        {
+            let name = &pod.key.name;
+            return broken("evictions", format!("{name} is taken out, and its budget allows no disruption"));
         }
         let mut written = scene.written().into_iter().filter(|by| by.group == name).peekable();
         let is_exclusive = written.peek().is_some() && written.all(|by| by.may_say(OWNERSHIP, "exclusive"));

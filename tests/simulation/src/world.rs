@@ -290,6 +290,10 @@ impl World {
             store: &self.store,
             bounds: self.settings.bounds,
             knows: self.cluster.watches[replica].are_right(),
+            leads: {
+                let it = &self.replicas[replica];
+                it.leads && it.loaded.is_some() && it.oracle.has_seen_all()
+            },
             found: GROUPS
                 .map(|name| self.replicas[replica].engine.group_named(name).map(|group| group.arn.clone())),
         }

@@ -44,7 +44,7 @@ impl Cluster {
     }
 
     /// Whether a budget refuses the eviction of a pod now.
-    fn refuses(&self, pod: &PodFacts) -> bool {
+    pub fn refuses(&self, pod: &PodFacts) -> bool {
         let allowed = pod.labels.get("app").and_then(|app| self.allowed(app));
         allowed == Some(0) && pod.is_ready() && !pod.terminating && !pod.finished
     }
