@@ -268,6 +268,7 @@ impl Properties {
         if let Some(pod) = pod.filter(|pod| scene.cluster.refuses(pod))
             && item.reason == Reason::PodEvicting
             && item.since == scene.now
+            && !self.taken_out.contains_key(&(group.clone(), target))
         {
             let name = &pod.key.name;
             return broken("evictions", format!("{name} is taken out, and its budget allows no disruption"));
