@@ -82,10 +82,10 @@ impl Entry {
     fn due(&self) -> Option<(Kind, Moment)> {
         let due = self.retry.until().max(self.missing.until());
         match &self.state {
-            _ if self.in_flight => None,
+            _ if self.in_flight || self.namers.is_empty() => None,
             Resolution::Found(facts) => {
-                let is_needed = !self.namers.is_empty() && facts.target_type == TargetType::Ip;
-                let attributes = Some(&self.attributes).filter(|read| is_needed && !read.in_flight)?;
+                let is_ip = facts.target_type == TargetType::Ip;
+                let attributes = Some(&self.attributes).filter(|read| is_ip && !read.in_flight)?;
                 let again = attributes.read.map_or(Moment::START, |read| read + ATTRIBUTES_PERIOD);
                 let kind = if facts.least_healthy.is_some() { Kind::Changes } else { Kind::Attributes };
                 Some((kind, attributes.retry.until().max(again)))
@@ -316,7 +316,8 @@ impl Directory {
         for reference in &all {
             self.change(reference, |entry| entry.in_flight = true);
         }
-        if self.due.iter().all(BTreeSet::is_empty) {
+        let [unknown, missing, ..] = &self.due;
+        if unknown.is_empty() && missing.is_empty() {
             self.served.clear();
         }
         all
@@ -604,8 +605,13 @@ mod tests {
         assert_eq!(directory.start(false, later), Some(read));
         let changed = Ok(LeastHealthy::DEFAULT);
         assert_eq!(directory.attributes_read(&arn("blue"), &changed, later), std::slice::from_ref(&blue));
+        assert!(directory.served.is_empty(), "reading attributes is nobody's turn");
         directory.refer([(&blue, &Namers::new())].into_iter());
         assert_eq!(directory.next_due(false), None, "nothing names it");
+        directory.gone(&arn("blue"));
+        assert_eq!((directory.next_due(false), directory.start(false, later)), (None, None), "nor then");
+        directory.refer([(&blue, &by("shop"))].into_iter());
+        assert_eq!(finds(directory.start(false, later)), [blue]);
     }
 
     #[test]
