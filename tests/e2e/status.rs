@@ -107,8 +107,8 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
         let headgate = s.headgate().await;
         s.wait_registered(&group, "web", 2, 8080).await;
         let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);
-        kubectl.run(&["rollout", "restart", "deployment/web"]).await;
         let old: BTreeSet<String> = s.cluster.running("web").await.into_keys().collect();
+        kubectl.run(&["rollout", "restart", "deployment/web"]).await;
         let mut answers: Vec<Value> = Vec::new();
         let is_over = async || {
             let running = s.cluster.running("web").await;
