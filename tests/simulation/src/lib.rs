@@ -78,8 +78,11 @@ mod words;
 mod world;
 
 use std::{
+    fs::File,
+    hash::{DefaultHasher, Hasher},
+    io::Write,
     sync::{
-        Mutex,
+        LazyLock, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -93,6 +96,12 @@ const STEPS: u64 = 1_000;
 /// So many of the last steps of a world that broke are shown.
 const SHOWN: usize = 40;
 
+/// Where it is recorded what the engines of each world decide (`HEADGATE_SIM_DECIDED=file`): a change that is to change no
+/// decision leaves the same lines.
+static DECIDED: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
+    std::env::var_os("HEADGATE_SIM_DECIDED").map(|path| Mutex::new(File::create(path).unwrap()))
+});
+
 fn world(seed: u64) -> (World, u64) {
     let mut world = World::new(seed);
     let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
@@ -102,8 +111,12 @@ fn world(seed: u64) -> (World, u64) {
 /// Runs a world; gives its steps.
 pub fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
     let (mut it, steps) = world(seed);
+    it.decided = DECIDED.is_some().then(DefaultHasher::new);
     let ended = it.run(steps);
     coverage.add(&it.coverage);
+    if let (Some(file), Some(decided)) = (&*DECIDED, it.decided) {
+        writeln!(file.lock().unwrap(), "{seed} {:016x}", decided.finish()).unwrap();
+    }
     ended.map(|()| steps).map_err(|broken| {
         let (mut again, steps) = world(seed);
         let (_, kept) = again.run_and_keep(steps);

@@ -7,7 +7,7 @@ mod evicting;
 mod leading;
 mod watching;
 
-use std::{net::IpAddr, time::Duration};
+use std::{hash::DefaultHasher, net::IpAddr, time::Duration};
 
 use crate::{
     aws::Aws,
@@ -95,6 +95,8 @@ pub struct World {
     faults: bool,
     /// What has happened, if that is kept.
     steps: Option<Vec<String>>,
+    /// All that the engines have decided, as one number, if that is recorded.
+    pub decided: Option<DefaultHasher>,
 }
 
 impl World {
@@ -130,6 +132,7 @@ impl World {
             properties: Properties::default(),
             faults: true,
             steps: None,
+            decided: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! A replica takes a step; what it wants done is carried out, and answered.
 
+use std::hash::Hash;
+
 use super::World;
 use crate::{
     aws::Open, properties::beside, requests::Asks, say::describe, say::describe_call, say::describe_gate,
@@ -95,6 +97,9 @@ impl World {
         let by = |broken| format!("[{replica}] {broken}");
         let effects = it.step(input, &around).map_err(by)?;
         let sender = (replica, it.life);
+        if let Some(decided) = &mut self.decided {
+            (replica, format!("{:?} {effects:?}", self.now)).hash(decided);
+        }
         let asks = effects.iter().filter_map(|effect| match effect {
             Effect::Relist(watch, _) => Some(*watch),
             _ => None,
