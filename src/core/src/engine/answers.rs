@@ -79,7 +79,7 @@ impl Engine {
                     failure.as_ref(),
                     (TargetStep::Registered, TargetStep::NotRegistered),
                 );
-                self.gates.touch(Touched::Group(&arn), now);
+                self.touch_gates(Touched::Group(&arn), now);
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
             }
@@ -94,8 +94,8 @@ impl Engine {
                 };
                 let after = items.iter().filter_map(noted).max();
                 let is_out = group.deregistered(id, &items, failure.as_ref(), after, now);
-                if is_out {
-                    self.holds.accepted(&arn, &items, now);
+                if let Some(leader) = self.leader.as_mut().filter(|_| is_out) {
+                    leader.holds.accepted(&arn, &items, now);
                 }
                 let failed = failure.as_ref().filter(|_| !is_out);
                 self.answered_for(
@@ -104,7 +104,7 @@ impl Engine {
                     failed,
                     (TargetStep::Deregistered, TargetStep::NotDeregistered),
                 );
-                self.evictions.touch(eviction::Touched::Group(&arn), now);
+                self.touch_evictions(eviction::Touched::Group(&arn), now);
                 // The group may have come to be shared meanwhile.
                 self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
@@ -161,8 +161,8 @@ impl Engine {
             self.out.put(Effect::Happened(Transition::Target(arn.clone(), target, owner, step)));
         }
         self.out.extend(grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)));
-        self.gates.touch(Touched::Group(arn), now);
-        self.evictions.touch(eviction::Touched::Group(arn), now);
+        self.touch_gates(Touched::Group(arn), now);
+        self.touch_evictions(eviction::Touched::Group(arn), now);
         self.refused(arn, Call::READ_HEALTH, &[], None);
         self.judge(std::slice::from_ref(arn), now);
         self.expel_foreign_targets(arn, now);

@@ -46,7 +46,7 @@ impl Engine {
 
     /// Whether a new pod of this owner is to have no hold, because pods with one were not created.
     pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
-        self.term.is_synced() && self.holds.creations_fail(owner, now)
+        self.term.is_synced() && self.creations.ask(owner, now)
     }
 
     /// Whether the bindings of a namespace exclude pods with these labels, which none of them selects.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{
     engine::{Effect, Engine, Span, outbox::Outbox},
-    eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
+    eviction::{Consequence, Evictions, Followed, Late, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order, Said},
     leadership::Watch,
@@ -33,11 +33,43 @@ fn around<'a>(
 }
 
 impl Engine {
-    /// The evictions, the outbox, and what the others know.
+    /// The evictions, those of the leader if this replica leads, the outbox, and what the others know.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let leads = self.acts() && !self.settings.read_only;
-        let Self { evictions, out, index, groups, services, nodes, settings, .. } = self;
+        let Self { evictions, leader, out, index, groups, services, nodes, settings, .. } = self;
+        let evictions = leader.as_mut().map_or(evictions, |leader| &mut leader.evictions);
         (evictions, out, around((index, groups, services, nodes), settings, leads, now))
+    }
+
+    /// The same, to be read.
+    pub(super) fn evictions_known(&self) -> &Evictions {
+        self.leader.as_ref().map_or(&self.evictions, |leader| &leader.evictions)
+    }
+
+    /// Something has happened that matters to pods that leave, or may.
+    pub(super) fn touch_evictions(&mut self, touched: Touched<'_>, now: Moment) {
+        self.evictions.touch(touched, now);
+        if let Some(leader) = &mut self.leader {
+            leader.evictions.touch(touched, now);
+        }
+    }
+
+    /// The watch of pods says this, and the index does not know it yet: see [`Evictions::saw`].
+    pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
+        let leads = self.acts() && !self.settings.read_only;
+        let Self { evictions, leader, index, groups, services, nodes, settings, .. } = self;
+        let around = |leads| around((index, groups, services, nodes), settings, leads, now);
+        let late = evictions.saw(change, &around(false));
+        leader.as_mut().map_or(late, |leader| leader.evictions.saw(change, &around(leads)))
+    }
+
+    /// The index or the nodes have taken something in: see [`Evictions::follow`].
+    fn consequences(&mut self, what: Followed<'_>, now: Moment) -> Vec<Consequence> {
+        let leads = self.acts() && !self.settings.read_only;
+        let Self { evictions, leader, index, groups, services, nodes, settings, .. } = self;
+        let around = |leads| around((index, groups, services, nodes), settings, leads, now);
+        let consequences = evictions.follow(what, &around(false));
+        leader.as_mut().map_or(consequences, |leader| leader.evictions.follow(what, &around(leads)))
     }
 
     /// What is answered when the eviction of a pod is asked for. Changes nothing.
@@ -52,7 +84,7 @@ impl Engine {
         let Some(facts) = self.index.pods().get(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
         };
-        self.around(now).answer(&self.evictions, facts, request)
+        self.around(now).answer(self.evictions_known(), facts, request)
     }
 
     /// What the others know.
@@ -77,7 +109,7 @@ impl Engine {
         if let Some(nodes) = self.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
             // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
-            self.evictions.touch(Touched::All, now);
+            self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
         self.out.extend(self.nodes.take_asks().map(|scope| Effect::Relist(Watch::Nodes, scope)));
@@ -98,7 +130,7 @@ impl Engine {
         let gone = self.nodes.pass(now, wall);
         if !gone.is_empty() {
             self.record_nodes(&gone);
-            self.evictions.touch(Touched::All, now);
+            self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&gone), now, now);
         }
         self.nodes_turn(now, now);
@@ -107,8 +139,7 @@ impl Engine {
     /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
         let acts = self.acts();
-        let (evictions, _, around) = self.evictions(now);
-        for consequence in evictions.follow(what, &around) {
+        for consequence in self.consequences(what, now) {
             match consequence {
                 Consequence::Goes { pod, node, signal, is_target, stays_out } => {
                     let goes = signal.fate.is_immediate();
@@ -135,7 +166,7 @@ impl Engine {
 
     /// Does what is due about the pods that are asked to leave, or should be.
     pub(super) fn mind_evictions(&mut self, now: Moment) {
-        let is_due = self.evictions.next_due().is_some_and(|due| due <= now);
+        let is_due = self.evictions_known().next_due().is_some_and(|due| due <= now);
         if !is_due || !self.acts() || self.settings.read_only {
             return;
         }

@@ -1,8 +1,8 @@
 //! The readiness gates: which pods are judged when and on what, and what is written to them.
 
 use crate::{
-    engine::{Effect, Engine, Span},
-    gate::Due,
+    engine::{Effect, Engine, Span, leader::Leader},
+    gate::{Due, Touched},
     groups::{Group, Groups},
     index::Index,
     model::{
@@ -123,6 +123,17 @@ impl Engine {
             let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             let ours = self.services.is_selected(&pod.key.namespace);
             self.gates.saw(pod, before, ours, now);
+            if let Some(leader) = &mut self.leader {
+                leader.gates.saw(pod, before, ours, now);
+            }
+        }
+    }
+
+    /// Something has happened that may matter to gates.
+    pub(super) fn touch_gates(&mut self, what: Touched<'_>, now: Moment) {
+        self.gates.touch(what, now);
+        if let Some(leader) = &mut self.leader {
+            leader.gates.touch(what, now);
         }
     }
 
@@ -143,11 +154,12 @@ impl Engine {
     /// Closes the gates of pods whose targets are put back. Those are registered when the gate is closed, or cannot be.
     pub(super) fn close_gates(&mut self, now: Moment) {
         let put_backs = self.groups.calls(now).put_backs();
+        let Some(leader) = &mut self.leader else { return };
         for (arn, target) in put_backs.map(|(arn, target)| (arn.clone(), *target)).collect::<Vec<_>>() {
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let Some((owner, asked)) = group.registrations().put_back(&target) else { continue };
             let pod = self.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
-            let is_open = pod.is_some_and(|pod| self.gates.close(pod, asked, now));
+            let is_open = pod.is_some_and(|pod| leader.gates.close(pod, asked, now));
             group.registrations_mut().gate_is(&target, is_open, now);
         }
     }
@@ -157,7 +169,10 @@ impl Engine {
         if self.settings.read_only || !self.acts() {
             return;
         }
-        let Self { index, groups, services, nodes, gates, out, .. } = self;
+        let Self { index, groups, services, nodes, leader: Some(Leader { gates, .. }), out, .. } = self
+        else {
+            return;
+        };
         let case = |pod: &ObjectKey| gate_case(index, groups, services, nodes, pod);
         let due = gates.judge(case, || out.next_id(), now);
         self.carry_out(due, now);
@@ -170,7 +185,8 @@ impl Engine {
         result: Result<(), Failure>,
         now: Moment,
     ) {
-        let due = self.gates.written(pod, id, result, now);
+        let Some(leader) = &mut self.leader else { return };
+        let due = leader.gates.written(pod, id, result, now);
         self.carry_out(due, now);
     }
 

@@ -18,9 +18,9 @@ impl Engine {
         if exclusive {
             self.groups.orphans().touch();
         }
-        self.gates.touch(Touched::Group(arn), now);
+        self.touch_gates(Touched::Group(arn), now);
         if paused {
-            self.evictions.touch(eviction::Touched::All, now);
+            self.touch_evictions(eviction::Touched::All, now);
             self.touch(arn);
         }
     }

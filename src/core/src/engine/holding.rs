@@ -60,7 +60,8 @@ impl Engine {
         let bound_by = |arn: &TargetGroupArn| {
             index.bindings().of_group(arn).map(|binding| binding.key.origin.clone()).collect()
         };
-        let Some((short, tell)) = self.holds.ended(ended, is_paused, bound_by) else { return };
+        let Some(leader) = &mut self.leader else { return };
+        let Some((short, tell)) = leader.holds.ended(ended, is_paused, bound_by) else { return };
         let (reason, pod) = (Reason::HoldTooShort, &ended.pod);
         let about = notice::About::Pod(pod.pod.clone(), pod.uid.clone());
         self.out.tell(Notice { about, reason, note: sayings::hold_too_short(&short) });

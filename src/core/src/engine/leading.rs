@@ -12,7 +12,7 @@ use std::{
 
 use super::Engine;
 use crate::{
-    engine::{Effect, Leadership},
+    engine::{Effect, Leadership, leader::Leader},
     eviction::Touched,
     index::{Order, Said},
     leadership::{Load, Role},
@@ -35,6 +35,7 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
+                self.leader = Some(Leader::begin(&self.gates, &self.evictions, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
             }
@@ -45,10 +46,9 @@ impl Engine {
                 }
                 self.groups.orphans().stand_by();
                 self.reports.hush();
-                self.gates.stand_by();
-                self.holds.stand_by();
                 // What was decided here and not written down is not in force.
-                let (decided, mut stays_out) = self.evictions.stand_by();
+                let (decided, mut stays_out) =
+                    self.leader.take().map(|leader| leader.undone()).unwrap_or_default();
                 stays_out.retain(|pod| !self.index.pods().goes_with_its_node(pod));
                 let decided = decided.iter().map(|pod| (pod, Order::Leave(false)));
                 for (pod, order) in decided.chain(stays_out.iter().map(|pod| (pod, Order::NodeGoes(None)))) {
@@ -100,7 +100,7 @@ impl Engine {
         if let (Some(_), Ok(ledgers)) = (load, &result) {
             let ledgers = ledgers.iter().filter_map(|stored| stored.open().ok());
             let pods = ledgers.flat_map(|(_, ledger)| ledger.pods().collect::<Vec<_>>());
-            self.evictions.touch(Touched::Ledgers(&pods.collect()), now);
+            self.touch_evictions(Touched::Ledgers(&pods.collect()), now);
         }
         match (load, result) {
             (Some(Load::TakesOver), Ok(ledgers)) => self.take_over(&ledgers, now),

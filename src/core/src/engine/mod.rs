@@ -15,6 +15,7 @@ mod granting;
 mod holding;
 mod input;
 mod keeping;
+mod leader;
 mod leading;
 mod looking;
 mod outbox;
@@ -31,11 +32,11 @@ use std::collections::BTreeSet;
 
 use crate::{
     account::Accounts,
-    engine::{holding::About, outbox::Outbox},
+    engine::{holding::About, leader::Leader, outbox::Outbox},
     eviction::{self, Evictions, Followed},
     gate::{Gates, Touched},
     groups::Groups,
-    hold::Holds,
+    hold::Creations,
     index::Index,
     leadership::{Role, Term, Watch},
     model::{
@@ -56,10 +57,13 @@ pub struct Engine {
     services: Services,
     accounts: Accounts,
     groups: Groups,
-    gates: Gates,
-    holds: Holds,
     nodes: Nodes,
+    /// The gates, and the pods that are to leave, as the watches have shown them.
+    gates: Gates,
     evictions: Evictions,
+    creations: Creations,
+    /// While this replica leads, or is about to.
+    leader: Option<Leader>,
     out: Outbox,
     reports: Reports,
 }
@@ -77,9 +81,10 @@ impl Engine {
             accounts: Accounts::new(&settings.region, &settings.accounts, settings.limits, settings.seed),
             groups: Groups::new(settings.groups()),
             gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
-            holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
             evictions: Evictions::default(),
+            creations: Creations::new(),
+            leader: None,
             out: Outbox::default(),
             reports: Reports::default(),
             settings,
@@ -130,7 +135,7 @@ impl Engine {
         if let Some((watch, scope)) = input.lists()
             && self.term.listed(watch, scope)
         {
-            self.gates.touch(Touched::Listed, now);
+            self.touch_gates(Touched::Listed, now);
         }
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, now),
@@ -141,7 +146,7 @@ impl Engine {
             }
             Input::Namespace { change, seen } => self.on_written(Watched::Namespace(change), seen, now),
             Input::Grants { all, seen } => {
-                self.evictions.touch(eviction::Touched::All, now);
+                self.touch_evictions(eviction::Touched::All, now);
                 self.on_written(Watched::Grants(all), seen, now);
             }
             Input::Node { change, seen } => self.on_node(change, seen, now),
@@ -180,8 +185,10 @@ impl Engine {
         earlier(self.accounts.next(calls, is_standby, now));
         if let Some(calls) = calls {
             earlier(calls.when());
-            earlier(self.gates.next_due());
-            earlier(self.evictions.next_due().filter(|_| !self.settings.read_only));
+        }
+        if let Some(leader) = self.leader.as_ref().filter(|_| self.acts()) {
+            earlier(leader.gates.next_due());
+            earlier(leader.evictions.next_due().filter(|_| !self.settings.read_only));
         }
         next
     }
@@ -190,10 +197,9 @@ impl Engine {
         self.groups.orphans().saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
-        self.holds
+        self.creations
             .saw(&change, |pod| self.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid));
-        let (evictions, _, around) = self.evictions(now);
-        let late = evictions.saw(&change, &around);
+        let late = self.evictions_see(&change, now);
         let changes = self.index.apply(change, seen);
         self.absorb(changes, now);
         self.evictions_follow(Followed::Pods(about.pod(), &late), seen, now);
@@ -210,14 +216,14 @@ impl Engine {
     fn written(&mut self, (origins, namespaces, relist): Changed, seen: Moment, now: Moment) {
         self.out.extend(relist.map(|(watch, scope)| Effect::Relist(watch, scope)));
         if !namespaces.is_empty() {
-            self.evictions.touch(eviction::Touched::All, now);
+            self.touch_evictions(eviction::Touched::All, now);
         }
         if !origins.is_empty() {
             self.groups.orphans().touch();
         }
         for namespace in namespaces {
             let selected = self.services.is_selected(&namespace);
-            self.gates.touch(Touched::Namespace { name: &namespace, changed: true, selected }, now);
+            self.touch_gates(Touched::Namespace { name: &namespace, changed: true, selected }, now);
             self.out.put(Effect::Selected(namespace, selected));
         }
         for origin in origins {
@@ -243,9 +249,9 @@ impl Engine {
             self.govern(&key.group, now);
         }
         let (name, others) = (&origin.key().namespace, !changes.bindings.is_empty());
-        self.gates.touch(Touched::Namespace { name, changed: others, selected: false }, now);
+        self.touch_gates(Touched::Namespace { name, changed: others, selected: false }, now);
         if others {
-            self.evictions.touch(eviction::Touched::Namespace(name), now);
+            self.touch_evictions(eviction::Touched::Namespace(name), now);
         }
         self.absorb(changes, now);
         self.say(origin);
@@ -279,7 +285,7 @@ impl Engine {
     /// Hands the index's changes on to the machines of the groups.
     fn absorb(&mut self, changes: Changes, now: Moment) {
         for gone in &changes.gone {
-            self.gates.touch(Touched::Gone(&gone.pod, &gone.uid), now);
+            self.touch_gates(Touched::Gone(&gone.pod, &gone.uid), now);
         }
         let (gone, ended) =
             (changes.gone.clone(), changes.ended.iter().map(|ended| ended.pod.clone()).collect());
@@ -289,23 +295,25 @@ impl Engine {
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
             let binding = ownership.through.last.clone();
             if let Some(owner) = &ownership.owner {
-                self.gates.touch(Touched::Pod(&owner.pod), now);
+                self.touch_gates(Touched::Pod(&owner.pod), now);
             }
             self.make_group(&arn, now);
             self.record_ownership(&ownership);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            self.holds.stays(&arn, &target, ownership.owner.as_ref());
+            if let Some(leader) = &mut self.leader {
+                leader.holds.stays(&arn, &target, ownership.owner.as_ref());
+            }
             group.registrations_mut().want(ownership, !changes.written);
             if !goes && self.holds(&binding) {
                 held.insert(arn.clone());
             }
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            if goes {
+            if goes && let Some(leader) = &mut self.leader {
                 let (was, asked) = (
                     group.registrations().may_be_sent_to(&target),
                     group.registrations().asked_hold(&target),
                 );
-                self.holds.leaves(&arn, &target, reason, was, asked);
+                leader.holds.leaves(&arn, &target, reason, was, asked);
             }
             if goes && group.registrations().oldest_removal().is_some() {
                 self.accounts.removal_caused(&arn, seen);

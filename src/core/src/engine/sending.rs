@@ -47,7 +47,9 @@ impl Engine {
     }
 
     fn remove(&mut self, id: RequestId, arn: &TargetGroupArn, now: Moment) -> Vec<CallItem> {
-        let Some(group) = self.groups.get_mut(arn) else { return Vec::new() };
+        let (Some(group), Some(leader)) = (self.groups.get_mut(arn), &mut self.leader) else {
+            return Vec::new();
+        };
         let items = group.registrations_mut().start_removal(id, MAX_TARGETS_PER_CALL);
         for item in &items {
             // Also of those that the leader before has left.
@@ -56,10 +58,10 @@ impl Engine {
                 let registrations = group.registrations();
                 let was = registrations.may_be_sent_to(&item.target);
                 let asked = registrations.asked_hold(&item.target);
-                self.holds.leaves(arn, &item.target, item.reason, was, asked);
+                leader.holds.leaves(arn, &item.target, item.reason, was, asked);
             }
             for pod in self.index.pods().at(&item.target.ip) {
-                self.evictions.touch(Touched::Removal(&pod.key), now);
+                leader.evictions.touch(Touched::Removal(&pod.key), now);
             }
         }
         items

@@ -124,22 +124,6 @@ impl Departures {
         }
     }
 
-    /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
-    pub fn stand_by(&mut self) -> Vec<ObjectKey> {
-        self.open.clear();
-        self.checks = Checks::default();
-        self.touch(Touched::All, Moment::START);
-        let mut undecided = Vec::new();
-        for (pod, departure) in &mut self.pods {
-            (departure.busy, departure.waits, departure.failing) = (None, None, None);
-            // Whoever leads next sees for itself what AWS has.
-            (departure.back, departure.again) = (None, Moment::START);
-            departure.told.clear();
-            undecided.extend(departure.decision.take().map(|_| pod.clone()));
-        }
-        undecided
-    }
-
     /// Something has happened: those that it concerns are looked at.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         let pods = match touched {

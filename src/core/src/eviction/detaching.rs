@@ -49,11 +49,6 @@ impl Detaching {
         self.next
     }
 
-    /// Another replica leads from now on, or may.
-    pub fn stand_by(&mut self) {
-        *self = Self { next: Some(Moment::START), ..Self::default() };
-    }
-
     /// What is to be written on nodes. `over`: when the load balancers have stopped sending to a pod, as is noted on it.
     pub fn due(
         &mut self,

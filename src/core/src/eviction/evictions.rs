@@ -115,7 +115,7 @@ impl Evictions {
         }
         let known = |pod: &PodFacts| around.index.pods().get(&pod.key).filter(|known| known.uid == pod.uid);
         // What a list shows may have started at any time.
-        let starts = around.leads && matches!(change, Change::Applied(_));
+        let starts = matches!(change, Change::Applied(_));
         let late = pods.iter().filter(|pod| stays_alive(pod)).filter_map(|pod| {
             let starts_there = starts_there(pod, known(pod), around.nodes);
             let is_late = starts_there || (was_there(pod, around.nodes) && known(pod).is_none());
@@ -138,7 +138,10 @@ impl Evictions {
             Followed::Pods(one, late) => {
                 self.departures.keep(one, around.index);
                 has_fewer = self.early.keep(one, around.index);
-                all.extend(late.iter().filter_map(|late| self.concern(&late.pod, late.starts, around)));
+                all.extend(
+                    late.iter()
+                        .filter_map(|late| self.concern(&late.pod, late.starts && around.leads, around)),
+                );
             }
             Followed::Nodes(nodes) => {
                 for node in nodes {
@@ -170,13 +173,6 @@ impl Evictions {
             all.push(Consequence::Ends(node));
         }
         all
-    }
-
-    /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down, and
-    /// those that were not registered because of their nodes.
-    pub fn stand_by(&mut self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
-        self.detaching.stand_by();
-        (self.departures.stand_by(), self.early.stand_by())
     }
 
     /// That its node is about to go concerns this pod, or not any more; `starts`: it starts there just now.
@@ -343,6 +339,17 @@ impl Evictions {
 
 /// What is known of one.
 impl Evictions {
+    /// The pods whose removal was decided here and is not written down.
+    pub fn decided(&self) -> Vec<ObjectKey> {
+        let decided = self.departures.pods.iter().filter(|(_, departure)| departure.decision.is_some());
+        decided.map(|(pod, _)| pod.clone()).collect()
+    }
+
+    /// The pods that started when their nodes were known to go, and are not registered.
+    pub fn kept_out(&self) -> Vec<ObjectKey> {
+        self.early.pods.keys().filter(|pod| self.early.stays_out(pod)).cloned().collect()
+    }
+
     /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first
     /// time.
     pub fn may_leave(

@@ -73,7 +73,7 @@ mod zone;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use departures::Outcome;
-pub use evictions::{Consequence, Evictions, Followed};
+pub use evictions::{Consequence, Evictions, Followed, Late};
 pub use surroundings::Surroundings;
 
 use crate::{

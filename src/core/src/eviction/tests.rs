@@ -160,14 +160,12 @@ fn a_pod_whose_node_is_disrupted_is_asked_to_leave_and_stays_with_its_node() {
 }
 
 #[test]
-fn whoever_leads_no_more_has_decided_nothing() {
+fn what_was_decided_and_is_not_written_down_is_known() {
     let mut world = World::new(&[web()]);
     world.pod(web().leaving(LeavingFacts::asked(wall(world.now), wall(world.now))));
     let due = world.due();
     let [(id, Request::Check(check))] = &due[..] else { panic!("{due:?}") };
     assert!(world.answered(*id, no_budget()).is_some());
     let pod = check.pod.clone();
-    assert_eq!(world.evictions.stand_by(), (vec![pod], vec![]));
-    assert_eq!(world.evictions.stand_by(), (vec![], vec![]));
-    assert!(matches!(&world.due()[..], [(_, Request::Check(_))]), "it is decided anew");
+    assert_eq!((world.evictions.decided(), world.evictions.kept_out()), (vec![pod], vec![]));
 }

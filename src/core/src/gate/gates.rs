@@ -244,20 +244,9 @@ impl Gates {
         }
     }
 
-    /// Another replica leads from now on, or may: what was written is not known any more.
-    pub fn stand_by(&mut self) {
-        (self.agenda, self.ready) = (Agenda::default(), Agenda::default());
-        (self.in_flight, self.refused) = (0, false);
-        self.forgotten.clear();
-        self.by_group = Multimap::default();
-        for (pod, waiting) in &mut self.waiting {
-            (waiting.in_flight, waiting.verdict, waiting.said) = (None, None, None);
-            (waiting.told, waiting.gone) = (false, false);
-            waiting.groups.clear();
-            waiting.closing.take_if(|reason| *reason == Reason::RegisteredAgain);
-            waiting.backoff.succeeded();
-            self.dirty.insert(pod.clone());
-        }
+    /// The same of a leader, whose term begins: all are judged.
+    pub fn begin(&self) -> Self {
+        Self { dirty: self.waiting.keys().cloned().collect(), ..self.clone() }
     }
 
     /// The pods to be judged now.

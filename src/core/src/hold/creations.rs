@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::model::{Moment, object::Uid};
+use crate::model::{Change, Moment, PodFacts, object::Uid};
 
 /// So many pods are asked about before it counts that none appears.
 const ASKED: usize = 3;
@@ -50,9 +50,21 @@ impl Creations {
         Self { owners: BTreeMap::new() }
     }
 
-    /// Whether none is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+    /// What a watch says; `is_known` says whether a pod was seen before.
+    pub fn saw(&mut self, change: &Change<PodFacts>, is_known: impl Fn(&PodFacts) -> bool) {
+        let pods = match change {
+            Change::Applied(pod) => std::slice::from_ref(pod),
+            Change::Relisted(_, pods) => pods,
+            Change::Deleted(_) => return,
+        };
+        if self.owners.is_empty() {
+            return;
+        }
+        for pod in pods.iter().filter(|pod| !is_known(pod)) {
+            if let Some(owner) = &pod.owner {
+                self.appeared(owner, pod.ending.sleeps > 0);
+            }
+        }
     }
 
     /// A pod of this owner is about to be created. Whether it is to have no hold, because pods with one were not created.

@@ -8,8 +8,8 @@
 //! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one that is
 //! paused there, and one that ended while nobody led: what its removal was like is not known.
 //!
-//! * **Owns**: the targets of living pods that were taken out, or are to be, and when AWS has answered that; when those
-//!   who bind pods were told last; and whether pods that are given a hold are created at all (`creations.rs`).
+//! * **Owns**: the targets of living pods that were taken out, or are to be, and when AWS has answered that; and when those who
+//!   bind pods were told last. Whether pods that are given a hold are created at all every replica counts (`creations.rs`).
 //! * **Assumes**: whoever takes a target out says so when it is decided and again when the call is sent, which may be
 //!   all that a new leader does; and that it is the pod's again.
 
@@ -17,10 +17,10 @@ mod creations;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::creations::Creations;
+pub use self::creations::Creations;
 use crate::model::{
-    AskedHold, Bounds, CallItem, Change, Ended, Moment, Origin, Owner, PodFacts, Reason, Target,
-    TargetGroupArn, Uid, hold::Short,
+    AskedHold, Bounds, CallItem, Ended, Moment, Origin, Owner, Reason, Target, TargetGroupArn, Uid,
+    hold::Short,
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.
@@ -44,41 +44,12 @@ pub struct Holds {
     /// By pod, as long as it lives.
     leaving: BTreeMap<Uid, Vec<Leaving>>,
     told: BTreeMap<Origin, Moment>,
-    creations: Creations,
 }
 
 impl Holds {
     /// Nobody leaves. `bounds`: for how long load balancers go on sending.
     pub const fn new(bounds: Bounds) -> Self {
-        Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new(), creations: Creations::new() }
-    }
-
-    /// A pod of this owner is about to be created. Whether pods of it that have a hold are not created.
-    pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
-        self.creations.ask(owner, now)
-    }
-
-    /// What a watch says; `is_known` says whether a pod was seen before.
-    pub fn saw(&mut self, change: &Change<PodFacts>, is_known: impl Fn(&PodFacts) -> bool) {
-        let pods = match change {
-            Change::Applied(pod) => std::slice::from_ref(pod),
-            Change::Relisted(_, pods) => pods,
-            Change::Deleted(_) => return,
-        };
-        if self.creations.is_empty() {
-            return;
-        }
-        for pod in pods.iter().filter(|pod| !is_known(pod)) {
-            if let Some(owner) = &pod.owner {
-                self.creations.appeared(owner, pod.ending.sleeps > 0);
-            }
-        }
-    }
-
-    /// Another replica leads.
-    pub fn stand_by(&mut self) {
-        self.leaving.clear();
-        self.told.clear();
+        Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }
 
     /// A target is to go, or its removal is sent: it `was` that of this pod, and served, or not. An address that the pod

@@ -61,8 +61,9 @@ impl Engine {
             gate: seen.as_ref().map(|facts| Gate {
                 shown: GateView::of(facts),
                 verdict: self
-                    .gates
-                    .should_show(pod)
+                    .leader
+                    .as_ref()
+                    .and_then(|leader| leader.gates.should_show(pod))
                     .map(|(condition, since)| ((condition.reason, condition.message), since)),
             }),
             nowhere: places.is_empty().then(|| self.nowhere(pod, seen.as_ref())),
@@ -281,7 +282,7 @@ impl Engine {
                 leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason)
             }
             Some(_) => return None,
-            None => self.around(now).waits_early(&self.evictions, facts)?,
+            None => self.around(now).waits_early(self.evictions_known(), facts)?,
         };
         let waits = Some((reason, words::leaves_early(reason).to_owned()));
         Some(Next { step: Step::Deregister, at: None, waits })

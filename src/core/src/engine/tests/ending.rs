@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    hold::Holds,
     ledger::{Ledger, Noted, PodMark},
     model::{
         Bounds, Hold, IpFamily, NodeFacts, Uid,
@@ -98,7 +99,8 @@ fn a_pod_that_outlives_the_bound_of_its_load_balancer_is_not() {
         }
     }
     let mut world = healthy();
-    world.engine.holds = Holds::new(Bounds { application: seconds(1), network: seconds(6) });
+    world.engine.leader.as_mut().unwrap().holds =
+        Holds::new(Bounds { application: seconds(1), network: seconds(6) });
     gone_after(&mut world, seconds(6));
     assert_eq!(world.short(), [""; 0]);
 }
@@ -282,15 +284,20 @@ fn the_next_leader_counts_what_it_has_removed_itself_and_nothing_twice() {
     assert_eq!(deposed.short(), [""; 0], "a standby counts nothing");
 }
 
+/// Of how many pods the end is awaited.
+fn awaited(world: &World) -> usize {
+    world.engine.leader.as_ref().unwrap().holds.awaited()
+}
+
 #[test]
 fn the_end_of_a_pod_that_has_ended_is_not_awaited() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
     world.apply(pod("a", "1").at(1).terminating());
     world.apply(pod("b", "2").at(2).finished());
     world.answer_all();
-    assert_eq!(world.engine.holds.awaited(), 1);
+    assert_eq!(awaited(&world), 1);
     world.delete(pod("a", "1").at(1));
-    assert_eq!(world.engine.holds.awaited(), 0);
+    assert_eq!(awaited(&world), 0);
 }
 
 /// `a` is a healthy target, and its node is there.

@@ -422,22 +422,19 @@ fn what_aws_has_again_for_too_long_is_let_through_if_somebody_asks() {
 }
 
 #[test]
-fn what_aws_had_again_before_this_term_or_before_the_pod_was_asked_anew_is_not_waited_for_since_then() {
+fn what_aws_had_again_before_the_pod_was_asked_anew_is_not_waited_for_since_then() {
     let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let anew =
         LeavingFacts { deregistered: Some((wall(55), BOUND)), ..LeavingFacts::asked(wall(50), wall(50)) };
-    for (leads_again, leaving, is_late) in [(false, out, true), (true, out, false), (false, anew, false)] {
+    for (leaving, is_late) in [(out, true), (anew, false)] {
         let (mut departures, mut facts) = one(out);
         departures.touch(Touched::Removal(&facts.key), case(4).now);
-        if leads_again {
-            departures.stand_by();
-        }
         facts.leaving = Some(Box::new(leaving));
         departures.saw(&facts, case(60).now, wall(60));
         let case = Case { is_back: true, ..case(64) };
         let go = Next::Mark(Mark::MayGo { at: wall(64), reason: Reason::DeregistrationTooSlow });
         let next = departures.next(&facts.key, &case, &patient());
-        assert_eq!(next == go, is_late, "{leads_again} {leaving:?}: {next:?}");
+        assert_eq!(next == go, is_late, "{leaving:?}: {next:?}");
     }
 }
 

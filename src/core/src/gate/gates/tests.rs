@@ -156,18 +156,13 @@ fn it_is_looked_at_again_to_explain_it_and_when_it_has_been_closed_for_long() {
 }
 
 #[test]
-fn the_next_leader_says_everything_again_and_owes_nothing() {
-    let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(3));
-    drive.judged(waits(Reason::HealthUnread), at(6));
-    assert!(drive.write().is_some());
-    drive.0.stand_by();
-    assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
-    assert_eq!(drive.0.written(&key(), RequestId(drive.1), Ok(()), at(7)), []);
-    assert!(drive.0.waiting[&key()].said.is_none(), "an answer to the term before");
-    assert_eq!(drive.0.take_dirty(at(7)), [key()]);
-    drive.judged(waits(Reason::HealthUnread), at(7));
-    assert_eq!(drive.0.next_due(), Some(at(10)));
+fn a_term_begins_with_what_the_watches_have_shown() {
+    let mut watched = Drive::with(&closed()).0;
+    assert_eq!((watched.take_dirty(at(1)), watched.begin().take_dirty(at(7))), (vec![key()], vec![key()]));
+    watched.saw(&a(2, Shown::Open(None)), Some(&closed()), true, at(1));
+    let mut drive = Drive(watched.begin(), 0);
+    drive.judged(waits(Reason::HealthUnread), at(2));
+    assert_eq!(drive.writes(at(2)), Some(Reason::IpChanged));
 }
 
 #[test]
@@ -223,21 +218,6 @@ fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_p
     let write = drive.write().unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
     assert_eq!(write.condition.message, "closed again: the pod has another IP; not yet");
-}
-
-#[test]
-fn that_the_ip_has_changed_is_known_after_the_lead_was_lost_and_that_a_target_is_put_back_is_not() {
-    for by_hand in [true, false] {
-        let mut drive = Drive::with(&closed());
-        if by_hand {
-            drive.0.saw(&a(2, Shown::Open(None)), Some(&closed()), true, at(1));
-        } else {
-            assert!(drive.0.close(&open(), false, at(1)));
-        }
-        drive.0.stand_by();
-        drive.judged(waits(Reason::HealthUnread), at(2));
-        assert_eq!(drive.writes(at(2)), by_hand.then_some(Reason::IpChanged), "the ledger says the other");
-    }
 }
 
 #[test]
