@@ -34,7 +34,7 @@ pub use self::{calls::Calls, group::Group, observation::Observation};
 use self::orphans::Orphans;
 use crate::{
     agenda::Agenda,
-    ledger::PodMark,
+    ledger::{PodMark, fnv_1a},
     model::{
         Call, GroupRef, Moment, Target, TargetGroupArn, Uid,
         grant::{Held, Holders},
@@ -70,7 +70,6 @@ pub enum News {
 pub struct Groups {
     settings: GroupSettings,
     all: BTreeMap<TargetGroupArn, Group>,
-    created: u64,
     awake: BTreeSet<TargetGroupArn>,
     /// When those that sleep wake up by themselves.
     alarms: Agenda<Moment, TargetGroupArn>,
@@ -99,7 +98,6 @@ impl Groups {
         Self {
             settings,
             all: BTreeMap::new(),
-            created: 0,
             awake: BTreeSet::new(),
             alarms: Agenda::default(),
             spare: BTreeSet::new(),
@@ -129,10 +127,8 @@ impl Groups {
             self.awake.insert(arn.clone());
             self.loose.insert(arn.clone());
         }
-        self.all.entry(arn.clone()).or_insert_with(|| {
-            self.created += 1;
-            Group::new(&self.settings, self.settings.seed.wrapping_add(self.created))
-        })
+        let seed = self.settings.seed.wrapping_add(fnv_1a(arn.as_str()));
+        self.all.entry(arn.clone()).or_insert_with(|| Group::new(&self.settings, seed))
     }
 
     /// Time has passed: those in which something is due wake up. Gives the groups in which removals that were held are

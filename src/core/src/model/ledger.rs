@@ -28,9 +28,14 @@ pub struct PodMark(u64);
 impl PodMark {
     /// The mark of the pod with this UID.
     pub fn of(uid: &Uid) -> Self {
-        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        Self(uid.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+        Self(fnv_1a(uid.as_str()))
     }
+}
+
+/// The 64 bit FNV-1a hash of a text: the same in each process.
+pub fn fnv_1a(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 impl fmt::Debug for PodMark {
