@@ -7,15 +7,15 @@ use crate::{
     eviction::{Evictions, Touched},
     gate::Gates,
     hold::Holds,
-    model::{Bounds, Moment, ObjectKey},
+    model::{Bounds, Moment},
 };
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Leader {
-    pub gates: Gates,
-    pub evictions: Evictions,
-    pub holds: Holds,
+    pub(super) gates: Gates,
+    pub(super) evictions: Evictions,
+    pub(super) holds: Holds,
 }
 
 impl Leader {
@@ -24,11 +24,5 @@ impl Leader {
         let (gates, mut evictions) = (gates.begin(), evictions.clone());
         evictions.touch(Touched::All, Moment::START);
         Self { gates, evictions, holds: Holds::new(bounds) }
-    }
-
-    /// The pods whose removal was decided in this term and is not written down; and those that are not registered because their
-    /// nodes go. The index was told so, and is to hear that it is not so any more.
-    pub fn undone(&self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
-        (self.evictions.decided(), self.evictions.kept_out())
     }
 }

@@ -41,25 +41,23 @@ impl Engine {
             }
             Leadership::Standby if self.term.leads(false) => {
                 self.out.put(Effect::Happened(Transition::Leads(false)));
-                for (call, ticket) in self.out.stand_by() {
+                for (call, ticket) in self.out.end_term() {
                     self.accounts.answered(&call, ticket, &Ok(Answer::Done), &self.groups, now);
                 }
-                self.groups.orphans().stand_by();
                 self.reports.hush();
                 // What was decided here and not written down is not in force.
                 let (decided, mut stays_out) =
-                    self.leader.take().map(|leader| leader.undone()).unwrap_or_default();
+                    self.leader.take().map(|leader| leader.evictions.decided()).unwrap_or_default();
                 stays_out.retain(|pod| !self.index.pods().goes_with_its_node(pod));
                 let decided = decided.iter().map(|pod| (pod, Order::Leave(false)));
                 for (pod, order) in decided.chain(stays_out.iter().map(|pod| (pod, Order::NodeGoes(None)))) {
                     let changes = self.index.order(pod, order, now);
                     self.absorb(changes, now);
                 }
+                self.groups = self.groups.after_term(self.index.bindings().ownerships(), now);
                 for arn in self.arns() {
-                    if let Some(group) = self.groups.get_mut(&arn) {
-                        group.stand_by(now);
-                        self.reports.touch_group(&arn);
-                    }
+                    self.govern(&arn, now);
+                    self.reports.touch_group(&arn);
                 }
                 for binding in self.index.bindings().all() {
                     self.reports.touch_binding(binding.key.clone());

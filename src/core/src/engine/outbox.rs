@@ -43,7 +43,7 @@ impl Outbox {
     }
 
     /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
-    pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
+    pub fn end_term(&mut self) -> Vec<(Call, Ticket)> {
         let over =
             self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));
         let call =
@@ -94,7 +94,7 @@ mod tests {
         out.open.insert(ledger, Asker::ReadLedger(arn("blue")));
         assert!(matches!(out.answered(ledger), Some(Asker::ReadLedger(group)) if group == arn("blue")));
         assert!(out.answered(ledger).is_none(), "it was answered already");
-        assert_eq!(out.stand_by().len(), 1, "the look-up goes on");
+        assert_eq!(out.end_term().len(), 1, "the look-up goes on");
         assert!(out.answered(read).is_none());
         assert!(matches!(out.answered(look_up), Some(Asker::Call(Call::FindGroups { .. }, _))));
     }

@@ -339,15 +339,12 @@ impl Evictions {
 
 /// What is known of one.
 impl Evictions {
-    /// The pods whose removal was decided here and is not written down.
-    pub fn decided(&self) -> Vec<ObjectKey> {
+    /// The pods whose removal was decided here and is not written down; and those that started when their nodes were known to
+    /// go, and are not registered.
+    pub fn decided(&self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
         let decided = self.departures.pods.iter().filter(|(_, departure)| departure.decision.is_some());
-        decided.map(|(pod, _)| pod.clone()).collect()
-    }
-
-    /// The pods that started when their nodes were known to go, and are not registered.
-    pub fn kept_out(&self) -> Vec<ObjectKey> {
-        self.early.pods.keys().filter(|pod| self.early.stays_out(pod)).cloned().collect()
+        let kept_out = self.early.pods.keys().filter(|pod| self.early.stays_out(pod));
+        (decided.map(|(pod, _)| pod.clone()).collect(), kept_out.cloned().collect())
     }
 
     /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first

@@ -104,18 +104,6 @@ impl Group {
         there.map(|(target, _)| *target).filter(|target| !self.registrations.knows(target))
     }
 
-    /// Another replica leads from now on, or may.
-    pub fn stand_by(&mut self, now: Moment) {
-        self.registrations.stand_by(now);
-        self.observation = Observation::default();
-        self.removals.succeeded();
-        self.additions.succeeded();
-        self.reads.succeeded();
-        self.troubles = Troubles::default();
-        self.inherited = None;
-        self.served.clear();
-    }
-
     /// It is taken over with this ledger, if there is one: read it now, and once more when no read can be older than that.
     pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) {
         let read = self.registrations.read_ledger(stored, now);

@@ -37,6 +37,7 @@ use crate::{
     ledger::{PodMark, fnv_1a},
     model::{
         Call, GroupRef, Moment, Target, TargetGroupArn, Uid,
+        changes::Ownership,
         grant::{Held, Holders},
         target_group::GroupSettings,
     },
@@ -105,6 +106,20 @@ impl Groups {
             of_pods: Multimap::default(),
             orphans: Orphans::default(),
         }
+    }
+
+    /// The same of a replica that leads no more: what AWS was told is not known to it, nor what AWS showed. These targets are
+    /// wanted, and who went is remembered.
+    pub fn after_term(&self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
+        let mut after = Self::new(self.settings.clone());
+        for (arn, group) in &self.all {
+            after.make(arn).registrations.have_departed(group.registrations.departed(now));
+        }
+        for ownership in wanted {
+            let arn = ownership.through.last.group.clone();
+            after.make(&arn).registrations.want(ownership, false);
+        }
+        after
     }
 
     /// What the ledgers left behind.

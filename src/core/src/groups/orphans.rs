@@ -79,12 +79,6 @@ impl Orphans {
     pub fn unreadable_of(&self, group: &TargetGroupArn) -> Option<&StoredLedger> {
         self.unreadable.get(&*object_name(group))
     }
-
-    /// Another replica leads.
-    pub fn stand_by(&mut self) {
-        let touched = self.touched;
-        *self = Self { touched, ..Self::default() };
-    }
 }
 
 #[cfg(test)]
@@ -112,13 +106,10 @@ mod tests {
         orphans.contests(ip(7));
         orphans.saw(&change("b", 7));
         assert!(orphans.begin_review());
-        orphans.touch();
-        orphans.stand_by();
-        assert!(orphans.begin_review(), "a list, or a Service, that came before counts for the next term");
     }
 
     #[test]
-    fn a_ledger_that_cannot_be_read_is_kept_until_it_can_be_or_another_replica_leads() {
+    fn a_ledger_that_cannot_be_read_is_kept_until_it_can_be() {
         let stored = |name: &str| StoredLedger {
             name: format!("{}.headgate", object_name(&arn(name))).into(),
             version: LedgerVersion::new("1"),
@@ -130,12 +121,7 @@ mod tests {
         assert_eq!(orphans.unreadable_of(&arn("blue")), Some(&stored("blue")));
         orphans.readable(&arn("blue"));
         assert_eq!(orphans.unreadable_of(&arn("blue")), None);
-        orphans.stand_by();
-        assert_eq!(orphans.unreadable_of(&arn("green")), None);
-        orphans.touch();
-        orphans.begin_review();
-        orphans.stand_by();
-        assert!(!orphans.begin_review(), "nothing has changed");
+        assert_eq!(orphans.unreadable_of(&arn("green")), Some(&stored("green")));
     }
 
     fn change_key(name: &str) -> ObjectKey {

@@ -68,7 +68,7 @@ impl From<Change<PodFacts>> for Said {
 }
 
 /// Why something changes, and when the event that said so reached Headgate.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Cause {
     reason: Reason,
     seen: Moment,

@@ -259,13 +259,6 @@ impl Entries {
         Some(entry)
     }
 
-    pub fn drain(&mut self) -> impl Iterator<Item = (Target, Entry)> + use<> {
-        let gone = std::mem::take(self);
-        self.pods_changed = gone.pods_changed;
-        self.pods_changed.extend(gone.of_pods.keys());
-        gone.all.into_iter().map(|(target, (entry, _))| (target, entry))
-    }
-
     fn derive(&mut self, target: Target, before: Derived, after: Derived) {
         if before == after {
             return;

@@ -187,25 +187,20 @@ impl Registrations {
         });
     }
 
-    /// Another replica leads from now on, or may: what AWS is told is not known any more.
-    pub fn stand_by(&mut self, now: Moment) {
-        self.stored.forget();
-        self.holders.forget();
-        self.adding = None;
-        self.replaced.forget();
-        (self.room, self.unplaced) = (Room::default(), 0);
-        (self.unregistered, self.unremoved) = (Refusals::default(), Refusals::default());
-        for (target, entry) in self.entries.drain() {
-            let Entry { wish, last, through, cause, since, .. } = entry;
-            match wish {
-                Wish::There(owner) => {
-                    self.insert(target, Entry::wanted(owner, through, cause, since));
-                }
-                Wish::Gone(_) => {
-                    self.departed.note(target, Departure { owner: last, through, reason: cause, seen: now });
-                }
-            }
+    /// The pods that were seen to go, also from what AWS may still have.
+    pub fn departed(&self, now: Moment) -> Departed {
+        let mut departed = self.departed.clone();
+        for (target, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_wanted()) {
+            let Entry { last, through, cause, .. } = entry;
+            let (owner, through) = (last.clone(), through.clone());
+            departed.note(*target, Departure { owner, through, reason: *cause, seen: now });
         }
+        departed
+    }
+
+    /// These were.
+    pub fn have_departed(&mut self, departed: Departed) {
+        self.departed = departed;
     }
 
     /// When the longest waiting removal was caused, of those that may be sent now.

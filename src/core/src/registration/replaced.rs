@@ -104,11 +104,6 @@ impl Replaced {
         Self { grace, hold, old: 0, inherited, served: 0, bound: true, anew: false, made_room: None }
     }
 
-    pub fn forget(&mut self) {
-        (self.hold, self.anew, self.made_room) = (Hold::Not, false, None);
-        (self.old, self.inherited, self.served) = (0, true, 0);
-    }
-
     /// What is written has changed (again).
     pub fn changes(&mut self) {
         self.anew = true;

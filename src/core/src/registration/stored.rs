@@ -52,7 +52,6 @@ pub struct Stored {
     lazy: Option<Moment>,
     /// Whether nothing is put off any more, because this term is about to end.
     hurried: bool,
-    seed: u64,
 }
 
 impl Stored {
@@ -67,12 +66,7 @@ impl Stored {
             changed: false,
             lazy: None,
             hurried: false,
-            seed,
         }
-    }
-
-    pub fn forget(&mut self) {
-        *self = Self::new(self.seed);
     }
 
     /// There is none.
@@ -350,9 +344,6 @@ mod tests {
         assert_eq!(stored.next_due(Some(at(11)), at(11)), Some(at(11)));
         stored.touch_now(at(12));
         assert!(stored.next_due(None, at(12)) == Some(at(12)) && stored.is_known());
-        stored.forget();
-        assert!(!stored.is_known() && stored.base().is_none());
-        assert!(stored.content().is_empty());
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Claim {
 struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
+    /// Why it is that one's, and since when.
+    since: Option<Cause>,
     troubles: Vec<(Trouble, Subject)>,
 }
 
@@ -118,6 +120,19 @@ impl InForce {
         contest.prevailing().map(|claim| &claim.owner.pod)
     }
 
+    /// Whose each target is that is somebody's.
+    pub fn ownerships(&self) -> impl Iterator<Item = Ownership> {
+        self.contests.iter().filter_map(|((_, target), contest)| {
+            let (claim, Cause { reason, seen }) = (contest.prevailing()?, contest.since?);
+            let its = contest.claims.iter().filter(|other| contest.is_owners(other));
+            let others = its.filter(|other| other.binding != claim.binding);
+            let others = others.map(|other| other.binding.clone()).collect();
+            let through = Through { last: claim.binding.clone(), others };
+            let owner = Some(claim.owner.clone());
+            Some(Ownership { through, target: *target, owner, reason, seen })
+        })
+    }
+
     /// A step begins: what has ended in those before counts no more.
     pub(super) fn forget_ended(&mut self) {
         self.ended.0.clear();
@@ -189,7 +204,10 @@ impl InForce {
         }
         let owner = contest.prevailing().map(|claim| claim.owner.clone());
         if its || owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
-            contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
+            let uid = owner.as_ref().map(|owner| owner.uid.clone());
+            if uid != contest.owner {
+                (contest.owner, contest.since) = (uid, Some(cause));
+            }
             let through = self.ended.through(contest, &id, binding);
             self.changes.ownerships.push(Ownership {
                 through,

@@ -144,7 +144,9 @@ fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_
         if is_followed {
             drive.want(Some("b"));
             drive.want(None);
-            drive.0.stand_by(at(0));
+            let departed = drive.0.departed(at(0));
+            drive = Drive::default();
+            drive.0.have_departed(departed);
         } else {
             drive.0.group_is_gone();
         }
