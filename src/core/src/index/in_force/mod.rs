@@ -5,7 +5,7 @@ mod troubles;
 use std::{collections::BTreeMap, sync::Arc};
 
 use self::troubles::Troubled;
-use super::Cause;
+use super::Because;
 use crate::{
     model::{
         Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target,
@@ -124,22 +124,22 @@ impl InForce {
     }
 
     /// A pod claims a target.
-    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause) {
+    pub(super) fn add(&mut self, claim: Claim, target: Target, because: Because) {
         let binding = claim.binding.clone();
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
         let its = contest.is_owners(&claim);
         contest.claims.push(claim);
-        self.decide(&binding, target, its, cause);
+        self.decide(&binding, target, its, because);
     }
 
     /// A pod claims a target through `binding` no more.
-    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, cause: Cause) {
+    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, because: Because) {
         let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
             contest.claims.retain(|claim| claim.owner.uid != *uid || claim.binding != *binding);
             its = contest.owner.as_ref() == Some(uid);
         }
-        self.decide(binding, target, its, cause);
+        self.decide(binding, target, its, because);
     }
 
     /// Who claims a target.
@@ -175,7 +175,7 @@ impl InForce {
 
     /// Looks again whose `target` is, and reports it if that changed, or through what it has it; `its`: whether a claim of
     /// its own has begun or ended.
-    fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, cause: Cause) {
+    fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, because: Because) {
         self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
@@ -195,8 +195,8 @@ impl InForce {
                 through,
                 target,
                 owner,
-                reason: cause.reason,
-                seen: cause.seen,
+                cause: because.cause,
+                seen: because.seen,
             });
         }
         let now = contest.troubles(target);
