@@ -53,6 +53,7 @@ pub use engine::{Effect, Engine, Input, Leadership, Span};
 pub use index::verdict::verdict;
 pub use journal::Journal;
 pub use model::{
+    cause::Cause,
     explanation, ledger,
     origin::Origin,
     reason::Reason,

@@ -333,7 +333,7 @@ pub const ALL: [Bug; 196] = [
             (
                 "registration/inherit.rs",
                 "(Holder::Doubtful(pod), _) => waits(",
-                "(Holder::Doubtful(_), _) if PLANTED => goes(Reason::StaleTarget, now), (Holder::Doubtful(pod), _) => waits(",
+                "(Holder::Doubtful(_), _) if PLANTED => goes(Cause::StaleTarget, now), (Holder::Doubtful(pod), _) => waits(",
             ),
             (
                 "engine/leading.rs",

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{history::History, oracle::Oracle, oracle::Shown, words::Key};
 use headgate_core::{
     ledger::PodMark,
-    model::{
-        Call, CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target, TargetGroupArn, Uid,
-    },
+    model::{Call, CallItem, Cause, Failure, FailureClass, HealthState, Moment, Target, TargetGroupArn, Uid},
     requests::Answer,
 };
 
@@ -131,7 +129,7 @@ impl Told {
         self.healthy.remove(&key);
         let by_what_is_written = matches!(
             item.reason,
-            Reason::NotSelected | Reason::PortChanged | Reason::BindingRemoved | Reason::StaleTarget
+            Cause::NotSelected | Cause::PortChanged | Cause::BindingRemoved | Cause::StaleTarget
         );
         let since = item.since.max(self.term);
         let is_over = now.since(since) >= grace || self.free.get(group).is_some_and(|free| *free >= since);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use headgate_core::{
-    Moment, Reason,
+    Cause, Moment,
     leadership::{
         ability::Ability,
         lease::{EndedContainer, Failure, Lease, Record, Request, Rest, Stored, Timing},
@@ -115,9 +115,9 @@ impl World {
                 continue;
             }
             if self.unable[me] {
-                ability.failed(Reason::RemovalsFail, "", now);
+                ability.failed(Cause::RemovalsFail, "", now);
             } else {
-                ability.worked(Reason::RemovalsFail, "");
+                ability.worked(Cause::RemovalsFail, "");
             }
             let could = |other: &&usize| **other != me && !lease.rests(&format!("replica-{other}"), now);
             let others = running.iter().filter(could).count();

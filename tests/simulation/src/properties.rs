@@ -22,7 +22,7 @@ use std::{
 use headgate_core::{
     ledger::PodMark,
     model::{
-        Bounds, Call, CallItem, FailureClass, Labels, Moment, ObjectKey, PodFacts, Reason, Target,
+        Bounds, Call, CallItem, Cause, FailureClass, Labels, Moment, ObjectKey, PodFacts, Target,
         TargetGroupArn, TargetPort, Texts, Uid,
         gate::{GateWrite, Shown},
         node::DetachedWrite,
@@ -266,7 +266,7 @@ impl Properties {
         }
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
         if let Some(pod) = pod.filter(|pod| scene.cluster.refuses(pod))
-            && item.reason == Reason::PodEvicting
+            && item.reason == Cause::PodEvicting
             && item.since == scene.now
             && !self.taken_out.contains_key(&(group.clone(), target))
         {
@@ -306,11 +306,10 @@ impl Properties {
         // What these words say is not that the pod is healthy.
         let is_said = matches!(
             write.condition.reason,
-            Reason::HealthUnreadable | Reason::NothingBound | Reason::NodeDisrupted | Reason::TargetUnused
+            Cause::HealthUnreadable | Cause::NothingBound | Cause::NodeDisrupted | Cause::TargetUnused
         );
         let pod = scene.cluster.pods.get(&write.pod).filter(|pod| pod.uid == write.uid && lives(pod));
-        if let Some(pod) =
-            pod.filter(|_| !write.condition.open && write.condition.reason != Reason::IpChanged)
+        if let Some(pod) = pod.filter(|_| !write.condition.open && write.condition.reason != Cause::IpChanged)
         {
             return self.closes_gate(pod, scene);
         }

@@ -124,7 +124,8 @@ pub fn bound_of<'a>(binding: &Binding, shown: &'a Shown) -> Option<&'a Bound> {
 /// What Headgate wants of each pod of the Service: a target, or a reason why it is none.
 pub fn wanted(binding: &Binding) -> Vec<(&Pod, Result<Target, Reason>)> {
     let Some(core) = as_headgate_has_it(binding) else { return Vec::new() };
-    binding.selected().map(|pod| (pod, verdict(&pod.facts, Standing::NotYet, None, &core))).collect()
+    let wants = |pod: &Pod| verdict(&pod.facts, Standing::NotYet, None, &core).map_err(Reason::from);
+    binding.selected().map(|pod| (pod, wants(pod))).collect()
 }
 
 /// Target by target; none: nobody has said what AWS has.

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     model::{
-        Call, Failure, FailureClass, GroupRef, LeastHealthy, Moment, Reason, Resolution, TargetGroupArn,
+        Call, Cause, Failure, FailureClass, GroupRef, LeastHealthy, Moment, Resolution, TargetGroupArn,
         TargetGroupFacts, TargetType,
     },
     rate_limit::backoff::Backoff,
@@ -177,7 +177,7 @@ impl Directory {
                 self.region,
                 arn.region()
             );
-            return Resolution::Failed(Reason::TargetGroupUnsupported, said.into());
+            return Resolution::Failed(Cause::TargetGroupUnsupported, said.into());
         }
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
@@ -417,7 +417,7 @@ fn sentence(
     region: &str,
     account: Option<&str>,
     failure: &Failure,
-) -> Option<(Reason, String)> {
+) -> Option<(Cause, String)> {
     let elsewhere = match (reference, account) {
         (GroupRef::Arn(arn), Some(account)) if arn.account() != account => Some((arn, account)),
         _ => None,
@@ -445,8 +445,8 @@ fn sentence(
         ),
     };
     let reason = match failure.class {
-        FailureClass::Denied => Reason::AccessDenied,
-        _ => Reason::TargetGroupNotFound,
+        FailureClass::Denied => Cause::AccessDenied,
+        _ => Cause::TargetGroupNotFound,
     };
     Some((reason, said))
 }
@@ -678,9 +678,9 @@ mod tests {
         for (class, said) in [
             (
                 FailureClass::Gone,
-                Some((Reason::TargetGroupNotFound, "AWS knows no target group blue in region")),
+                Some((Cause::TargetGroupNotFound, "AWS knows no target group blue in region")),
             ),
-            (FailureClass::Denied, Some((Reason::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
+            (FailureClass::Denied, Some((Cause::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
             (FailureClass::Throttled, None),
             (FailureClass::Unavailable, None),
         ] {
@@ -706,7 +706,7 @@ mod tests {
         let said = |directory: &mut Directory| {
             answered(directory, &theirs, Err(failure(FailureClass::Gone)), Moment::START);
             match directory.resolve(&theirs) {
-                Resolution::Failed(Reason::TargetGroupNotFound, said) => said,
+                Resolution::Failed(Cause::TargetGroupNotFound, said) => said,
                 other => panic!("{other:?}"),
             }
         };
@@ -723,7 +723,7 @@ mod tests {
         let elsewhere = GroupRef::Arn(arn("blue"));
         directory.refer([(&elsewhere, &by("shop"))].into_iter());
         assert_eq!(directory.next_due(false), None);
-        let Resolution::Failed(Reason::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
+        let Resolution::Failed(Cause::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
             panic!("not refused")
         };
         assert!(said.contains("is in region us-east-1") && said.contains("AWS_REGION=us-east-1"), "{said}");

@@ -12,8 +12,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        Binding, BindingFacts, BindingKey, GroupRef, Labels, LoadBalancerType, Origin, Policy, Problem,
-        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, Unknown,
+        Binding, BindingFacts, BindingKey, Cause, GroupRef, Labels, LoadBalancerType, Origin, Policy,
+        Problem, Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, Unknown,
         excerpt::excerpt,
         limits::{self, Limit},
         service::PortRef,
@@ -77,17 +77,17 @@ pub fn settle(
         };
         any_read = true;
         settled.references.insert(part.group.clone());
-        let (reason, said) = match resolve(&part.group) {
+        let (cause, said) = match resolve(&part.group) {
             Resolution::Pending => {
                 settled.unknown = Some(Unknown::Pending);
                 doubtful.extend(found.iter().map(|port| port.to_string().into()));
                 continue;
             }
-            Resolution::Failed(reason, said) => {
-                if reason == Reason::TargetGroupNotFound {
+            Resolution::Failed(cause, said) => {
+                if cause == Cause::TargetGroupNotFound {
                     settled.unknown = settled.unknown.max(Some(Unknown::NotFound));
                 }
-                (reason, said.into_string())
+                (cause, said.into_string())
             }
             Resolution::Found(group) => {
                 // Of two ports with one number those that the target group can take.
@@ -96,7 +96,7 @@ pub fn settle(
                 if let Some(unsupported) = not.first().and_then(|port| group.serves(port.protocol).err())
                     && served.is_empty()
                 {
-                    (Reason::TargetGroupUnsupported, unsupported.to_string())
+                    (Cause::TargetGroupUnsupported, unsupported.to_string())
                 } else {
                     for port in served.into_iter().filter(|_| !selector.is_empty()) {
                         let port_name = port.to_string().into();
@@ -124,9 +124,9 @@ pub fn settle(
         };
         let labels: Vec<Arc<str>> = found.iter().map(|port| port.to_string().into()).collect();
         // The same text as when the target group is known, so that there is one Event and not two.
-        let of_port = reason != Reason::NotGranted;
+        let of_port = cause != Cause::NotGranted;
         let said = if of_port { format!("port {}: {said}", labels.join(", ")) } else { said };
-        settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
+        settled.problems.push(Problem::of_ports(labels.clone(), cause.reason(), said));
         doubtful.extend(labels);
     }
     anything_doubtful |= !any_read;
@@ -290,7 +290,7 @@ mod tests {
             GroupRef::Name(name) if KNOWN.contains(&&**name) => Resolution::Found(Arc::new(group(name))),
             GroupRef::Name(name) if name.starts_with("later") => Resolution::Pending,
             other => {
-                Resolution::Failed(Reason::TargetGroupNotFound, format!("no target group {other}").into())
+                Resolution::Failed(Cause::TargetGroupNotFound, format!("no target group {other}").into())
             }
         }
     }

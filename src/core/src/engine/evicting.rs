@@ -10,8 +10,8 @@ use crate::{
     index::{Index, Order, Said},
     leadership::Watch,
     model::{
-        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, Owner, PodFacts, Reason, RequestId,
-        Settings, Signal, Transition, WallTime,
+        Cause, Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, Owner, PodFacts, Reason,
+        RequestId, Settings, Signal, Transition, WallTime,
         eviction::{Request, Rules, Ruling},
         notice::About,
         transition::PodStep,
@@ -143,13 +143,13 @@ impl Engine {
             match consequence {
                 Consequence::Goes { pod, node, signal, is_target, stays_out } => {
                     let goes = signal.fate.is_immediate();
-                    let goes = (goes || stays_out).then(|| signal.fate.reason());
+                    let goes = (goes || stays_out).then(|| signal.fate.cause());
                     let changes = self.index.order(&pod, Order::NodeGoes(goes), seen);
                     self.absorb(changes, now);
-                    let Some(reason) = goes.filter(|_| signal.fate.is_immediate()) else { continue };
-                    self.held_of_pod_goes(&pod, reason, seen);
+                    let Some(cause) = goes.filter(|_| signal.fate.is_immediate()) else { continue };
+                    self.held_of_pod_goes(&pod, cause, seen);
                     if is_target && acts && !self.settings.read_only {
-                        self.tell_node_goes(&pod, reason, &node, &signal);
+                        self.tell_node_goes(&pod, cause.reason(), &node, &signal);
                     }
                 }
                 Consequence::Stays { pod, node, is_out } => {
@@ -196,7 +196,7 @@ impl Engine {
                 if let Some((node, signal)) = node {
                     self.tell_node_goes(&pod, Reason::NodeDisrupted, &node, &signal);
                 }
-                self.held_of_pod_goes(&pod, Reason::PodEvicting, now);
+                self.held_of_pod_goes(&pod, Cause::PodEvicting, now);
                 let changes = self.index.order(&pod, Order::Leave(true), now);
                 self.absorb(changes, now);
             }

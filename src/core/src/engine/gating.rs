@@ -6,7 +6,7 @@ use crate::{
     groups::{Group, Groups},
     index::Index,
     model::{
-        Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target,
+        Cause, Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, RequestId, Target,
         TargetGroupArn, Uid,
         gate::{Bound, Case, Stands, Unread},
         notice::About,
@@ -57,7 +57,7 @@ fn gate_case<'a>(
         group: binding.key.group.clone(),
         target: target.ok(),
         stands: match target {
-            Err(Reason::NodeDisrupted) if is_passed_over => Stands::LeftToItsNode,
+            Err(Cause::NodeDisrupted) if is_passed_over => Stands::LeftToItsNode,
             target => stands(groups, &binding.key.group, facts, target),
         },
         when_unused: binding.policy.gate_when_unused,
@@ -72,16 +72,16 @@ fn gate_case<'a>(
 }
 
 /// How a pod stands in a target group, where it claims this target, or none.
-fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<Target, Reason>) -> Stands {
+fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<Target, Cause>) -> Stands {
     let uid = &pod.uid;
     let target = match target {
         Ok(target) => target,
-        Err(reason) => return Stands::NoTarget(reason),
+        Err(cause) => return Stands::NoTarget(cause),
     };
     let Some(group) = groups.get(arn) else { return Stands::Unregistered };
     match (group.registrations().owner(&target), group.observation().last_read()) {
         (Some(owner), _) if owner != uid && pod.host_network => {
-            Stands::NoTarget(Reason::WaitsForHostNetworkPod)
+            Stands::NoTarget(Cause::WaitsForHostNetworkPod)
         }
         // The pod that had the address before this one: what is written of it is on its way.
         (Some(owner), _) if owner != uid => Stands::Unregistered,

@@ -9,7 +9,8 @@ use crate::{
     index::Index,
     leadership::Role,
     model::{
-        Change, Ended, Fate, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target, TargetGroupArn,
+        Cause, Change, Ended, Fate, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target,
+        TargetGroupArn,
         notice::{self},
     },
     reports::sayings,
@@ -83,9 +84,9 @@ impl Engine {
 
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
     /// behind of it is judged again.
-    pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
+    pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, cause: Cause, seen: Moment) {
         self.groups.orphans().touch();
-        self.let_go(|_, _, owner| (owner.pod == *pod).then_some(reason), seen);
+        self.let_go(|_, _, owner| (owner.pod == *pod).then_some(cause), seen);
     }
 
     /// Lets go of those whose pods have gone, lost their address, or leave, in a change that was taken in: also of those
@@ -97,8 +98,8 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// The removals that are held, or may come to be, and for which there is a `reason` now are due at once.
-    fn let_go(&mut self, reason: impl Fn(&Index, &Target, &Owner) -> Option<Reason>, seen: Moment) {
+    /// The removals that are held, or may come to be, and for which there is a `cause` now are due at once.
+    fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
         // Whoever does not lead holds nothing, and all groups are awake.
         if self.term.role() == Role::Standby {
             return;
@@ -106,13 +107,13 @@ impl Engine {
         let mut due = Vec::new();
         for (arn, group) in self.groups.these(Which::Spare) {
             for (target, owner) in group.registrations().spare_their_pods() {
-                due.extend(reason(&self.index, target, owner).map(|reason| (arn.clone(), *target, reason)));
+                due.extend(cause(&self.index, target, owner).map(|cause| (arn.clone(), *target, cause)));
             }
         }
-        for (arn, target, reason) in due {
-            self.record_held(&arn, &target, reason);
+        for (arn, target, cause) in due {
+            self.record_held(&arn, &target, cause);
             if let Some(group) = self.groups.get_mut(&arn) {
-                group.registrations_mut().pod_went(&target, reason, seen);
+                group.registrations_mut().pod_went(&target, cause, seen);
                 self.accounts.removal_caused(&arn, seen);
             }
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::{
     engine::Engine,
     index::Order,
-    model::{Binding, Moment, ObjectKey, Origin, Reason},
+    model::{Binding, Cause, Moment, ObjectKey, Origin},
     reports::sayings,
 };
 
@@ -21,7 +21,7 @@ impl Engine {
             let Some(since) = self.index.pods().kept_since(&pod) else { continue };
             let (evictions, _, around) = self.evictions(now);
             let may_leave = evictions.may_leave(&pod, Binding::lets_go, now.since(since), &around);
-            let Ok(reason) = may_leave else {
+            let Ok(cause) = may_leave else {
                 let changes = self.index.order(&pod, Order::Stay, now);
                 if !changes.bindings.is_empty() {
                     about.extend(self.origins_of(&pod));
@@ -32,7 +32,8 @@ impl Engine {
             if !is_new {
                 about.extend(self.origins_of(&pod));
             }
-            if reason != Reason::ZoneAllows && self.acts() && !self.settings.read_only {
+            if cause != Cause::ZoneAllows && self.acts() && !self.settings.read_only {
+                let reason = cause.reason();
                 self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)));
             }
             let changes = self.index.order(&pod, Order::LetGo, now);

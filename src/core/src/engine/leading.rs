@@ -284,10 +284,10 @@ impl Engine {
         let back = |it: &Registrations| it.back_and_unsent().copied().collect();
         for (arn, target) in self.targets_in(arns, back) {
             if let Some(living) = self.only_living(&target.ip)
-                && let Some(reason) = self.index.pods().why_out(&living.pod)
+                && let Some(cause) = self.index.pods().why_out(&living.pod)
                 && let Some(group) = self.groups.get_mut(&arn)
             {
-                group.registrations_mut().goes_for(&target, &living, reason, now);
+                group.registrations_mut().goes_for(&target, &living, cause, now);
             }
         }
         for (arn, target) in self.targets_in(arns, unsent) {

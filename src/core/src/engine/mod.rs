@@ -40,7 +40,7 @@ use crate::{
     index::Index,
     leadership::{Role, Term, Watch},
     model::{
-        BindingKey, Bindings, Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution,
+        BindingKey, Bindings, Cause, Change, Changes, GroupRef, Moment, Origin, PodFacts, Resolution,
         Settings, settings::Granting,
     },
     nodes::Nodes,
@@ -257,7 +257,7 @@ impl Engine {
         self.say(origin);
     }
 
-    fn settle_once(&mut self, origin: &Origin, now: Moment) -> (Bindings, Reason) {
+    fn settle_once(&mut self, origin: &Origin, now: Moment) -> (Bindings, Cause) {
         let resolve = |reference: &GroupRef| self.accounts.resolve(reference);
         self.services.settle(origin, resolve, &self.groups, now)
     }
@@ -274,7 +274,7 @@ impl Engine {
             Resolution::Found(facts) => {
                 groups.get(&facts.arn).is_none_or(|group| !group.registrations().is_leaving_unknown())
             }
-            Resolution::Failed(reason, _) => reason != Reason::AccessDenied,
+            Resolution::Failed(cause, _) => cause != Cause::AccessDenied,
             Resolution::Pending => false,
         };
         let released =
@@ -292,7 +292,7 @@ impl Engine {
         let mut held = BTreeSet::new();
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.through.last.group.clone(), ownership.seen);
-            let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
+            let (goes, target, cause) = (ownership.owner.is_none(), ownership.target, ownership.cause);
             let binding = ownership.through.last.clone();
             if let Some(owner) = &ownership.owner {
                 self.touch_gates(Touched::Pod(&owner.pod), now);
@@ -313,7 +313,7 @@ impl Engine {
                     group.registrations().may_be_sent_to(&target),
                     group.registrations().asked_hold(&target),
                 );
-                leader.holds.leaves(&arn, &target, reason, was, asked);
+                leader.holds.leaves(&arn, &target, cause, was, asked);
             }
             if goes && group.registrations().oldest_removal().is_some() {
                 self.accounts.removal_caused(&arn, seen);

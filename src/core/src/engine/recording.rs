@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     engine::{Effect, Engine},
     model::{
-        Owner, PodFacts, Reason, Target, TargetGroupArn, Transition,
+        Cause, Owner, PodFacts, Reason, Target, TargetGroupArn, Transition,
         changes::Ownership,
         transition::{PodStep, TargetStep},
     },
@@ -16,7 +16,7 @@ use crate::{
 impl Engine {
     /// The owner of a target is about to become another one: nobody's, somebody's, or somebody else's.
     pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
-        let Ownership { through, target, owner, reason, .. } = ownership;
+        let Ownership { through, target, owner, cause, .. } = ownership;
         let arn = &through.last.group;
         let Some(group) = self.groups.get(arn) else { return };
         let registrations = group.registrations();
@@ -25,18 +25,18 @@ impl Engine {
             return;
         }
         let step = |of: &Owner, step| Transition::Target(arn.clone(), *target, of.clone(), step);
-        let why_gone = if owner.is_some() { Reason::IpChanged } else { *reason };
+        let why_gone = if owner.is_some() { Reason::IpChanged } else { cause.reason() };
         let gone = before.map(|before| step(before, TargetStep::Unwanted(why_gone)));
-        let new = owner.as_ref().map(|owner| step(owner, TargetStep::Wanted(*reason)));
+        let new = owner.as_ref().map(|owner| step(owner, TargetStep::Wanted(cause.reason())));
         for step in gone.into_iter().chain(new) {
             self.out.put(Effect::Happened(step));
         }
     }
 
     /// A removal that was held is due.
-    pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, reason: Reason) {
+    pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, cause: Cause) {
         let owner = self.groups.get(arn).and_then(|group| group.registrations().whose(target));
-        let step = TargetStep::Unwanted(reason);
+        let step = TargetStep::Unwanted(cause.reason());
         if let Some(owner) = owner {
             self.out.put(Effect::Happened(Transition::Target(arn.clone(), *target, owner.clone(), step)));
         }
@@ -60,7 +60,7 @@ impl Engine {
     /// What is said of these nodes may have changed.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
-            let goes = self.nodes.signal(node).map(|(signal, _)| signal.fate.reason());
+            let goes = self.nodes.signal(node).map(|(signal, _)| signal.fate.cause().reason());
             self.out.put(Effect::Happened(Transition::Node(node.clone(), goes)));
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::seen::Seen;
 use crate::model::{
-    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
+    Cause, LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
     eviction::Limits,
     leaving::{Mark, STEP},
 };
@@ -44,7 +44,7 @@ pub(super) struct Departure {
     /// What was written and when, that the watch has not shown yet.
     pub(super) unseen: Vec<(Mark, Moment)>,
     /// Why it has to wait, to be written.
-    pub(super) waits: Option<Reason>,
+    pub(super) waits: Option<Cause>,
     /// Not before.
     pub(super) again: Moment,
     /// Since when the API server does not say what the budgets allow, and in which words.
@@ -60,7 +60,7 @@ pub(super) struct Departure {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Whether its zones allow that it leaves, or why not.
-    pub(super) zones: Result<Reason, Reason>,
+    pub(super) zones: Result<Cause, Cause>,
     /// Whether it keeps itself alive for long enough, as far as is known here, whatever is noted of it.
     pub(super) has_hold: bool,
     /// Whether it is a target of a group that may be written to, or should be.
@@ -205,7 +205,7 @@ impl Departure {
                 false => {
                     Next::Mark(Mark::Deregistered { at: wall.max(noted + Duration::from_secs(1)), bound })
                 }
-                true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
+                true if case.now >= late && self.is_asked() => go(Cause::DeregistrationTooSlow),
                 true => Next::Wait(Some(late.max(case.now + AGAIN))),
             };
         }
@@ -213,7 +213,7 @@ impl Departure {
             // A removal that was sent again by a leader before counts, too, though nobody has written that on the pod.
             let over = over.max(case.now + case.lingers);
             return if case.now >= over {
-                go(Reason::EvictionAllowed)
+                go(Cause::EvictionAllowed)
             } else {
                 Next::Wait(Some(undo.min(over)))
             };
@@ -226,26 +226,26 @@ impl Departure {
             }
             let late = decision.since + limits.patience;
             return if case.now >= late && self.is_asked() {
-                go(Reason::DeregistrationTooSlow)
+                go(Cause::DeregistrationTooSlow)
             } else {
                 Next::Wait(Some(late.max(case.now + AGAIN)))
             };
         }
         if !case.is_target {
-            return go(Reason::NotATarget);
+            return go(Cause::NotATarget);
         }
         if case.is_unknown && self.seen.waited(case.now) < limits.patience {
             return Next::Wait(Some(case.now + ZONE_AGAIN));
         }
-        let waits = |reason| match self.facts.waits {
-            Some((_, said)) if said == reason && !self.is_old(case.now, limits) => {
+        let waits = |cause| match self.facts.waits {
+            Some((_, said)) if said == cause && !self.is_old(case.now, limits) => {
                 Next::Wait(Some(case.now + ZONE_AGAIN))
             }
-            _ => Next::Mark(self.still_waits(wall, reason)),
+            _ => Next::Mark(self.still_waits(wall, cause)),
         };
         match case.zones {
-            Err(reason) => return waits(reason),
-            Ok(reason) if self.facts.ask.held => return go(reason),
+            Err(why) => return waits(why),
+            Ok(why) if self.facts.ask.held => return go(why),
             Ok(_) => {}
         }
         if case.has_hold {
@@ -254,16 +254,16 @@ impl Departure {
         }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
         if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {
-            return go(Reason::EvictionUncheckable);
+            return go(Cause::EvictionUncheckable);
         }
-        if let Some(reason) = self.waits {
-            return Next::Mark(self.still_waits(wall, reason));
+        if let Some(cause) = self.waits {
+            return Next::Mark(self.still_waits(wall, cause));
         }
         Next::Check
     }
 
     /// That it waits: another word than the one before, or nobody would see it anew.
-    fn still_waits(&self, wall: WallTime, reason: Reason) -> Mark {
+    fn still_waits(&self, wall: WallTime, reason: Cause) -> Mark {
         let after = self.facts.waits.map_or(wall, |(at, _)| at + STEP);
         Mark::Waits { at: wall.max(after), reason }
     }
@@ -297,7 +297,7 @@ impl Departure {
         }
         let asks_again = matches!(
             mark,
-            Mark::Waits { reason: Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture, .. }
+            Mark::Waits { reason, .. } if reason.is_of_budgets()
         );
         if asks_again || matches!(mark, Mark::Undone | Mark::Stays | Mark::Disbelieved) {
             self.again = now + AGAIN;

@@ -15,8 +15,8 @@ use crate::{
     agenda::Agenda,
     index::Index,
     model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
-        WallTime,
+        Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn,
+        Uid, WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
@@ -224,7 +224,7 @@ impl Departures {
                 departure.written(mark, open.begun, now);
             }
             return match mark {
-                Mark::MayGo { reason, .. } if !open.early => Some(open.tells(reason, now)),
+                Mark::MayGo { reason, .. } if !open.early => Some(open.passes(reason, now)),
                 Mark::Undone => Some(open.tells(Reason::EvictionGivenUp, now)),
                 Mark::Disbelieved => Some(open.tells(Reason::LeavingNotCredible, now)),
                 _ => None,
@@ -247,7 +247,7 @@ impl Departures {
     ) -> Option<Outcome> {
         let departure = self.departure_of(&open)?;
         departure.busy = None;
-        let (reason, why) = match result.map(|checked| refusal(checked, is_ready)) {
+        let (cause, why) = match result.map(|checked| refusal(checked, is_ready)) {
             Ok(Some(refusal)) => refusal,
             Ok(None) => {
                 (departure.failing, departure.waits) = (None, None);
@@ -264,12 +264,12 @@ impl Departures {
         };
         departure.failing = None;
         let written =
-            departure.facts.waits.is_some_and(|(_, is)| is == reason) && !departure.is_old(now, limits);
-        departure.waits = (!written).then_some(reason);
+            departure.facts.waits.is_some_and(|(_, is)| is == cause) && !departure.is_old(now, limits);
+        departure.waits = (!written).then_some(cause);
         departure.again = if departure.waits.is_some() { now } else { now + AGAIN };
         let long = departure.is_asked() && departure.seen.waited(now) >= limits.patience;
-        let tells = long && departure.told.insert(reason);
-        tells.then(|| Open { why, ..open }.tells(reason, now))
+        let tells = long && departure.told.insert(cause.reason());
+        tells.then(|| Open { why, ..open }.tells(cause.reason(), now))
     }
 }
 
@@ -326,9 +326,9 @@ impl Checks {
 }
 
 /// Why a pod may not be evicted for now, and in which words.
-fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Reason, Box<str>)> {
+fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cause, Box<str>)> {
     if let Some(why) = refused {
-        return Some((Reason::EvictionWaitsForBudget, why));
+        return Some((Cause::EvictionWaitsForBudget, why));
     }
     // A pod that is not ready takes nothing of a budget, as Kubernetes sees it.
     let full = budgets.iter().find(|budget| is_ready && budget.allowed <= budget.departing);
@@ -336,14 +336,21 @@ fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Rea
     let why = format!(
         "PodDisruptionBudget {name} allows {allowed}, and {departing} of its pods are on their way out"
     );
-    Some((Reason::EvictionWaitsForDeparture, why.into()))
+    Some((Cause::EvictionWaitsForDeparture, why.into()))
 }
 
 impl Open {
+    /// It waits, or stays.
     fn tells(self, reason: Reason, now: Moment) -> Outcome {
-        let passes = matches!(self.mark, Some(Mark::MayGo { .. })) && reason != Reason::LeavingNotRecorded;
         let Self { pod, uid, why, since, .. } = self;
-        Outcome::Tells { pod, uid, reason, why, after: now.since(since), passes }
+        Outcome::Tells { pod, uid, reason, why, after: now.since(since), passes: false }
+    }
+
+    /// It is let through.
+    fn passes(self, cause: Cause, now: Moment) -> Outcome {
+        let Self { pod, uid, why, since, .. } = self;
+        let (reason, after) = (cause.reason(), now.since(since));
+        Outcome::Tells { pod, uid, reason, why, after, passes: true }
     }
 }
 

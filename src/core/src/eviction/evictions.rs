@@ -18,8 +18,8 @@ use super::{
 use crate::{
     ledger::PodMark,
     model::{
-        Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
-        Target, TargetGroupArn,
+        Binding, Cause, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId,
+        Signal, Target, TargetGroupArn,
         eviction::{self, Check, Checked, MarkWrite, Ruling},
         object::within,
     },
@@ -268,7 +268,7 @@ impl Evictions {
         let facts = around.index.pods().get(pod)?;
         self.decide_what_went_besides(facts, around);
         let case = self.case(facts, around)?;
-        if case.zones == Err(Reason::EvictionWaitsForZone) {
+        if case.zones == Err(Cause::EvictionWaitsForZone) {
             closely.extend(around.targets_of(pod).into_iter().map(|(_, arn, _)| arn));
         }
         let mark = match self.departures.next(pod, &case, &around.rules.limits) {
@@ -355,7 +355,7 @@ impl Evictions {
         leaves: impl Fn(&Binding) -> bool,
         waited: Duration,
         around: &Surroundings<'_>,
-    ) -> Result<Reason, Reason> {
+    ) -> Result<Cause, Cause> {
         let zones = around.zones(pod, leaves, |owner| self.departs(owner, around));
         may_leave(&zones, waited, around.rules.limits.patience)
     }
@@ -365,15 +365,15 @@ impl Evictions {
         departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.now))
     }
 
-    fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
+    fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Cause, Cause> {
         let departure = self.departures.pods.get(pod);
         let is_early = departure.is_some_and(|departure| departure.facts.ask.early);
         if is_early && around.is_last_that_serves(pod, |owner| self.departs(owner, around)) {
-            return Err(Reason::LastHealthyTarget);
+            return Err(Cause::LastHealthyTarget);
         }
         let facts = around.index.pods().get(pod).filter(|_| is_early);
         if facts.is_some_and(|facts| around.is_passed_over(facts) && !self.share_allows(facts, around)) {
-            return Err(Reason::TooManyLeaveEarly);
+            return Err(Cause::TooManyLeaveEarly);
         }
         let waited = departure.map(|departure| departure.seen.waited(around.now)).unwrap_or_default();
         self.may_leave(pod, |_| true, waited, around)
@@ -412,7 +412,7 @@ impl Evictions {
         let decided = departure.decision.as_ref();
         let is_unknown = around.may_yet_bind(pod).is_some();
         let asks_zones = departure.asks_zones();
-        let zones = if asks_zones { self.zones_allow(&pod.key, around) } else { Ok(Reason::ZoneAllows) };
+        let zones = if asks_zones { self.zones_allow(&pod.key, around) } else { Ok(Cause::ZoneAllows) };
         let (bound, lingers) = (bound(&around.targets_of(&pod.key)), around.lingering(pod));
         let is_back = !around.left_of(pod).is_empty();
         let is_unread = !around.said_out_of(pod).is_empty();

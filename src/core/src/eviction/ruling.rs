@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seen::Seen;
 use crate::model::{
-    Bounds, Hold, Moment, PodFacts, Reason, WallTime,
+    Bounds, Cause, Hold, Moment, PodFacts, Reason, WallTime,
     eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
     leaving::{Asked, Mark, STEP},
 };
@@ -53,8 +53,8 @@ pub fn rule(
     (now, wall, seen): (Moment, WallTime, Option<Seen>),
 ) -> Ruling {
     let limits = &rules.limits;
-    if let Some(reason) = pod.goes() {
-        return Ruling::Pass(reason);
+    if let Some(cause) = pod.goes() {
+        return Ruling::Pass(cause.reason());
     }
     let wait = |reason: Reason, retry: Duration, mark| {
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
@@ -73,7 +73,8 @@ pub fn rule(
             let mark = Mark::Asked(Asked { held, ..leaving.again(wall) });
             return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
-        if let Some(reason) = leaving.let_go() {
+        if let Some(cause) = leaving.let_go() {
+            let reason = cause.reason();
             // Of one that is out nothing is cut short.
             return if held && !leaving.is_out() { pass_held(reason) } else { Ruling::Pass(reason) };
         }
@@ -96,10 +97,10 @@ pub fn rule(
         let (reason, heard, retry) = match (seen.over(&leaving), leaving.waits) {
             (Some(over), _) => (Reason::EvictionWaitsForLoadBalancer, since.max(over), over.since(now)),
             // Decided as soon as a target there turns healthy.
-            (None, Some((_, reason @ Reason::EvictionWaitsForZone))) => {
-                (reason, looked, Duration::from_secs(1))
+            (None, Some((_, Cause::EvictionWaitsForZone))) => {
+                (Reason::EvictionWaitsForZone, looked, Duration::from_secs(1))
             }
-            (None, Some((_, reason))) => (reason, looked, LONGEST_RETRY),
+            (None, Some((_, cause))) => (cause.reason(), looked, LONGEST_RETRY),
             (None, None) => (Reason::EvictionRecorded, since, LONGEST_RETRY / 2),
         };
         if now.since(heard) > limits.silence() {

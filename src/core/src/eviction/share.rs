@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     model::{
-        Binding, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, WallTime, eviction::BoundTo,
+        Binding, Cause, ObjectKey, PodFacts, RequestId, Target, TargetGroupArn, WallTime, eviction::BoundTo,
         leaving::Asked,
     },
     requests::Request,
@@ -56,14 +56,14 @@ impl Members {
 
 impl Surroundings<'_> {
     /// Why a pod that nobody evicts is a target still although its node is to be drained, if it is one and not asked yet.
-    pub fn waits_early(&self, evictions: &Evictions, pod: &PodFacts) -> Option<Reason> {
+    pub fn waits_early(&self, evictions: &Evictions, pod: &PodFacts) -> Option<Cause> {
         let places = bound(&self.places_of(pod));
         let is_held = propagation(pod, &places, &self.rules.bounds).is_some();
         if pod.leaving.is_some() || !is_held || !self.is_passed_over(pod) {
             return None;
         }
         let has_come = evictions.has_come(pod, self);
-        Some(if has_come { Reason::TooManyLeaveEarly } else { Reason::ManyNodesMarked })
+        Some(if has_come { Cause::TooManyLeaveEarly } else { Cause::ManyNodesMarked })
     }
 
     /// Where a pod is a target, also if it would not become one as it is now; or would be if it were not taken out.
@@ -138,7 +138,7 @@ impl Evictions {
             let Some(facts) = facts else { continue };
             if !self.leaves_early(facts, &mut known, around) {
                 // Others may come to serve, or end.
-                if around.waits_early(self, facts) == Some(Reason::TooManyLeaveEarly) {
+                if around.waits_early(self, facts) == Some(Cause::TooManyLeaveEarly) {
                     self.early.look_again(&pod, around.now);
                 }
                 continue;

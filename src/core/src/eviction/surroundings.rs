@@ -12,7 +12,7 @@ use crate::{
     groups::{Group, Groups, Which},
     index::Index,
     model::{
-        AskedHold, Binding, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
+        AskedHold, Binding, Cause, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Target,
         TargetGroupArn, WallTime,
         eviction::{BoundTo, Request, Rules, Ruling},
     },
@@ -195,8 +195,7 @@ impl<'a> Surroundings<'a> {
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
         // zones, and so has not taken it out.
-        let is_unready =
-            |target: &Result<Target, Reason>| matches!(target, Err(Reason::NotReadyYet | Reason::NotReady));
+        let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         // A leader knows besides what the ledger has told it, or what it has taken out for another reason.

@@ -8,7 +8,7 @@ use crate::{
     groups::Groups,
     index::{Index, Order},
     model::{
-        Change, Fate, GroupRef, LeavingFacts, Moment, NodeFacts, Origin, PodFacts, Reason, RequestId,
+        Cause, Change, Fate, GroupRef, LeavingFacts, Moment, NodeFacts, Origin, PodFacts, RequestId,
         Resolution, Settled, Signals, WallTime,
         eviction::{Checked, Rules},
         leaving::{Asked, Mark},
@@ -50,7 +50,7 @@ impl World {
         let found = |_: &GroupRef| Resolution::Found(blue.clone());
         let settled = settle(&origin, &web, &Settled::default(), found);
         let mut index = Index::new(Duration::ZERO, Duration::ZERO);
-        index.set_bindings(&origin, &settled.bindings, Reason::BindingRemoved, at(0));
+        index.set_bindings(&origin, &settled.bindings, Cause::BindingRemoved, at(0));
         let mut groups = Groups::new(GroupSettings {
             late: Duration::from_secs(30),
             replacement_grace: Duration::from_secs(300),

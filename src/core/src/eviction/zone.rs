@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::model::Reason;
+use crate::model::Cause;
 
 /// How a pod stands in its zone of one target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +37,15 @@ impl Zone {
 }
 
 /// Whether a pod may leave these zones, `waited` after it was asked to for the first time, or why it has to wait.
-pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Reason, Reason> {
+pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Cause, Cause> {
     let mut thin = zones.iter().filter(|zone| zone.would_be_thin()).peekable();
     if thin.peek().is_none() {
-        return Ok(Reason::ZoneAllows);
+        return Ok(Cause::ZoneAllows);
     }
     if waited < patience {
-        return Err(Reason::EvictionWaitsForZone);
+        return Err(Cause::EvictionWaitsForZone);
     }
-    Ok(if thin.any(|zone| zone.has_room) { Reason::ReplacementTooSlow } else { Reason::ZoneHasNoRoom })
+    Ok(if thin.any(|zone| zone.has_room) { Cause::ReplacementTooSlow } else { Cause::ZoneHasNoRoom })
 }
 
 #[cfg(test)]
@@ -55,36 +55,36 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
     const THIN: Zone = Zone { serves: true, least: 1, healthy: 0, others: 1, has_room: true };
 
-    fn asked(zone: Zone) -> Result<Reason, Reason> {
+    fn asked(zone: Zone) -> Result<Cause, Cause> {
         may_leave(&[zone], Duration::ZERO, LIMIT)
     }
 
     #[test]
     fn only_a_healthy_pod_that_leaves_a_zone_thin_which_has_another_one_waits() {
-        assert_eq!(asked(THIN), Err(Reason::EvictionWaitsForZone));
+        assert_eq!(asked(THIN), Err(Cause::EvictionWaitsForZone));
         for free in [
             Zone { serves: false, ..THIN },
             Zone { healthy: 1, ..THIN },
             Zone { others: 0, ..THIN },
             Zone { least: 0, ..THIN },
         ] {
-            assert_eq!(asked(free), Ok(Reason::ZoneAllows), "{free:?}");
+            assert_eq!(asked(free), Ok(Cause::ZoneAllows), "{free:?}");
         }
         for nothing in [Zone { others: 0, ..THIN }, Zone { least: 0, ..THIN }] {
             assert!(!nothing.is_guarded(), "{nothing:?}");
         }
-        assert_eq!(asked(Zone { least: 2, healthy: 1, ..THIN }), Err(Reason::EvictionWaitsForZone));
+        assert_eq!(asked(Zone { least: 2, healthy: 1, ..THIN }), Err(Cause::EvictionWaitsForZone));
         let other = Zone { healthy: 3, ..THIN };
-        assert_eq!(may_leave(&[other, THIN], Duration::ZERO, LIMIT), Err(Reason::EvictionWaitsForZone));
-        assert_eq!(may_leave(&[], Duration::ZERO, LIMIT), Ok(Reason::ZoneAllows));
+        assert_eq!(may_leave(&[other, THIN], Duration::ZERO, LIMIT), Err(Cause::EvictionWaitsForZone));
+        assert_eq!(may_leave(&[], Duration::ZERO, LIMIT), Ok(Cause::ZoneAllows));
     }
 
     #[test]
     fn it_waits_no_longer_than_the_limit_and_says_whether_anything_could_have_come() {
         let full = Zone { has_room: false, ..THIN };
         let almost = LIMIT.saturating_sub(Duration::from_millis(1));
-        assert_eq!(may_leave(&[full], almost, LIMIT), Err(Reason::EvictionWaitsForZone));
-        assert_eq!(may_leave(&[full], LIMIT, LIMIT), Ok(Reason::ZoneHasNoRoom));
-        assert_eq!(may_leave(&[full, THIN], LIMIT, LIMIT), Ok(Reason::ReplacementTooSlow));
+        assert_eq!(may_leave(&[full], almost, LIMIT), Err(Cause::EvictionWaitsForZone));
+        assert_eq!(may_leave(&[full], LIMIT, LIMIT), Ok(Cause::ZoneHasNoRoom));
+        assert_eq!(may_leave(&[full, THIN], LIMIT, LIMIT), Ok(Cause::ReplacementTooSlow));
     }
 }

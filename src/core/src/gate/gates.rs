@@ -18,7 +18,7 @@ use super::{
 use crate::{
     agenda::Agenda,
     model::{
-        Failure, FailureClass, Health, HealthState, Moment, ObjectKey, PodFacts, Reason, RequestId,
+        Cause, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, PodFacts, RequestId,
         TargetGroupArn, Uid,
         gate::{Bound, Case, Condition, GateWrite, Shown, Stands, Terms, Verdict},
     },
@@ -158,7 +158,7 @@ impl Gates {
             waiting.closing = None;
         }
         if moved {
-            waiting.closing = Some(Reason::IpChanged);
+            waiting.closing = Some(Cause::IpChanged);
         }
         let ip = pod.ips.first().copied();
         let has_been_open = |shown: Shown| matches!(shown, Shown::Open(_) | Shown::ClosedAgain);
@@ -206,12 +206,12 @@ impl Gates {
         }
         let waiting = self.of(pod, now);
         (waiting.ours, waiting.open.before) = (true, true);
-        if waiting.closing != Some(Reason::RegisteredAgain) {
+        if waiting.closing != Some(Cause::RegisteredAgain) {
             (waiting.shown, waiting.open.unread) = (gate.shown, gate.unread);
             waiting.ip = pod.ips.first().copied();
             // What was only explained while the gate opened says nothing.
             waiting.said.take_if(|(said, _)| !said.open);
-            waiting.closing = Some(Reason::RegisteredAgain);
+            waiting.closing = Some(Cause::RegisteredAgain);
             self.dirty.insert(pod.key.clone());
         }
         true
@@ -309,7 +309,7 @@ impl Gates {
     ) -> Option<News> {
         let waiting = self.waiting.get_mut(pod)?;
         // What was to close it is over.
-        waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
+        waiting.closing.take_if(|reason| verdict.open && *reason == Cause::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
         let stays_open = waiting.closing.is_none();
         let is_as_it_should_be = waiting.is_open() && (verdict.open || stays_open) && !waiting.is_unread();
@@ -391,23 +391,23 @@ impl Gates {
                 self.refused = false;
                 waiting.backoff.succeeded();
                 let opened = condition.open && condition.turns;
-                if opened && condition.reason == Reason::HealthUnreadable {
+                if opened && condition.reason == Cause::HealthUnreadable {
                     tell(News::Unreadable(condition.message.clone()));
                 } else if opened && waiting.told {
                     tell(News::OpenedLate(now.since(waiting.since), condition.message.clone()));
-                } else if condition.open && condition.reason == Reason::NothingBound {
+                } else if condition.open && condition.reason == Cause::NothingBound {
                     tell(News::WithoutBinding(condition.message.clone()));
                 }
                 if let Some((_, since)) = &waiting.verdict
                     && opened
-                    && condition.reason == Reason::TargetsHealthy
+                    && condition.reason == Cause::TargetsHealthy
                 {
                     due.push(Due::Count(now.since(*since)));
                 }
                 // One that was sent before the gate was to be closed says nothing of what is there now.
-                let is_of_before = waiting.closing == Some(Reason::RegisteredAgain)
+                let is_of_before = waiting.closing == Some(Cause::RegisteredAgain)
                     && !condition.open
-                    && condition.reason != Reason::RegisteredAgain;
+                    && condition.reason != Cause::RegisteredAgain;
                 waiting.said = (!is_of_before).then_some((condition, now));
                 waiting.see_closed();
             }

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use crate::model::{
-    GateWhenUnused, Health, HealthState, Moment, Reason,
+    Cause, GateWhenUnused, Health, HealthState, Moment,
     expected::Expected,
     gate::{Bound, Case, Doubt, Stands, Terms, Verdict, open_for},
     health::NOT_IN_USE,
@@ -14,14 +14,14 @@ const NOT_TRIED: Duration = Duration::from_secs(5);
 
 const LEFT_TO_ITS_NODE: &str = "not registered, because its node is to be drained and nobody evicts it from there; no rollout need wait for it";
 
-fn wait(reason: Reason, message: impl Into<String>) -> Verdict {
+fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
 /// The decision.
 pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
-    let Some(ip) = case.ip else { return wait(Reason::NoIp, "the pod has no IP yet") };
-    let told: Vec<(bool, Reason, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
+    let Some(ip) = case.ip else { return wait(Cause::NoIp, "the pod has no IP yet") };
+    let told: Vec<(bool, Cause, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
     let waits: Vec<_> = told.iter().filter(|(open, ..)| !open).collect();
     if let Some((_, reason, _)) = waits.first() {
         let all: Vec<&str> = waits.iter().map(|(.., said)| said.as_str()).collect();
@@ -30,21 +30,21 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     match &case.doubt {
         Some(Doubt::Pending(origin)) => {
             let said = format!("a target group that {origin} names has not been looked up yet");
-            return wait(Reason::BindingMissing, said);
+            return wait(Cause::BindingMissing, said);
         }
         Some(Doubt::Unreadable(origin)) => {
             let said = format!(
                 "{origin} selects this pod and asks for target groups in a way that cannot be followed, and never \
                  could be; its Events say what was expected"
             );
-            return wait(Reason::BindingUnreadable, said);
+            return wait(Cause::BindingUnreadable, said);
         }
         Some(Doubt::Refused(origin)) => {
             let said = format!(
                 "{origin} selects this pod and names a target group that its namespace may not bind; its Events say what \
                  would be needed"
             );
-            return wait(Reason::NotGranted, said);
+            return wait(Cause::NotGranted, said);
         }
         None => {}
     }
@@ -52,22 +52,18 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     if let Some(what) = &missing
         && now < terms.gives_up
     {
-        let verdict = wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
+        let verdict = wait(Cause::BindingMissing, format!("{what}; it is waited for a while"));
         return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
     let given_up = missing.map(|what| format!("{what}, and it is not waited for any longer"));
-    let is_told = |reason: &Reason| told.iter().any(|(_, told, _)| told == reason);
+    let is_told = |reason: &Cause| told.iter().any(|(_, told, _)| told == reason);
     let (reason, said) = match given_up {
-        Some(given_up) if !is_told(&Reason::HealthUnreadable) => (Reason::NothingBound, given_up),
+        Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
         given_up => {
             // The most remarkable one, if there is one.
-            let remarkable = [
-                Reason::HealthUnreadable,
-                Reason::NodeDisrupted,
-                Reason::TargetGroupUnused,
-                Reason::ZonalShift,
-            ];
-            let reason = remarkable.into_iter().find(is_told).unwrap_or(Reason::TargetsHealthy);
+            let remarkable =
+                [Cause::HealthUnreadable, Cause::NodeDisrupted, Cause::TargetGroupUnused, Cause::ZonalShift];
+            let reason = remarkable.into_iter().find(is_told).unwrap_or(Cause::TargetsHealthy);
             let said = told.iter().map(|(.., said)| said.as_str()).chain(given_up.as_deref());
             (reason, said.collect::<Vec<_>>().join("; "))
         }
@@ -113,7 +109,7 @@ fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment
 }
 
 /// What one binding says: whether the gate may be open, and why.
-fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
+fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     let group = bound.group.name();
     let place = match bound.target {
         Some(target) => format!("target {target} of target group {group}"),
@@ -121,17 +117,17 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
     };
     let (open, reason, said) = match bound.stands {
         Stands::NoTarget(reason) => (false, reason, no_target(reason).into()),
-        Stands::Unregistered => (false, Reason::NotRegisteredYet, "not registered for this pod yet".into()),
-        Stands::LeftToItsNode => (true, Reason::NodeDisrupted, LEFT_TO_ITS_NODE.into()),
+        Stands::Unregistered => (false, Cause::NotRegisteredYet, "not registered for this pod yet".into()),
+        Stands::LeftToItsNode => (true, Cause::NodeDisrupted, LEFT_TO_ITS_NODE.into()),
         Stands::Paused => {
-            (false, Reason::RegistrationPaused, "not registered for this pod, because it is paused".into())
+            (false, Cause::RegistrationPaused, "not registered for this pod, because it is paused".into())
         }
         Stands::Unread(unread) => match (unread, terms.unread_for) {
             (Some(unread), Some(long)) if unread.tried && now.since(unread.since) >= long => {
                 let waited = now.since(unread.since).as_secs();
                 let said =
                     format!("registered, and its health could not be read in the {waited} s since then");
-                (true, Reason::HealthUnreadable, said.into())
+                (true, Cause::HealthUnreadable, said.into())
             }
             (Some(_), Some(long)) => {
                 let said = format!(
@@ -139,9 +135,9 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
                      waited for any longer",
                     long.as_secs()
                 );
-                (false, Reason::HealthUnread, said.into())
+                (false, Cause::HealthUnread, said.into())
             }
-            _ => (false, Reason::HealthUnread, "registered, and its health is not known since then".into()),
+            _ => (false, Cause::HealthUnread, "registered, and its health is not known since then".into()),
         },
         Stands::Read(health) => read(health, bound.when_unused),
     };
@@ -149,21 +145,21 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
 }
 
 /// The same of what a read says.
-fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Reason, Cow<'static, str>) {
+fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {
-            return (true, Reason::ZonalShift, "healthy, a zonal shift keeps new traffic away".into());
+            return (true, Cause::ZonalShift, "healthy, a zonal shift keeps new traffic away".into());
         }
-        HealthState::Healthy => return (true, Reason::TargetsHealthy, "healthy".into()),
+        HealthState::Healthy => return (true, Cause::TargetsHealthy, "healthy".into()),
         HealthState::Unused if health.reason == NOT_IN_USE && when_unused == GateWhenUnused::Open => {
-            return (true, Reason::TargetGroupUnused, "no listener uses it".into());
+            return (true, Cause::TargetGroupUnused, "no listener uses it".into());
         }
-        HealthState::ZoneNotServed => return (false, Reason::ZoneNotServed, ZONE_NOT_SERVED.into()),
-        HealthState::Initial => Reason::TargetInitial,
-        HealthState::Unhealthy | HealthState::UnhealthyDraining => Reason::TargetUnhealthy,
-        HealthState::Draining => Reason::TargetDraining,
-        HealthState::Unused => Reason::TargetUnused,
-        HealthState::Unavailable => Reason::TargetUnavailable,
+        HealthState::ZoneNotServed => return (false, Cause::ZoneNotServed, ZONE_NOT_SERVED.into()),
+        HealthState::Initial => Cause::TargetInitial,
+        HealthState::Unhealthy | HealthState::UnhealthyDraining => Cause::TargetUnhealthy,
+        HealthState::Draining => Cause::TargetDraining,
+        HealthState::Unused => Cause::TargetUnused,
+        HealthState::Unavailable => Cause::TargetUnavailable,
     };
     let because = if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
     (false, reason, format!("{}{because}", health.state.as_str()).into())
@@ -172,24 +168,24 @@ fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Reason, Cow<'stat
 const ZONE_NOT_SERVED: &str = "it is in an Availability Zone that is not enabled for the load balancer, so it gets no traffic; \
      enable the zone for the load balancer, or keep the pods out of it";
 
-fn no_target(reason: Reason) -> &'static str {
+fn no_target(reason: Cause) -> &'static str {
     match reason {
-        Reason::NotReadyYet => {
+        Cause::NotReadyYet => {
             "the pod is not as ready as headgate.dev/register-when asks for before it is registered, or its target group, \
              which asks for more than one healthy target"
         }
-        Reason::NotReady => "the pod was not ready for too long, and is registered again when it is",
-        Reason::PodEvicting => "the pod is to be evicted, and was taken out before",
-        Reason::NodeDying | Reason::NodeDeleted | Reason::NodeDisrupted => {
+        Cause::NotReady => "the pod was not ready for too long, and is registered again when it is",
+        Cause::PodEvicting => "the pod is to be evicted, and was taken out before",
+        Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
             "the pod's node is about to go, and the pod was taken out before"
         }
-        Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
-        Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
-        Reason::IpChanged => "another pod has got the pod's address since",
-        Reason::AddressContested => "a pod on another node has the address that this pod shows",
-        Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
-        Reason::NotGranted => "the pod's namespace may not bind it",
-        Reason::NoSelector => "the Service that bound it selects no pods any more",
+        Cause::NoSuchPort => "the pod has no container port of the name that the Service asks for",
+        Cause::WrongIpFamily => "the pod has no address of the family that the target group takes",
+        Cause::IpChanged => "another pod has got the pod's address since",
+        Cause::AddressContested => "a pod on another node has the address that this pod shows",
+        Cause::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
+        Cause::NotGranted => "the pod's namespace may not bind it",
+        Cause::NoSelector => "the Service that bound it selects no pods any more",
         _ => "the pod is not a target there",
     }
 }
@@ -237,32 +233,32 @@ mod tests {
         let not_in_use = Stands::Read(Health { reason: NOT_IN_USE, ..Unused.into() });
         let checked = Stands::Read(Health { reason: "Elb.InitialHealthChecking", ..Initial.into() });
         for (stands, open, reason, said) in [
-            (read(Healthy), true, Reason::TargetsHealthy, "blue: healthy"),
-            (shifted, true, Reason::ZonalShift, "zonal shift"),
-            (not_in_use, true, Reason::TargetGroupUnused, "no listener uses it"),
-            (unusable, false, Reason::TargetUnused, "unused (Target.IpUnusable)"),
-            (read(ZoneNotServed), false, Reason::ZoneNotServed, "not enabled for the load balancer"),
-            (checked, false, Reason::TargetInitial, "initial (Elb.InitialHealthChecking)"),
-            (read(Unhealthy), false, Reason::TargetUnhealthy, "blue: unhealthy"),
-            (read(UnhealthyDraining), false, Reason::TargetUnhealthy, "unhealthy.draining"),
-            (read(Draining), false, Reason::TargetDraining, "draining"),
-            (read(Unavailable), false, Reason::TargetUnavailable, "unavailable"),
-            (Stands::Unread(None), false, Reason::HealthUnread, "not known since then"),
-            (Stands::Unregistered, false, Reason::NotRegisteredYet, "not registered"),
-            (Stands::Paused, false, Reason::RegistrationPaused, "paused"),
-            (Stands::LeftToItsNode, true, Reason::NodeDisrupted, "nobody evicts it"),
-            (Stands::NoTarget(Reason::NotReadyYet), false, Reason::NotReadyYet, "register-when"),
-            (Stands::NoTarget(Reason::PodEvicting), false, Reason::PodEvicting, "to be evicted"),
-            (Stands::NoTarget(Reason::NodeDying), false, Reason::NodeDying, "node is about to go"),
-            (Stands::NoTarget(Reason::NotReady), false, Reason::NotReady, "too long"),
-            (Stands::NoTarget(Reason::NoSuchPort), false, Reason::NoSuchPort, "container port"),
-            (Stands::NoTarget(Reason::WrongIpFamily), false, Reason::WrongIpFamily, "family"),
-            (Stands::NoTarget(Reason::IpChanged), false, Reason::IpChanged, "address since"),
-            (Stands::NoTarget(Reason::NotGranted), false, Reason::NotGranted, "may not bind"),
+            (read(Healthy), true, Cause::TargetsHealthy, "blue: healthy"),
+            (shifted, true, Cause::ZonalShift, "zonal shift"),
+            (not_in_use, true, Cause::TargetGroupUnused, "no listener uses it"),
+            (unusable, false, Cause::TargetUnused, "unused (Target.IpUnusable)"),
+            (read(ZoneNotServed), false, Cause::ZoneNotServed, "not enabled for the load balancer"),
+            (checked, false, Cause::TargetInitial, "initial (Elb.InitialHealthChecking)"),
+            (read(Unhealthy), false, Cause::TargetUnhealthy, "blue: unhealthy"),
+            (read(UnhealthyDraining), false, Cause::TargetUnhealthy, "unhealthy.draining"),
+            (read(Draining), false, Cause::TargetDraining, "draining"),
+            (read(Unavailable), false, Cause::TargetUnavailable, "unavailable"),
+            (Stands::Unread(None), false, Cause::HealthUnread, "not known since then"),
+            (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),
+            (Stands::Paused, false, Cause::RegistrationPaused, "paused"),
+            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "nobody evicts it"),
+            (Stands::NoTarget(Cause::NotReadyYet), false, Cause::NotReadyYet, "register-when"),
+            (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "to be evicted"),
+            (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is about to go"),
+            (Stands::NoTarget(Cause::NotReady), false, Cause::NotReady, "too long"),
+            (Stands::NoTarget(Cause::NoSuchPort), false, Cause::NoSuchPort, "container port"),
+            (Stands::NoTarget(Cause::WrongIpFamily), false, Cause::WrongIpFamily, "family"),
+            (Stands::NoTarget(Cause::IpChanged), false, Cause::IpChanged, "address since"),
+            (Stands::NoTarget(Cause::NotGranted), false, Cause::NotGranted, "may not bind"),
             (
-                Stands::NoTarget(Reason::WaitsForHostNetworkPod),
+                Stands::NoTarget(Cause::WaitsForHostNetworkPod),
                 false,
-                Reason::WaitsForHostNetworkPod,
+                Cause::WaitsForHostNetworkPod,
                 "another pod",
             ),
         ] {
@@ -277,7 +273,7 @@ mod tests {
     fn of_two_bindings_both_count_and_the_message_names_all_that_are_waited_for() {
         let healthy = || bound("blue", read(HealthState::Healthy));
         let waits = judged(&case(&[healthy(), bound("green", read(HealthState::Initial))]));
-        assert_eq!((waits.open, waits.reason), (false, Reason::TargetInitial));
+        assert_eq!((waits.open, waits.reason), (false, Cause::TargetInitial));
         assert_eq!(waits.message, "target 10.0.0.1:80 of target group green: initial");
         let both =
             judged(&case(&[bound("blue", Stands::Unread(None)), bound("green", Stands::Unregistered)]));
@@ -296,16 +292,16 @@ mod tests {
             (verdict.open, verdict.reason, verdict.look_again)
         };
         let healthy = both(read(HealthState::Healthy));
-        let (opens, waits) = (Reason::HealthUnreadable, Reason::HealthUnread);
+        let (opens, waits) = (Cause::HealthUnreadable, Cause::HealthUnread);
         assert_eq!(judged(&healthy, &terms, 69), (false, waits, Some(at(70))));
         assert_eq!(judged(&healthy, &terms, 70), (true, opens, None));
         assert_eq!(judged(&both(unread(20, true)), &terms, 70), (false, waits, Some(at(80))), "each of them");
         assert_eq!(judged(&both(unread(20, true)), &terms, 80), (true, opens, None));
         let initial = both(read(HealthState::Initial));
-        assert_eq!(judged(&initial, &terms, 300), (false, Reason::TargetInitial, None), "that is an answer");
+        assert_eq!(judged(&initial, &terms, 300), (false, Cause::TargetInitial, None), "that is an answer");
         assert_eq!(judged(&both(Stands::Unread(None)), &terms, 300), (false, waits, None));
         let unregistered = both(Stands::Unregistered);
-        assert_eq!(judged(&unregistered, &terms, 300), (false, Reason::NotRegisteredYet, None));
+        assert_eq!(judged(&unregistered, &terms, 300), (false, Cause::NotRegisteredYet, None));
         let not_tried = [bound("blue", unread(10, false))];
         assert_eq!(judged(&not_tried, &terms, 300), (false, waits, Some(at(305))), "no read was sent");
         let never = Terms { unread_for: None, ..terms };
@@ -320,10 +316,10 @@ mod tests {
         let unread = [bound("blue", Stands::Unread(Some(Unread { since: Moment::START, tried: true })))];
         let late = Moment::after_start(Duration::from_secs(29));
         let missing = judge(&Case { expected: Some("blue:80,green:80"), ..case(&unread) }, &terms, late);
-        assert_eq!((missing.open, missing.reason), (false, Reason::BindingMissing));
+        assert_eq!((missing.open, missing.reason), (false, Cause::BindingMissing));
         let given_up = Moment::after_start(Duration::from_secs(31));
         let both = judge(&Case { expected: Some("blue:80,green:80"), ..case(&unread) }, &terms, given_up);
-        assert_eq!((both.open, both.reason), (true, Reason::HealthUnreadable), "{}", both.message);
+        assert_eq!((both.open, both.reason), (true, Cause::HealthUnreadable), "{}", both.message);
         assert!(both.message.contains("blue: registered") && both.message.contains("green on port 80"));
         let doubt = Some(Doubt::Pending(Origin::Service(service("web").build().key)));
         assert!(!judge(&Case { doubt, ..case(&unread) }, &terms, late).open);
@@ -334,13 +330,13 @@ mod tests {
         let health = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
         let unused = Bound { when_unused: GateWhenUnused::Wait, ..bound("blue", Stands::Read(health)) };
         let verdict = judged(&case(&[unused]));
-        assert_eq!((verdict.open, verdict.reason), (false, Reason::TargetUnused));
+        assert_eq!((verdict.open, verdict.reason), (false, Cause::TargetUnused));
     }
 
     #[test]
     fn without_an_ip_it_never_opens() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
-        assert_eq!(judged(&Case { ip: None, ..case(&healthy) }).reason, Reason::NoIp);
+        assert_eq!(judged(&Case { ip: None, ..case(&healthy) }).reason, Cause::NoIp);
     }
 
     #[test]
@@ -355,11 +351,11 @@ mod tests {
         ] {
             let case = Case { expected, ..case(bound) };
             let waits = judged(&case);
-            assert_eq!((waits.open, waits.reason), (false, Reason::BindingMissing), "{expected:?}");
+            assert_eq!((waits.open, waits.reason), (false, Cause::BindingMissing), "{expected:?}");
             assert!(waits.message.contains(said), "{}", waits.message);
             assert_eq!(waits.look_again, Some(given_up()));
             let gives_up = judge(&case, &terms(), given_up());
-            assert_eq!((gives_up.open, gives_up.reason), (true, Reason::NothingBound), "{expected:?}");
+            assert_eq!((gives_up.open, gives_up.reason), (true, Cause::NothingBound), "{expected:?}");
             assert!(gives_up.message.contains(said), "{}", gives_up.message);
         }
         assert!(judged(&Case { expected: Some("blue:80"), ..case(&healthy) }).open);
@@ -370,9 +366,9 @@ mod tests {
         let origin = Origin::Service(service("web").build().key);
         let late = Moment::START + std::time::Duration::from_secs(3600);
         for (doubt, reason) in [
-            (Doubt::Pending(origin.clone()), Reason::BindingMissing),
-            (Doubt::Unreadable(origin.clone()), Reason::BindingUnreadable),
-            (Doubt::Refused(origin), Reason::NotGranted),
+            (Doubt::Pending(origin.clone()), Cause::BindingMissing),
+            (Doubt::Unreadable(origin.clone()), Cause::BindingUnreadable),
+            (Doubt::Refused(origin), Cause::NotGranted),
         ] {
             let verdict = judge(&Case { doubt: Some(doubt), ..case(&[]) }, &terms(), late);
             assert_eq!((verdict.open, verdict.reason), (false, reason));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use crate::{
     model::{
-        Moment, Reason, RequestId, TargetGroupArn, Uid,
+        Cause, Moment, RequestId, TargetGroupArn, Uid,
         gate::{CLOSED_AGAIN, Condition, Shown, Verdict, ip_in},
     },
     rate_limit::backoff::Backoff,
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     /// When it was first seen like that.
     pub(super) since: Moment,
     /// Why a gate that is open for the IP it has is to be closed.
-    pub(super) closing: Option<Reason>,
+    pub(super) closing: Option<Cause>,
     /// The last verdict, and since when its reason is that.
     pub(super) verdict: Option<(Verdict, Moment)>,
     /// What was written last in this term, and when.
@@ -87,7 +87,7 @@ impl Waiting {
 
     /// Whether it is to be closed because a target is put back, and has not been.
     pub(super) fn is_to_close(&self) -> bool {
-        self.closing == Some(Reason::RegisteredAgain) && !self.was_closed()
+        self.closing == Some(Cause::RegisteredAgain) && !self.was_closed()
     }
 
     /// Whether a write has closed it, or said that it is, after all others.
@@ -105,7 +105,7 @@ impl Waiting {
     /// If it was to be closed because a target is put back, and is by now, that is done.
     pub(super) fn see_closed(&mut self) {
         let may_be_open = matches!(self.shown, Shown::Open(_)) || self.may_be_opened();
-        self.closing.take_if(|reason| *reason == Reason::RegisteredAgain && !may_be_open);
+        self.closing.take_if(|reason| *reason == Cause::RegisteredAgain && !may_be_open);
     }
 
     /// Whether it is open for the IP that the pod has, as far as is known. If it was not to be closed, what the watch
@@ -129,7 +129,7 @@ impl Waiting {
         }
         let shown = matches!(self.shown, Shown::Open(_));
         let is_open = self.said.as_ref().map_or(shown, |(said, _)| said.open);
-        let closes = self.closing.or(shown.then_some(Reason::IpChanged)).filter(|_| !verdict.open);
+        let closes = self.closing.or(shown.then_some(Cause::IpChanged)).filter(|_| !verdict.open);
         let (reason, message) = match closes {
             Some(reason) => {
                 (reason, format!("{CLOSED_AGAIN}: {}; {}", closed_because(reason), verdict.message))
@@ -187,12 +187,12 @@ impl Waiting {
 
 /// Whether it may be open, and not only because nothing could be read.
 fn is_proven(verdict: &Verdict) -> bool {
-    verdict.open && verdict.reason != Reason::HealthUnreadable
+    verdict.open && verdict.reason != Cause::HealthUnreadable
 }
 
-fn closed_because(reason: Reason) -> &'static str {
+fn closed_because(reason: Cause) -> &'static str {
     match reason {
-        Reason::RegisteredAgain => "the target was taken out by Headgate, and is registered again",
+        Cause::RegisteredAgain => "the target was taken out by Headgate, and is registered again",
         _ => "the pod has another IP",
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::ip;
 
     fn said(open: bool) -> Condition {
-        Condition { open, turns: true, reason: Reason::RegisteredAgain, message: String::new() }
+        Condition { open, turns: true, reason: Cause::RegisteredAgain, message: String::new() }
     }
 
     fn waiting(shown: Shown) -> Waiting {
@@ -217,10 +217,10 @@ mod tests {
         let open = Shown::Open(Some(ip(1)));
         let mut gate = waiting(open);
         assert!(!gate.is_to_close() && !gate.stays(open));
-        gate.closing = Some(Reason::IpChanged);
+        gate.closing = Some(Cause::IpChanged);
         assert!(!gate.is_to_close());
         assert!(gate.stays(open) && !gate.stays(Shown::Closed), "it shows something else by now");
-        gate.closing = Some(Reason::RegisteredAgain);
+        gate.closing = Some(Cause::RegisteredAgain);
         assert!(gate.is_to_close() && gate.stays(Shown::Closed));
         gate.said = Some((said(false), Moment::START));
         assert!(!gate.is_to_close() && !gate.stays(Shown::Closed));
@@ -231,7 +231,7 @@ mod tests {
         let mut gate = waiting(Shown::Open(Some(ip(1))));
         gate.said = Some((said(false), Moment::START));
         assert!(gate.is_open(), "it was opened all the same");
-        gate.closing = Some(Reason::RegisteredAgain);
+        gate.closing = Some(Cause::RegisteredAgain);
         assert!(!gate.is_open());
         gate.said = None;
         assert!(gate.is_open());

@@ -6,8 +6,8 @@ use super::{allowed::Allowed, observation::Observation, pace::Pace};
 use crate::{
     ledger::StoredLedger,
     model::{
-        BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
-        RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
+        BindingKey, CallItem, Cause, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner,
+        Reason, RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
         target_group::GroupSettings, time::Window, transition::TargetStep, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
@@ -402,10 +402,11 @@ impl Group {
 
     /// The targets of a binding that are on their way out.
     pub fn ending(&self, binding: &BindingKey) -> Vec<EndingView> {
-        let view = |(target, pod, reason, registered): (&Target, &ObjectKey, Reason, bool)| {
+        let view = |(target, pod, cause, registered): (&Target, &ObjectKey, Cause, bool)| {
             let state = self.observation.state(target);
             let there = registered || state.is_some();
-            there.then(|| EndingView { target: *target, pod: pod.clone(), reason, registered, state })
+            let (pod, reason) = (pod.clone(), cause.reason());
+            there.then_some(EndingView { target: *target, pod, reason, registered, state })
         };
         self.registrations.ending(binding).filter_map(view).collect()
     }

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use self::creations::Creations;
 use crate::model::{
-    AskedHold, Bounds, CallItem, Ended, Moment, Origin, Owner, Reason, Target, TargetGroupArn, Uid,
+    AskedHold, Bounds, CallItem, Cause, Ended, Moment, Origin, Owner, Target, TargetGroupArn, Uid,
     hold::Short,
 };
 
@@ -58,11 +58,11 @@ impl Holds {
         &mut self,
         arn: &TargetGroupArn,
         target: &Target,
-        reason: Reason,
+        cause: Cause,
         was: Option<(&Owner, bool)>,
         asked: AskedHold,
     ) {
-        let Some((owner, served)) = was.filter(|_| reason != Reason::IpChanged) else { return };
+        let Some((owner, served)) = was.filter(|_| !cause.loses_the_address()) else { return };
         self.stays(arn, target, Some(owner));
         let leaving = Leaving { group: arn.clone(), target: *target, accepted: None, served, asked };
         self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
@@ -153,12 +153,12 @@ mod tests {
         seen: u64,
     ) -> Option<(Short, Vec<Origin>)> {
         let (blue, at_blue) = (arn("blue"), target(1, 80));
-        holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner(), served)), asked());
+        holds.leaves(&blue, &at_blue, Cause::PodTerminating, Some((&owner(), served)), asked());
         let item = CallItem {
             target: at_blue,
             pod: owner().pod,
             uid: owner().uid,
-            reason: Reason::PodTerminating,
+            reason: Cause::PodTerminating,
             since: at(0),
             attempt: 1,
         };
@@ -196,12 +196,12 @@ mod tests {
         let (blue, at_blue, owner) = (arn("blue"), target(1, 80), owner());
         let ended = Ended { pod: owner.clone(), hold: None, node: None, seen: at(20) };
         let none = |holds: &mut Holds| holds.ended(&ended, |_, _| false, |_| vec![]).is_none();
-        holds.leaves(&blue, &at_blue, Reason::NotReady, Some((&owner, true)), asked());
+        holds.leaves(&blue, &at_blue, Cause::NotReady, Some((&owner, true)), asked());
         holds.stays(&blue, &at_blue, Some(&owner));
         assert!(none(&mut holds));
-        holds.leaves(&blue, &at_blue, Reason::IpChanged, Some((&owner, true)), asked());
+        holds.leaves(&blue, &at_blue, Cause::IpChanged, Some((&owner, true)), asked());
         assert!(none(&mut holds));
-        holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner, true)), asked());
+        holds.leaves(&blue, &at_blue, Cause::PodTerminating, Some((&owner, true)), asked());
         assert!(holds.ended(&ended, |_, _| true, |_| vec![]).is_none(), "the group is paused");
     }
 
@@ -211,11 +211,10 @@ mod tests {
         let short = |stays: Option<&str>| {
             let mut holds = Holds::new(Bounds::default());
             for name in ["blue", "green"] {
-                holds.leaves(&arn(name), &target, Reason::PodTerminating, Some((&owner(), true)), asked());
+                holds.leaves(&arn(name), &target, Cause::PodTerminating, Some((&owner(), true)), asked());
             }
             let Owner { pod, uid } = owner();
-            let item =
-                CallItem { target, pod, uid, reason: Reason::PodTerminating, since: at(0), attempt: 1 };
+            let item = CallItem { target, pod, uid, reason: Cause::PodTerminating, since: at(0), attempt: 1 };
             holds.accepted(&arn("blue"), &[item], at(10));
             if let Some(name) = stays {
                 holds.stays(&arn(name), &target, Some(&owner()));

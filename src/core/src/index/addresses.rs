@@ -28,7 +28,7 @@ use std::{
 
 use crate::{
     agenda::Agenda,
-    model::{Moment, ObjectKey, PodFacts, Reason, changes::Contest, node::Presence},
+    model::{Cause, Moment, ObjectKey, PodFacts, changes::Contest, node::Presence},
 };
 
 /// So many addresses the pods of a node take over from pods of other nodes that are there, within [`WINDOW`]: more than a
@@ -242,13 +242,13 @@ impl Addresses {
 
     /// Which pod has this address, if it is not `pod`, and the word for why it is not: that one got it since, or has it and
     /// keeps it.
-    pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<(&ObjectKey, Reason)> {
+    pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<(&ObjectKey, Cause)> {
         let tenants = self.tenants.get(ip)?;
         let own = tenants.iter().find(|tenant| tenant.pod == *pod)?;
         let holder = tenants.iter().find(|tenant| tenant.holds)?;
         let is_own = own.holds || own.shares_with(holder);
-        let reason = if own.waits { Reason::AddressContested } else { Reason::IpChanged };
-        (!is_own).then_some((&holder.pod, reason))
+        let cause = if own.waits { Cause::AddressContested } else { Cause::IpChanged };
+        (!is_own).then_some((&holder.pod, cause))
     }
 
     /// The pods whose status shows this address, in the order in which they came to show it.

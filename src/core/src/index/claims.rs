@@ -1,11 +1,11 @@
 //! Who claims a target.
 
-use super::{Cause, Index, in_force::Claim};
-use crate::model::{BindingKey, ObjectKey, Owner, Reason, Target};
+use super::{Because, Index, in_force::Claim};
+use crate::model::{BindingKey, Cause, ObjectKey, Owner, Target};
 
 impl Index {
     /// Makes the claim of `pod` through `binding` what the verdict says; `cause` is why a new one begins.
-    pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, cause: Cause) {
+    pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, because: Because) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.bindings.get(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
         let says = self.pods().says(entry, had, rule);
@@ -15,28 +15,28 @@ impl Index {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
                 // The new target first: whoever watches the order sees no moment without one.
-                self.add(pod, binding, target, cause);
+                self.add(pod, binding, target, because);
                 if let Some(had) = had {
-                    let reason = if had.ip == target.ip { Reason::PortChanged } else { Reason::IpChanged };
-                    self.release(pod, binding, Some(had), cause.but(reason));
+                    let cause = if had.ip == target.ip { Cause::PortChanged } else { Cause::IpChanged };
+                    self.release(pod, binding, Some(had), because.but(cause));
                 }
             }
-            (Some(had), Err(reason)) => {
-                let reason = match reason {
-                    Reason::NotReadyYet if keeps_ip => Reason::PortChanged,
-                    Reason::NotReadyYet | Reason::NoIp | Reason::WrongIpFamily | Reason::AddressContested => {
-                        Reason::IpChanged
+            (Some(had), Err(cause)) => {
+                let cause = match cause {
+                    Cause::NotReadyYet if keeps_ip => Cause::PortChanged,
+                    Cause::NotReadyYet | Cause::NoIp | Cause::WrongIpFamily | Cause::AddressContested => {
+                        Cause::IpChanged
                     }
-                    Reason::NoSuchPort => Reason::PortChanged,
+                    Cause::NoSuchPort => Cause::PortChanged,
                     other => other,
                 };
-                self.release(pod, binding, Some(had), cause.but(reason));
+                self.release(pod, binding, Some(had), because.but(cause));
             }
             (None, Err(_)) => {}
         }
     }
 
-    fn add(&mut self, pod: &ObjectKey, binding: &BindingKey, target: Target, cause: Cause) {
+    fn add(&mut self, pod: &ObjectKey, binding: &BindingKey, target: Target, because: Because) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         entry.claims.push((binding.clone(), target));
         self.workloads.is_bound(&pod.namespace, &entry.facts.labels);
@@ -46,7 +46,7 @@ impl Index {
             order: entry.order,
             host_network: entry.facts.host_network,
         };
-        self.bindings.add(claim, target, cause);
+        self.bindings.add(claim, target, because);
     }
 
     /// Ends the claim of `pod` through `binding`: the one on `target`, or all.
@@ -55,7 +55,7 @@ impl Index {
         pod: &ObjectKey,
         binding: &BindingKey,
         target: Option<Target>,
-        cause: Cause,
+        because: Because,
     ) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         let uid = entry.facts.uid.clone();
@@ -63,11 +63,11 @@ impl Index {
         let ended: Vec<Target> =
             entry.claims.iter().filter(|claim| ends(claim)).map(|claim| claim.1).collect();
         entry.claims.retain(|claim| !ends(claim));
-        if !ended.is_empty() && cause.reason != Reason::IpChanged {
-            entry.left = Some(cause.seen);
+        if !ended.is_empty() && !because.cause.loses_the_address() {
+            entry.left = Some(because.seen);
         }
         for target in ended {
-            self.bindings.release(&uid, binding, target, cause);
+            self.bindings.release(&uid, binding, target, because);
         }
     }
 }

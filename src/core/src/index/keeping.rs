@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Index, pods::PodEntry, verdict::verdict};
-use crate::model::{Binding, Moment, ObjectKey, Reason, Standing, Target};
+use crate::model::{Binding, Cause, Moment, ObjectKey, Standing, Target};
 
 /// A pod that would be removed because it is not ready any more.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +34,10 @@ impl PodEntry {
         &self,
         had: Option<Target>,
         binding: &Binding,
-    ) -> Result<Target, Reason> {
+    ) -> Result<Target, Cause> {
         let standing = if had.is_some() && !self.let_go { Standing::NotYet } else { self.standing };
         match verdict(&self.facts, self.standing, had, binding) {
-            Err(Reason::NotReady) => verdict(&self.facts, standing, had, binding),
+            Err(Cause::NotReady) => verdict(&self.facts, standing, had, binding),
             says => says,
         }
     }

@@ -1,10 +1,10 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
 use super::{
-    Cause, Index,
+    Because, Index,
     pods::{PodEntry, Pods},
 };
-use crate::model::{Changes, LeavingFacts, Moment, ObjectKey, Reason, view::Apart};
+use crate::model::{Cause, Changes, LeavingFacts, Moment, ObjectKey, view::Apart};
 
 /// What is decided about a living pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Order {
     Leave(bool),
     /// Its node is about to die or gone, or it starts on one that is to be drained, as this reason says; or the node stays
     /// after all.
-    NodeGoes(Option<Reason>),
+    NodeGoes(Option<Cause>),
     /// It is not ready any more, and stays for its zones for now.
     Stay,
     /// It is not ready any more, and nothing keeps it.
@@ -22,12 +22,12 @@ pub enum Order {
 
 impl PodEntry {
     /// Why it is no target although it lives, if that is so.
-    pub(super) fn why_out(&self) -> Option<Reason> {
+    pub(super) fn why_out(&self) -> Option<Cause> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
         let early = leaving.is_some_and(|leaving| leaving.ask.early);
-        let reason = if early { Reason::NodeDisrupted } else { Reason::PodEvicting };
-        self.node_goes.or(evicting.then_some(reason))
+        let cause = if early { Cause::NodeDisrupted } else { Cause::PodEvicting };
+        self.node_goes.or(evicting.then_some(cause))
     }
 }
 
@@ -35,27 +35,27 @@ impl Index {
     /// Does what is decided about a pod.
     pub fn order(&mut self, pod: &ObjectKey, order: Order, seen: Moment) -> Changes {
         let Some(entry) = self.pods.get_mut(pod) else { return Changes::default() };
-        let (differs, reason) = match order {
+        let (differs, cause) = match order {
             Order::Leave(leaves) => {
-                (std::mem::replace(&mut entry.leaves, leaves) != leaves, Reason::EvictionGivenUp)
+                (std::mem::replace(&mut entry.leaves, leaves) != leaves, Cause::EvictionGivenUp)
             }
             Order::NodeGoes(goes) => {
-                (std::mem::replace(&mut entry.node_goes, goes) != goes, Reason::NodeStays)
+                (std::mem::replace(&mut entry.node_goes, goes) != goes, Cause::NodeStays)
             }
             Order::LetGo => {
                 entry.let_go = true;
-                (true, Reason::NotReady)
+                (true, Cause::NotReady)
             }
             Order::Stay => {
                 let kept = self.kept.all.get_mut(pod);
                 if kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true)) {
                     self.touch_claimed(pod);
                 }
-                (false, Reason::NotReady)
+                (false, Cause::NotReady)
             }
         };
         if differs {
-            self.claim_all(pod, Cause { reason, seen });
+            self.claim_all(pod, Because { cause, seen });
         }
         self.changed()
     }

@@ -45,7 +45,7 @@ use crate::{
     brake::{Becomes, Brake, is_most},
     ledger::PodMark,
     model::{
-        BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
+        BindingKey, Bindings, Cause, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Scope,
         Standing, Target, TroubleKind, limits::Excess, node::Presence,
     },
 };
@@ -69,14 +69,14 @@ impl From<Change<PodFacts>> for Said {
 
 /// Why something changes, and when the event that said so reached Headgate.
 #[derive(Clone, Copy, Debug)]
-struct Cause {
-    reason: Reason,
+struct Because {
+    cause: Cause,
     seen: Moment,
 }
 
-impl Cause {
-    fn but(self, reason: Reason) -> Self {
-        Self { reason, ..self }
+impl Because {
+    fn but(self, cause: Cause) -> Self {
+        Self { cause, ..self }
     }
 }
 
@@ -112,17 +112,17 @@ impl Index {
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;
-        let cause = Cause { reason: Reason::PodMissing, seen: now };
+        let because = Because { cause: Cause::PodMissing, seen: now };
         let mut rivals = self.addresses.pass(now);
         for pod in self.brake.pass(now) {
-            rivals.append(&mut self.drop_pod(&pod, cause));
+            rivals.append(&mut self.drop_pod(&pod, because));
         }
-        self.claim_again(&rivals, cause);
+        self.claim_again(&rivals, because);
         while let Some(pod) = self.wavering.take(now) {
             if let Some(entry) = self.pods.get_mut(&pod) {
                 entry.standing = Standing::Lost;
             }
-            self.claim_all(&pod, Cause { reason: Reason::NotReady, seen: now });
+            self.claim_all(&pod, Because { cause: Cause::NotReady, seen: now });
         }
         self.bindings.forget_ended();
         Some(self.changed())
@@ -165,7 +165,7 @@ impl Index {
             Said::Pods(change) => self.take_in_pods(change, seen),
             Said::Node(node, presence) => {
                 let rivals = self.addresses.node_is(&node, presence, seen);
-                self.claim_again(&rivals, Cause { reason: Reason::PodHasIp, seen });
+                self.claim_again(&rivals, Because { cause: Cause::PodHasIp, seen });
             }
             Said::Ledgers(had) => {
                 let mut rivals = BTreeSet::new();
@@ -174,7 +174,7 @@ impl Index {
                         rivals.append(&mut self.addresses.had(&ip, pod, seen));
                     }
                 }
-                self.claim_again(&rivals, Cause { reason: Reason::PodListed, seen });
+                self.claim_again(&rivals, Because { cause: Cause::PodListed, seen });
             }
         }
         self.changed()
@@ -183,16 +183,16 @@ impl Index {
     fn take_in_pods(&mut self, change: Change<PodFacts>, seen: Moment) {
         match change {
             Change::Applied(facts) => {
-                let cause = Cause { reason: Reason::PodHasIp, seen };
-                let rivals = self.take_in(facts, cause);
-                self.claim_again(&rivals, cause);
+                let because = Because { cause: Cause::PodHasIp, seen };
+                let rivals = self.take_in(facts, because);
+                self.claim_again(&rivals, because);
             }
             Change::Deleted(PodFacts { key, uid, .. }) => {
                 // A late word about an older life of the name changes nothing.
                 if self.pods.get(&key).is_some_and(|entry| entry.facts.uid == uid) {
-                    let cause = Cause { reason: Reason::PodDeleted, seen };
-                    let rivals = self.drop_pod(&key, cause);
-                    self.claim_again(&rivals, cause);
+                    let because = Because { cause: Cause::PodDeleted, seen };
+                    let rivals = self.drop_pod(&key, because);
+                    self.claim_again(&rivals, because);
                 }
             }
             Change::Relisted(scope, pods) => self.relist_pods(&scope, pods, seen),
@@ -206,11 +206,11 @@ impl Index {
         let missing = missing.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
         let missing: Vec<ObjectKey> = missing.cloned().collect();
         let most = self.most_of_a_binding(&missing);
-        let cause = Cause { reason: Reason::PodMissing, seen };
+        let because = Because { cause: Cause::PodMissing, seen };
         let mut rivals = BTreeSet::new();
         for (key, becomes) in self.brake.listed(scope, missing, &most, seen) {
             match becomes {
-                Becomes::Gone => rivals.append(&mut self.drop_pod(&key, cause)),
+                Becomes::Gone => rivals.append(&mut self.drop_pod(&key, because)),
                 Becomes::Doubted => {
                     let claims = self.pods.get(&key).map_or(&[][..], |entry| &entry.claims);
                     self.bindings.note_doubt(&key, claims);
@@ -221,11 +221,11 @@ impl Index {
         self.bindings.changes.relist = self.brake.take_asks();
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
-        let cause = Cause { reason: Reason::PodListed, seen };
+        let because = Because { cause: Cause::PodListed, seen };
         for pod in pods {
-            rivals.append(&mut self.take_in(pod, cause));
+            rivals.append(&mut self.take_in(pod, because));
         }
-        self.claim_again(&rivals, cause);
+        self.claim_again(&rivals, because);
     }
 
     /// Of the pods that are missing in a list, those of bindings that would lose more than half of their targets, and
@@ -254,14 +254,14 @@ impl Index {
     }
 
     /// The bindings of `origin` are these now; those that ended did so for `ended`.
-    pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Reason, seen: Moment) -> Changes {
+    pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Cause, seen: Moment) -> Changes {
         self.bindings.changes.written = true;
         let before: Vec<BindingKey> = self.bindings.by(origin).map(|binding| binding.key.clone()).collect();
         let pods: Vec<ObjectKey> =
             self.pods().of(&origin.key().namespace).map(|pod| pod.key.clone()).collect();
         for key in before.iter().filter(|key| !now.contains_key(key)) {
             for pod in &pods {
-                self.release(pod, key, None, Cause { reason: ended, seen });
+                self.release(pod, key, None, Because { cause: ended, seen });
             }
             self.bindings.end_binding(key, seen);
         }
@@ -270,7 +270,7 @@ impl Index {
                 continue;
             }
             for pod in &pods {
-                self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen });
+                self.claim(pod, key, Because { cause: Cause::BindingAdded, seen });
             }
         }
         if !self.bindings.changes.bindings.is_empty() {
@@ -289,7 +289,7 @@ impl Index {
     }
 
     /// A pod looks like this; gives those that may have lost an address to it, or have one again.
-    fn take_in(&mut self, facts: PodFacts, mut cause: Cause) -> BTreeSet<ObjectKey> {
+    fn take_in(&mut self, facts: PodFacts, mut because: Because) -> BTreeSet<ObjectKey> {
         let key = facts.key.clone();
         self.believe(&key);
         let (mut had, mut rivals) = (Vec::new(), BTreeSet::new());
@@ -304,39 +304,39 @@ impl Index {
                     self.last_order += 1;
                     entry.order = self.last_order;
                 } else if !facts.ips.is_empty() && entry.facts.readiness != facts.readiness {
-                    cause.reason = Reason::PodReady;
+                    because.cause = Cause::PodReady;
                 }
                 let alive = !entry.facts.has_ended();
                 let was_early = entry.facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);
                 let was_out = entry.leaves || entry.facts.leaving.is_some();
                 if was_out && facts.leaving.is_none() {
-                    cause.reason = if was_early { Reason::NodeStays } else { Reason::EvictionGivenUp };
+                    because.cause = if was_early { Cause::NodeStays } else { Cause::EvictionGivenUp };
                 }
                 entry.leaves &= facts.leaving.is_some();
                 if entry.facts.labels != facts.labels {
-                    self.workloads.came(&key.namespace, &facts.labels, cause.seen);
-                    self.workloads.left(&key.namespace, &entry.facts.labels, cause.seen);
+                    self.workloads.came(&key.namespace, &facts.labels, because.seen);
+                    self.workloads.left(&key.namespace, &entry.facts.labels, because.seen);
                 }
                 entry.facts = facts;
                 if alive && entry.facts.has_ended() {
-                    self.bindings.changes.ended.push(entry.ended(cause.seen));
+                    self.bindings.changes.ended.push(entry.ended(because.seen));
                 }
             }
             other => {
                 if other.is_some() {
-                    rivals = self.drop_pod(&key, cause.but(Reason::PodDeleted));
+                    rivals = self.drop_pod(&key, because.but(Cause::PodDeleted));
                 }
                 self.last_order += 1;
-                self.workloads.came(&key.namespace, &facts.labels, cause.seen);
+                self.workloads.came(&key.namespace, &facts.labels, because.seen);
                 self.marks.insert(PodMark::of(&facts.uid), key.clone());
                 let entry = PodEntry::new(facts, self.last_order);
                 self.pods.insert(key.clone(), Box::new(entry));
             }
         }
-        self.stand(&key, cause.seen);
+        self.stand(&key, because.seen);
         let now = self.pods.get(&key).map(|entry| &entry.facts);
-        rivals.append(&mut self.addresses.moved(&key, &had, now, cause.seen));
-        self.claim_all(&key, cause);
+        rivals.append(&mut self.addresses.moved(&key, &had, now, because.seen));
+        self.claim_all(&key, because);
         rivals
     }
 
@@ -351,9 +351,9 @@ impl Index {
     }
 
     /// The addresses of these pods may be theirs no more, or theirs again.
-    fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, cause: Cause) {
+    fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, because: Because) {
         for pod in pods {
-            self.claim_all(pod, cause.but(Reason::PodHasIp));
+            self.claim_all(pod, because.but(Cause::PodHasIp));
         }
     }
 
@@ -365,30 +365,30 @@ impl Index {
         self.wavering.put(pod, entry.standing.lost_at(self.patience));
     }
 
-    fn claim_all(&mut self, pod: &ObjectKey, cause: Cause) {
+    fn claim_all(&mut self, pod: &ObjectKey, because: Because) {
         let here: Vec<BindingKey> =
             self.bindings.of(&pod.namespace).map(|binding| binding.key.clone()).collect();
         for binding in here {
-            self.claim(pod, &binding, cause);
+            self.claim(pod, &binding, because);
         }
-        self.note_keeping(pod, cause.seen);
+        self.note_keeping(pod, because.seen);
     }
 
     /// A pod is gone; gives those that may have an address again.
-    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause) -> BTreeSet<ObjectKey> {
+    fn drop_pod(&mut self, key: &ObjectKey, because: Because) -> BTreeSet<ObjectKey> {
         self.believe(key);
         let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };
         let claims = entry.claims.clone();
-        let rivals = self.addresses.moved(key, &entry.facts.ips, None, cause.seen);
+        let rivals = self.addresses.moved(key, &entry.facts.ips, None, because.seen);
         for (binding, target) in claims {
-            self.release(key, &binding, Some(target), cause);
+            self.release(key, &binding, Some(target), because);
         }
         self.wavering.put(key, None);
         if let Some(entry) = self.pods.remove(key) {
             self.marks.remove(&PodMark::of(&entry.facts.uid));
-            self.workloads.left(&key.namespace, &entry.facts.labels, cause.seen);
+            self.workloads.left(&key.namespace, &entry.facts.labels, because.seen);
             self.bindings.changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
-            self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
+            self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(because.seen)));
         }
         self.bindings.end_of(key, |_| true);
         self.kept.all.remove(key);

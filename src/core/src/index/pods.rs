@@ -6,7 +6,7 @@ use super::{Index, verdict::verdict};
 use crate::{
     ledger::PodMark,
     model::{
-        Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target,
+        Binding, BindingKey, Cause, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Standing, Target,
         TargetGroupArn, changes::Contest, object::within,
     },
 };
@@ -20,7 +20,7 @@ pub(super) struct PodEntry {
     /// It is taken out because it is to be evicted, and that is not written on it yet.
     pub(super) leaves: bool,
     /// Its node is about to die, or gone; or it started there when that was to be drained, and is not registered.
-    pub(super) node_goes: Option<Reason>,
+    pub(super) node_goes: Option<Cause>,
     /// It is not ready any more, and nothing keeps it.
     pub(super) let_go: bool,
     pub(super) claims: Vec<(BindingKey, Target)>,
@@ -87,7 +87,7 @@ impl<'a> Pods<'a> {
     }
 
     /// The pod that has an address that `pod` shows and has not, and the word for that.
-    pub fn taken_by(self, pod: &PodFacts) -> Option<(&'a ObjectKey, Reason)> {
+    pub fn taken_by(self, pod: &PodFacts) -> Option<(&'a ObjectKey, Cause)> {
         pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
     }
 
@@ -107,7 +107,7 @@ impl<'a> Pods<'a> {
     }
 
     /// The bindings that select a pod, each with the target that it claims there, or why it claims none.
-    pub fn bound(self, pod: &ObjectKey) -> Vec<(&'a Binding, Result<Target, Reason>)> {
+    pub fn bound(self, pod: &ObjectKey) -> Vec<(&'a Binding, Result<Target, Cause>)> {
         let Some(entry) = self.entry(pod) else { return Vec::new() };
         let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
         let stands = |binding: &Binding| {
@@ -139,13 +139,13 @@ impl<'a> Pods<'a> {
 
     /// Why this pod does not stay a target at this address: it goes, has lost it, also to another pod that has got it
     /// since, or it leaves its target groups while it lives. `None`: it stays.
-    pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Reason> {
+    pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Cause> {
         let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
-            return Some(Reason::PodDeleted);
+            return Some(Cause::PodDeleted);
         };
         let facts = &entry.facts;
         let has_lost = || !facts.ips.contains(ip) || self.0.addresses.taken_by(ip, &facts.key).is_some();
-        facts.goes().or_else(|| has_lost().then_some(Reason::IpChanged)).or_else(|| entry.why_out())
+        facts.goes().or_else(|| has_lost().then_some(Cause::IpChanged)).or_else(|| entry.why_out())
     }
 
     /// When a pod was not a target any more of something that it was one of.
@@ -154,7 +154,7 @@ impl<'a> Pods<'a> {
     }
 
     /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
-    pub fn why_out(self, pod: &ObjectKey) -> Option<Reason> {
+    pub fn why_out(self, pod: &ObjectKey) -> Option<Cause> {
         self.entry(pod)?.why_out()
     }
 
@@ -166,7 +166,7 @@ impl<'a> Pods<'a> {
     /// Whether the targets of a pod go because its node is about to die, or gone.
     pub fn goes_with_its_node(self, pod: &ObjectKey) -> bool {
         let goes = self.entry(pod).and_then(|entry| entry.node_goes);
-        goes.is_some_and(|reason| reason != Reason::NodeDisrupted)
+        goes.is_some_and(Cause::ends_the_node)
     }
 
     /// When a pod that is not ready counts as such, if that stays so.
@@ -200,10 +200,10 @@ impl<'a> Pods<'a> {
         entry: &PodEntry,
         had: Option<Target>,
         binding: &Binding,
-    ) -> Result<Target, Reason> {
+    ) -> Result<Target, Cause> {
         let target = entry.verdict_but_for_keeping(had, binding)?;
         let taken = || self.0.addresses.taken_by(&target.ip, &entry.facts.key);
-        let out = entry.why_out().or_else(|| taken().map(|(_, reason)| reason));
+        let out = entry.why_out().or_else(|| taken().map(|(_, cause)| cause));
         out.map_or(Ok(target), Err)
     }
 }

@@ -30,7 +30,7 @@ fn bind(index: &mut Index, service: &ServiceFacts) {
     let blue = Arc::new(group("blue"));
     let found = |_: &GroupRef| Resolution::Found(blue.clone());
     let settled = settle(&origin, service, &Settled::default(), found);
-    index.set_bindings(&origin, &settled.bindings, Reason::BindingRemoved, at(0));
+    index.set_bindings(&origin, &settled.bindings, Cause::BindingRemoved, at(0));
 }
 
 /// The Service `web` does, and a pod is there.
@@ -112,13 +112,13 @@ fn a_pod_comes_back_for_the_reason_that_it_was_out() {
     let now = WallTime::since_1970(Duration::from_secs(100));
     let asked = LeavingFacts::asked(now, now);
     let early = LeavingFacts { ask: Asked::early(now), ..asked };
-    for (leaving, reason) in [(asked, Reason::EvictionGivenUp), (early, Reason::NodeStays)] {
+    for (leaving, cause) in [(asked, Cause::EvictionGivenUp), (early, Cause::NodeStays)] {
         let mut index = index(a().at(1).leaving(leaving));
         index.order(&key(), Order::Leave(true), at(2));
         assert_eq!(targets(&index), []);
         let changes = index.apply(Change::Applied(a().at(1).build()), at(3));
-        let reasons: Vec<Reason> = changes.ownerships.iter().map(|ownership| ownership.reason).collect();
-        assert_eq!((reasons, targets(&index)), (vec![reason], vec![target(1, 80)]));
+        let reasons: Vec<Cause> = changes.ownerships.iter().map(|ownership| ownership.cause).collect();
+        assert_eq!((reasons, targets(&index)), (vec![cause], vec![target(1, 80)]));
     }
 }
 
@@ -146,7 +146,7 @@ fn a_pod_without_the_port_is_a_trouble_of_its_binding_until_it_has_it() {
     bind(&mut index, &web);
     apply(&mut index, a().at(1), 1);
     let binding = index.bindings().all().next().unwrap().key.clone();
-    let trouble = crate::model::Trouble { binding, kind: TroubleKind::Unfit(Reason::NoSuchPort) };
+    let trouble = crate::model::Trouble { binding, kind: TroubleKind::Unfit(Cause::NoSuchPort) };
     assert!(index.bindings().has_trouble(&trouble));
     assert_eq!(index.bindings().troubles().collect::<Vec<_>>(), [&trouble]);
     apply(&mut index, a().at(1).port("web", 8080), 2);
@@ -160,10 +160,10 @@ fn an_address_is_shared_by_pods_of_the_host_network_alone() {
     let mut index = index(host());
     let other = || pod("c", "u-c").at(1);
     let taken_by = |index: &Index, pod: PodBuilder| {
-        index.pods().taken_by(&pod.build()).map(|(pod, reason)| (pod.name.to_string(), reason))
+        index.pods().taken_by(&pod.build()).map(|(pod, cause)| (pod.name.to_string(), cause))
     };
     apply(&mut index, pod("b", "u-b").at(1).host_network(), 2);
     apply(&mut index, other(), 3);
     assert_eq!(taken_by(&index, host()), None);
-    assert_eq!(taken_by(&index, other()), Some(("a".to_owned(), Reason::AddressContested)));
+    assert_eq!(taken_by(&index, other()), Some(("a".to_owned(), Cause::AddressContested)));
 }

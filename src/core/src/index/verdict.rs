@@ -3,7 +3,7 @@
 //! The planner and every answer to "why is this pod not a target?" go through [`verdict`].
 
 use crate::model::{
-    Binding, PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady, limits,
+    Binding, Cause, PodFacts, RegisterWhen, Standing, Target, TargetPort, WhenNotReady, limits,
 };
 
 /// The target that `pod` should be for `binding`.
@@ -20,25 +20,25 @@ pub fn verdict(
     standing: Standing,
     had: Option<Target>,
     binding: &Binding,
-) -> Result<Target, Reason> {
-    if let Some(reason) = pod.goes() {
-        return Err(reason);
+) -> Result<Target, Cause> {
+    if let Some(cause) = pod.goes() {
+        return Err(cause);
     }
     if !binding.selector.selects(&pod.labels) {
         let unread = pod.beyond.iter().any(|excess| *excess.limit == limits::POD_LABELS);
-        return Err(if unread { Reason::LimitExceeded } else { Reason::NotSelected });
+        return Err(if unread { Cause::LimitExceeded } else { Cause::NotSelected });
     }
     let port = match &binding.port.target_port {
         TargetPort::Number(number) => *number,
-        TargetPort::Name(name) => pod.port_named(name, binding.port.protocol).ok_or(Reason::NoSuchPort)?,
+        TargetPort::Name(name) => pod.port_named(name, binding.port.protocol).ok_or(Cause::NoSuchPort)?,
     };
     if pod.ips.is_empty() {
-        return Err(Reason::NoIp);
+        return Err(Cause::NoIp);
     }
-    let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Reason::WrongIpFamily)?;
+    let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Cause::WrongIpFamily)?;
     let deregisters = binding.policy.when_not_ready == WhenNotReady::Deregister;
     if deregisters && standing == Standing::Lost {
-        return Err(Reason::NotReady);
+        return Err(Cause::NotReady);
     }
     let ready_enough = match binding.register_when() {
         RegisterWhen::Ready => pod.readiness.is_ready(),
@@ -47,10 +47,10 @@ pub fn verdict(
     };
     let target = Target::new(*ip, port);
     if binding.withheld.as_ref().is_some_and(|withheld| !withheld.stay.contains(&target)) {
-        return Err(Reason::NotGranted);
+        return Err(Cause::NotGranted);
     }
     if !binding.admits && had != Some(target) {
-        return Err(Reason::NoSelector);
+        return Err(Cause::NoSelector);
     }
-    if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
+    if ready_enough || had == Some(target) { Ok(target) } else { Err(Cause::NotReadyYet) }
 }

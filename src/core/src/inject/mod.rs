@@ -83,7 +83,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
 
     let gated = is_gated(pod);
     injection.gate = !gated && served;
-    if injection.gate || (gated && before.has(Reason::GateAdded)) {
+    if injection.gate || (gated && before.gate_added) {
         record.say(Reason::GateAdded, "");
     } else if gated {
         record.say(Reason::GatePresent, "");
@@ -107,7 +107,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
 /// Why a pod is given nothing that it has not asked for itself: only its namespace has the label.
 fn not_needed(pod: &NewPod, known: &Known, before: &Record) -> Option<&'static str> {
     let asks = pod.labels.get(INJECT) == Some("true") || pod.hold.is_some();
-    let has = before.has(Reason::GateAdded) || before.has(Reason::HoldAdded);
+    let has = before.gate_added || before.hold.is_some();
     if asks || has || is_gated(pod) {
         None
     } else if pod.of_job {

@@ -15,6 +15,8 @@ pub const INJECTED: &str = "headgate.dev/injected";
 #[derive(Debug, Default)]
 pub struct Record {
     said: Vec<(Reason, String)>,
+    /// Whether the pod was given the readiness gate, as far as was read.
+    pub(super) gate_added: bool,
     /// For how many seconds, and why so long.
     pub(super) hold: Option<(u32, Box<str>)>,
     /// The containers that were given a `preStop`.
@@ -32,6 +34,7 @@ impl Record {
             let Some(reason) = Reason::of_word(word) else {
                 continue;
             };
+            record.gate_added |= reason == Reason::GateAdded;
             match reason {
                 Reason::HoldAdded => record.read_hold(rest),
                 Reason::GraceRaised => record.grace = read_grace(rest),

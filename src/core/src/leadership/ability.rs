@@ -15,7 +15,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::model::{Moment, Reason};
+use crate::model::{Cause, Moment, Reason};
 
 /// What fails for so long is a trouble.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,12 +44,12 @@ impl Streak {
 
 /// What keeps this replica from leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trouble(Reason, Moment);
+pub struct Trouble(Cause, Moment);
 
 impl Trouble {
     /// What it is.
     pub const fn reason(self) -> Reason {
-        self.0
+        self.0.reason()
     }
 
     /// Since when.
@@ -61,16 +61,16 @@ impl Trouble {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Ability {
-    failing: BTreeMap<(Reason, Box<str>), Streak>,
+    failing: BTreeMap<(Cause, Box<str>), Streak>,
     /// The last rest: when it began, and its length.
     rested: Option<(Moment, Duration)>,
 }
 
 impl Ability {
     /// It has failed; `of` tells apart what fails for the same reason.
-    pub fn failed(&mut self, reason: Reason, of: &str, now: Moment) {
+    pub fn failed(&mut self, cause: Cause, of: &str, now: Moment) {
         let new = Streak { first: now, last: now, count: 0 };
-        let streak = self.failing.entry((reason, of.into())).or_insert(new);
+        let streak = self.failing.entry((cause, of.into())).or_insert(new);
         if now.since(streak.last) > APART {
             *streak = new;
         }
@@ -79,8 +79,8 @@ impl Ability {
     }
 
     /// It has worked.
-    pub fn worked(&mut self, reason: Reason, of: &str) {
-        self.failing.retain(|(failing, whose), _| *failing != reason || **whose != *of);
+    pub fn worked(&mut self, cause: Cause, of: &str) {
+        self.failing.retain(|(failing, whose), _| *failing != cause || **whose != *of);
     }
 
     /// What has failed for too long, the first of it.
@@ -98,7 +98,7 @@ impl Ability {
         let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
         self.rested = Some((now, rest));
         // Only watches are seen to fail by one who does not lead.
-        self.failing.retain(|(reason, _), _| *reason == Reason::WatchesFail);
+        self.failing.retain(|(cause, _), _| *cause == Cause::WatchesFail);
         Some((trouble, rest))
     }
 }
@@ -113,19 +113,19 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    fn failing(reason: Reason, from: u64, to: u64) -> Ability {
+    fn failing(cause: Cause, from: u64, to: u64) -> Ability {
         let mut ability = Ability::default();
-        (from..=to).step_by(2).for_each(|second| ability.failed(reason, "", at(second)));
+        (from..=to).step_by(2).for_each(|second| ability.failed(cause, "", at(second)));
         ability
     }
 
     #[test]
     fn what_has_failed_for_ten_seconds_lets_the_leader_give_the_lease_back_if_another_one_could_lead() {
-        let mut ability = failing(Reason::RemovalsFail, 0, 8);
+        let mut ability = failing(Cause::RemovalsFail, 0, 8);
         assert_eq!(ability.steps_down(1, at(9)), None);
-        ability.failed(Reason::RemovalsFail, "", at(10));
+        ability.failed(Cause::RemovalsFail, "", at(10));
         assert_eq!(ability.steps_down(0, at(10)), None, "nobody else is there");
-        let trouble = Trouble(Reason::RemovalsFail, at(0));
+        let trouble = Trouble(Cause::RemovalsFail, at(0));
         assert_eq!(ability.trouble(at(10)), Some(trouble));
         assert_eq!(ability.steps_down(1, at(10)), Some((trouble, FIRST_REST)));
         assert_eq!(ability.trouble(at(10)), None, "it makes no calls any more");
@@ -133,27 +133,27 @@ mod tests {
 
     #[test]
     fn a_success_in_between_ends_it_but_not_that_of_something_else() {
-        let mut ability = failing(Reason::WatchesFail, 0, 10);
-        ability.failed(Reason::WatchesFail, "pods", at(10));
-        ability.worked(Reason::WatchesFail, "pods");
-        ability.worked(Reason::RemovalsFail, "");
+        let mut ability = failing(Cause::WatchesFail, 0, 10);
+        ability.failed(Cause::WatchesFail, "pods", at(10));
+        ability.worked(Cause::WatchesFail, "pods");
+        ability.worked(Cause::RemovalsFail, "");
         assert!(ability.trouble(at(10)).is_some());
-        ability.worked(Reason::WatchesFail, "");
+        ability.worked(Cause::WatchesFail, "");
         assert_eq!(ability.trouble(at(10)), None);
     }
 
     #[test]
     fn a_watch_that_broke_now_and_then_and_is_silent_in_between_works() {
         let mut ability = Ability::default();
-        ability.failed(Reason::WatchesFail, "pods", at(0));
+        ability.failed(Cause::WatchesFail, "pods", at(0));
         assert_eq!(ability.trouble(at(20)), None);
-        ability.failed(Reason::WatchesFail, "pods", at(20));
+        ability.failed(Cause::WatchesFail, "pods", at(20));
         assert_eq!(ability.trouble(at(20)), None, "twice is not often");
         for second in [60, 100, 140] {
-            ability.failed(Reason::WatchesFail, "pods", at(second));
+            ability.failed(Cause::WatchesFail, "pods", at(second));
             assert_eq!(ability.trouble(at(second)), None);
         }
-        let old = failing(Reason::WatchesFail, 0, 20);
+        let old = failing(Cause::WatchesFail, 0, 20);
         assert!(old.trouble(at(50)).is_some() && old.trouble(at(51)).is_none(), "nothing has failed since");
     }
 
@@ -165,7 +165,7 @@ mod tests {
             now = now + wait;
             for _ in 0..=5 {
                 now = now + SECOND * 2;
-                ability.failed(Reason::WatchesFail, "", now);
+                ability.failed(Cause::WatchesFail, "", now);
             }
             ability.steps_down(1, now).unwrap().1.as_secs()
         };
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn the_trouble_that_began_first_is_named() {
-        let mut ability = failing(Reason::WatchesFail, 0, 20);
-        (2..=20).for_each(|second| ability.failed(Reason::AwsUnreachable, "", at(second)));
+        let mut ability = failing(Cause::WatchesFail, 0, 20);
+        (2..=20).for_each(|second| ability.failed(Cause::AwsUnreachable, "", at(second)));
         let trouble = ability.trouble(at(20)).unwrap();
         assert_eq!((trouble.reason(), trouble.since()), (Reason::WatchesFail, at(0)));
     }

@@ -1,6 +1,6 @@
 //! What is known of one target, for whoever asks about its pod.
 
-use super::{BindingKey, Moment, Origin, Reason, Uid};
+use super::{BindingKey, Cause, Moment, Origin, Uid};
 
 /// What happens to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Account<'a> {
     /// What happens to it.
     pub under: Under,
     /// Why it should be there, or should not, and since when.
-    pub cause: Reason,
+    pub cause: Cause,
     /// When the event that caused this reached Headgate.
     pub since: Moment,
     /// When the last call about it was answered, or the ledger told of it.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    GroupRef, IpFamily, Labels, LeastHealthy, LoadBalancerType, Origin, Policy, Problem, Reason,
-    RegisterWhen, ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
+    Cause, GroupRef, IpFamily, Labels, LeastHealthy, LoadBalancerType, Origin, Policy, Problem, RegisterWhen,
+    ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
 /// Names a binding: where it comes from, a port and a target group.
@@ -85,7 +85,7 @@ pub enum Resolution {
     /// AWS knows it.
     Found(Arc<TargetGroupFacts>),
     /// AWS knows no such target group, or does not let us look: a sentence for the user.
-    Failed(Reason, Box<str>),
+    Failed(Cause, Box<str>),
 }
 
 /// Why it is not known whether there is a target group.

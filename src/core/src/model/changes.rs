@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid, limits::Excess};
+use super::{BindingKey, Cause, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid, limits::Excess};
 
 /// A target and the pod whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Ownership {
     /// Whose it is now; `None`: nobody's, so it must go.
     pub owner: Option<Owner>,
     /// Why.
-    pub reason: Reason,
+    pub cause: Cause,
     /// When the event that caused this reached Headgate.
     pub seen: Moment,
 }
@@ -85,8 +85,8 @@ pub struct Trouble {
 /// What a [`Trouble`] is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
-    /// Pods cannot be targets: [`Reason::NoSuchPort`] or [`Reason::WrongIpFamily`].
-    Unfit(Reason),
+    /// Pods cannot be targets: [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
+    Unfit(Cause),
     /// Another Service, or TargetBinding, claims the same targets of the group.
     ClaimedTwice(Origin),
     /// Two pods of the host network want the same target.
@@ -106,7 +106,7 @@ impl Trouble {
     /// The word for it.
     pub fn reason(&self) -> Reason {
         match &self.kind {
-            TroubleKind::Unfit(reason) => *reason,
+            TroubleKind::Unfit(cause) => cause.reason(),
             TroubleKind::ClaimedTwice(_) => Reason::TargetClaimedTwice,
             TroubleKind::HostNetwork { .. } => Reason::WaitsForHostNetworkPod,
             TroubleKind::ListDoubted => Reason::ListDoubted,

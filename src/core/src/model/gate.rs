@@ -2,14 +2,14 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{GateWhenUnused, Health, Moment, ObjectKey, Origin, Reason, Target, TargetGroupArn, Uid};
+use super::{Cause, GateWhenUnused, Health, Moment, ObjectKey, Origin, Target, TargetGroupArn, Uid};
 
 /// What a pod says of its own gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateFacts {
     /// The condition in its status.
     pub shown: Shown,
-    /// Whether it is open for [`Reason::HealthUnreadable`]: nobody knows whether the pod is healthy.
+    /// Whether it is open for [`Cause::HealthUnreadable`]: nobody knows whether the pod is healthy.
     pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
@@ -25,7 +25,7 @@ impl GateFacts {
     ) -> Self {
         let shown = Shown::read(status, message);
         let is_open = matches!(shown, Shown::Open(_));
-        let unread = is_open && reason == Some(Reason::HealthUnreadable.as_str());
+        let unread = is_open && reason == Some(Cause::HealthUnreadable.as_str());
         Self { shown, unread, expected }
     }
 }
@@ -68,7 +68,7 @@ impl Shown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
     /// It is not a target there (yet), for this reason.
-    NoTarget(Reason),
+    NoTarget(Cause),
     /// AWS has not taken its registration yet.
     Unregistered,
     /// Nor will it be: its node is to be drained, and whoever does that passes it over.
@@ -145,7 +145,7 @@ pub struct Verdict {
     /// It may.
     pub open: bool,
     /// Why, or why not (yet).
-    pub reason: Reason,
+    pub reason: Cause,
     /// A sentence for the user: the message of the condition.
     pub message: String,
     /// When to look again, if nothing happens before.
@@ -160,7 +160,7 @@ pub struct Condition {
     /// Whether the status is another one than the pod shows.
     pub turns: bool,
     /// Its reason.
-    pub reason: Reason,
+    pub reason: Cause,
     /// Its message.
     pub message: String,
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::{reason::Reason, time::WallTime};
+use crate::model::{cause::Cause, time::WallTime};
 
 /// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
 pub const LEAVING: &str = "headgate.dev/leaving";
@@ -74,11 +74,11 @@ pub struct Annotations {
     /// [`LEAVING`].
     pub asked: Option<Asked>,
     /// [`WAITS`]: when that was looked at, and why.
-    pub waits: Option<(WallTime, Reason)>,
+    pub waits: Option<(WallTime, Cause)>,
     /// [`DEREGISTERED_AT`]: when, and for how long the load balancer may go on sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// [`MAY_GO`]: since when, and why.
-    pub may_go: Option<(WallTime, Reason)>,
+    pub may_go: Option<(WallTime, Cause)>,
 }
 
 impl Annotations {
@@ -120,11 +120,11 @@ pub struct LeavingFacts {
     /// That it is to leave: what was written before `begun` is about an earlier time.
     pub ask: Asked,
     /// When the leader looked last, and why it has to wait.
-    pub waits: Option<(WallTime, Reason)>,
+    pub waits: Option<(WallTime, Cause)>,
     /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// It may be evicted, for this reason.
-    pub may_go: Option<Reason>,
+    pub may_go: Option<Cause>,
 }
 
 impl LeavingFacts {
@@ -165,12 +165,12 @@ impl LeavingFacts {
 
     /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
     /// a request cuts the hold short, that does not count.
-    pub const fn let_go(&self) -> Option<Reason> {
+    pub const fn let_go(&self) -> Option<Cause> {
         if self.was_let_go_by_zone() && !self.ask.held { None } else { self.may_go }
     }
 
     const fn was_let_go_by_zone(&self) -> bool {
-        matches!(self.may_go, Some(Reason::ZoneAllows | Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom))
+        matches!(self.may_go, Some(cause) if cause.is_of_zones())
     }
 
     /// Whether this was written.
@@ -208,7 +208,7 @@ pub enum Mark {
         /// When that was looked at.
         at: WallTime,
         /// Why.
-        reason: Reason,
+        reason: Cause,
     },
     /// [`DEREGISTERED_AT`].
     Deregistered {
@@ -222,7 +222,7 @@ pub enum Mark {
         /// Since when.
         at: WallTime,
         /// Why.
-        reason: Reason,
+        reason: Cause,
     },
     /// All of them are taken away: nobody asks any more.
     Undone,
@@ -254,11 +254,11 @@ mod tests {
     fn what_is_older_than_the_leaving_or_than_the_last_removal_is_about_another_one() {
         let asked = |from| Mark::Asked(Asked::first(at(from)));
         let out = |when| Mark::Deregistered { at: at(when), bound: BOUND };
-        let free = |when| Mark::MayGo { at: at(when), reason: Reason::EvictionAllowed };
+        let free = |when| Mark::MayGo { at: at(when), reason: Cause::EvictionAllowed };
         let facts = |marks: &[Mark]| written(marks).unwrap();
         assert_eq!(written(&[out(1), free(2)]), None, "nobody has asked");
         let all = facts(&[asked(1), out(1), free(121)]);
-        assert_eq!((all.deregistered, all.let_go()), (Some((at(1), BOUND)), Some(Reason::EvictionAllowed)));
+        assert_eq!((all.deregistered, all.let_go()), (Some((at(1), BOUND)), Some(Cause::EvictionAllowed)));
         assert_eq!(facts(&[out(1), free(121), asked(122)]), LeavingFacts::asked(at(122), at(122)));
         let again = facts(&[asked(1), out(1), free(121), out(122)]);
         assert_eq!((again.deregistered, again.let_go()), (Some((at(122), BOUND)), None));
@@ -268,9 +268,9 @@ mod tests {
 
     #[test]
     fn a_leaving_begins_after_what_is_left_over_of_an_earlier_one() {
-        let waits = Mark::Waits { at: at(90), reason: Reason::EvictionWaitsForZone };
+        let waits = Mark::Waits { at: at(90), reason: Cause::EvictionWaitsForZone };
         let out = Mark::Deregistered { at: at(101), bound: BOUND };
-        let free = Mark::MayGo { at: at(221), reason: Reason::EvictionAllowed };
+        let free = Mark::MayGo { at: at(221), reason: Cause::EvictionAllowed };
         for (late, latest) in [(&[waits][..], 90), (&[waits, out], 101), (&[free, waits, out], 221)] {
             let mut annotations = Annotations::default();
             for mark in [&[Mark::Asked(Asked::first(at(80))), Mark::Undone], late].concat() {
@@ -312,13 +312,13 @@ mod tests {
         }
         let out = |at, bound| LeavingFacts {
             deregistered: Some((at, bound)),
-            may_go: Some(Reason::EvictionAllowed),
+            may_go: Some(Cause::EvictionAllowed),
             ..asked
         };
         assert_eq!(out(now, CREDIBLE).credible(now), Some(out(now, CREDIBLE)));
         assert_eq!(out(now, CREDIBLE + Duration::from_secs(1)).credible(now), Some(asked));
         assert_eq!(out(late, BOUND).credible(now), Some(asked));
-        let waits = LeavingFacts { waits: Some((late, Reason::EvictionWaitsForZone)), ..asked };
+        let waits = LeavingFacts { waits: Some((late, Cause::EvictionWaitsForZone)), ..asked };
         assert_eq!(waits.credible(now), Some(asked));
     }
 
@@ -338,8 +338,8 @@ mod tests {
     fn a_mark_shows_when_it_or_a_later_one_of_its_kind_is_written() {
         let asked = Mark::Asked(Asked::first(at(1)));
         let out = |when| Mark::Deregistered { at: at(when), bound: BOUND };
-        let waits = |when| Mark::Waits { at: at(when), reason: Reason::EvictionWaitsForZone };
-        let free = Mark::MayGo { at: at(9), reason: Reason::EvictionAllowed };
+        let waits = |when| Mark::Waits { at: at(when), reason: Cause::EvictionWaitsForZone };
+        let free = Mark::MayGo { at: at(9), reason: Cause::EvictionAllowed };
         let facts = written(&[asked, out(5), waits(6)]).unwrap();
         for (mark, is_shown) in [
             (out(4), true),

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod binding;
+pub mod cause;
 pub mod changes;
 pub mod eviction;
 pub mod excerpt;
@@ -46,6 +47,7 @@ pub mod zone;
 
 pub use self::{
     binding::{Binding, BindingKey, Bindings, Resolution, Settled, Unknown},
+    cause::Cause,
     changes::{Changes, Ended, Owner, Trouble, TroubleKind},
     gate::GateFacts,
     health::{Health, HealthState},

@@ -3,13 +3,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::model::{
+    cause::Cause,
     gate::{GateFacts, Shown},
     hold::Hold,
     leaving::LeavingFacts,
     limits::Excess,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
-    reason::Reason,
     signal::{Drainer, Signal},
     time::WallTime,
     words::words,
@@ -142,10 +142,10 @@ pub struct PodFacts {
 
 impl PodFacts {
     /// Why it is never a target again, if that is so.
-    pub fn goes(&self) -> Option<Reason> {
+    pub fn goes(&self) -> Option<Cause> {
         match self {
-            pod if pod.terminating => Some(Reason::PodTerminating),
-            pod if pod.finished => Some(Reason::PodFinished),
+            pod if pod.terminating => Some(Cause::PodTerminating),
+            pod if pod.finished => Some(Cause::PodFinished),
             _ => None,
         }
     }

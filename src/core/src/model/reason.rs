@@ -1,4 +1,5 @@
-//! The reason words: one for each decision, the same in Events, logs, metrics and answers.
+//! The reason words: one for each decision, the same in Events, logs, metrics and answers. They are only told: what code
+//! decides by is a [`Cause`](super::cause::Cause).
 
 use std::fmt;
 
@@ -324,21 +325,6 @@ impl Reason {
                 | Self::TargetDeregistered
                 | Self::NodesInTurn
                 | Self::RollComplete
-        )
-    }
-
-    /// Whether a target that goes for this leaves a pod that lives on at its address: for what is written, and not for what
-    /// became of the pod.
-    pub const fn spares_the_pod(self) -> bool {
-        matches!(
-            self,
-            Self::NotSelected
-                | Self::LimitExceeded
-                | Self::PortChanged
-                | Self::BindingRemoved
-                | Self::NamespaceNotSelected
-                | Self::NotGranted
-                | Self::StaleTarget
         )
     }
 }

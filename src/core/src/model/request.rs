@@ -2,6 +2,7 @@
 //! any request may fail.
 
 use crate::model::{
+    cause::Cause,
     object::{ObjectKey, Uid},
     reason::Reason,
     target::Target,
@@ -97,7 +98,7 @@ pub struct CallItem {
     /// The life of that pod.
     pub uid: Uid,
     /// Why.
-    pub reason: Reason,
+    pub reason: Cause,
     /// When the event that caused this reached Headgate.
     pub since: Moment,
     /// 1 for the first call that event led to, 2 for the next, and so on.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NodeFacts, PodFacts, Reason, words::words};
+use super::{Cause, NodeFacts, PodFacts, words::words};
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
 /// already, and a spot interruption leaves it two minutes.
@@ -39,12 +39,12 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// The word for what becomes of the targets of its pods.
-    pub const fn reason(self) -> Reason {
+    /// Why the targets of its pods go.
+    pub const fn cause(self) -> Cause {
         match self {
-            Self::Cordoned | Self::Disrupted => Reason::NodeDisrupted,
-            Self::Dying => Reason::NodeDying,
-            Self::Deleted => Reason::NodeDeleted,
+            Self::Cordoned | Self::Disrupted => Cause::NodeDisrupted,
+            Self::Dying => Cause::NodeDying,
+            Self::Deleted => Cause::NodeDeleted,
         }
     }
 

@@ -8,7 +8,7 @@ use super::holds;
 use crate::{
     eviction::ruling::rule,
     model::{
-        Bounds, Hold, LeavingFacts, LoadBalancerType, Moment, Reason, Uid, WallTime,
+        Bounds, Cause, Hold, LeavingFacts, LoadBalancerType, Moment, Uid, WallTime,
         eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
         leaving::{Annotations, Asked, Mark},
         pod::Ending,
@@ -21,8 +21,8 @@ fn time() -> impl Strategy<Value = WallTime> {
     seconds.prop_map(|seconds| WallTime::since_1970(Duration::from_secs(seconds)))
 }
 
-fn reason() -> impl Strategy<Value = Reason> {
-    prop::sample::select(Reason::ALL)
+fn reason() -> impl Strategy<Value = Cause> {
+    prop::sample::select(Cause::ALL)
 }
 
 fn mark() -> impl Strategy<Value = Mark> {

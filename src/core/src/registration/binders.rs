@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::{
         ledger::{Noted, PodMark},
-        model::{Owner, Reason, Uid},
+        model::{Cause, Owner, Uid},
         testing::arn,
     };
 
@@ -214,7 +214,7 @@ mod tests {
             last: (*last).clone(),
             others: others.iter().map(|key| (*key).clone()).collect(),
         });
-        Entry::wanted(owner, through, Reason::PodHasIp, Moment::START)
+        Entry::wanted(owner, through, Cause::PodHasIp, Moment::START)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     ledger::PodMark,
-    model::{Moment, Origin, Owner, Reason, Target, changes::Through},
+    model::{Cause, Moment, Origin, Owner, Target, changes::Through},
 };
 
 /// Longer than any leader can be gone without another one taking over.
@@ -30,7 +30,7 @@ pub struct Departure {
     pub(super) owner: Owner,
     /// Through which bindings it was one, if that is known.
     pub(super) through: Option<Through>,
-    pub(super) reason: Reason,
+    pub(super) cause: Cause,
     pub(super) seen: Moment,
 }
 
@@ -100,7 +100,7 @@ mod tests {
 
     fn departure(uid: &str, seen: Moment) -> Departure {
         let owner = Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) };
-        Departure { owner, through: None, reason: Reason::PodDeleted, seen }
+        Departure { owner, through: None, cause: Cause::PodDeleted, seen }
     }
 
     #[test]

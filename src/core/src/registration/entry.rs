@@ -11,7 +11,7 @@ use super::{
 use crate::{
     ledger::{Noted, PodMark},
     model::{
-        AskedHold, BindingKey, CallItem, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target,
+        AskedHold, BindingKey, CallItem, Cause, HealthState, Moment, ObjectKey, Owner, RequestId, Target,
         Uid, WallTime, Written, changes::Through,
     },
     registration::Sight,
@@ -163,7 +163,7 @@ pub enum Need {
 pub struct Entry {
     pub(super) wish: Wish,
     /// Why and since when `wish` is what it is, and whose the target was last.
-    pub(super) cause: Reason,
+    pub(super) cause: Cause,
     pub(super) since: Moment,
     pub(super) last: Owner,
     /// Through which bindings; `None`: the ledger does not say, or it is somebody else's.
@@ -224,7 +224,7 @@ impl Entry {
         self.replaced().is_some() && may_serve
     }
 
-    pub fn wanted(owner: Owner, through: Option<Through>, cause: Reason, since: Moment) -> Self {
+    pub fn wanted(owner: Owner, through: Option<Through>, cause: Cause, since: Moment) -> Self {
         Self {
             last: owner.clone(),
             through,
@@ -255,7 +255,7 @@ impl Entry {
     /// What the ledger left behind, and nothing wants so far.
     pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<Since>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) };
-        let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
+        let mut entry = Self::wanted(unknown, None, Cause::StaleTarget, now);
         entry.told = told_by(noted, mark, out_since);
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
         entry.wish = Wish::Gone(goes);

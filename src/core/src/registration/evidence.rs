@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
 use crate::{
     ledger::PodMark,
-    model::{CallItem, Health, HealthState, Moment, Owner, Reason, Target, Uid, health::NeverHealthy},
+    model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid, health::NeverHealthy},
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
@@ -86,9 +86,8 @@ impl Entry {
     /// know the health of the sandbox that had it before, or of whoever answered there meanwhile: the registration of then
     /// counts no more, though AWS may never have taken the removal.
     pub(super) fn comes_back(&mut self) {
-        let may_have_lost_it = matches!(self.cause, Reason::IpChanged | Reason::StaleTarget);
         if !self.is_wanted()
-            && may_have_lost_it
+            && self.cause.may_lose_the_address()
             && let Some(mark) = self.told.mark()
         {
             (self.evidence.past, self.told) = (Past::Registered, Told::Perhaps(mark));

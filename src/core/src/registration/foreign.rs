@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     ledger::{Noted, PodMark},
-    model::{Moment, ObjectKey, Owner, Reason, Target, Uid},
+    model::{Cause, Moment, ObjectKey, Owner, Target, Uid},
 };
 
 impl Registrations {
@@ -21,7 +21,7 @@ impl Registrations {
         let nobody = Uid::new("");
         let mut foreign_target = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
         foreign_target.last = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: nobody };
-        (foreign_target.wish, foreign_target.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
+        (foreign_target.wish, foreign_target.cause) = (Wish::Gone(Goes::Foreign), Cause::ForeignTarget);
         self.insert(target, foreign_target);
     }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     ledger::{Ledger, Noted, PodMark},
-    model::{AskedHold, HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, Written},
+    model::{AskedHold, Cause, HealthState, Moment, ObjectKey, Owner, Target, Uid, Written},
 };
 
 /// Who has an address, as far as this cluster knows.
@@ -49,13 +49,13 @@ impl Entry {
     /// Whether it was judged stale, and its removal was never sent.
     fn is_stale_and_unsent(&self) -> bool {
         let is_judged = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
-        is_judged && self.cause == Reason::StaleTarget && self.attempts == 0
+        is_judged && self.cause == Cause::StaleTarget && self.attempts == 0
     }
 
     /// Whether a late call has brought it back, and its removal was not sent since that was seen.
     fn is_back_and_unsent(&self) -> bool {
         let goes = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
-        goes && self.cause == Reason::TargetReappeared && self.attempts == 0
+        goes && self.cause == Cause::TargetReappeared && self.attempts == 0
     }
 }
 
@@ -110,11 +110,11 @@ impl Registrations {
 
     /// A late call has brought `target` back while this pod has it, and leaves: it goes for that. Should the pod stay after
     /// all, it is put back.
-    pub fn goes_for(&mut self, target: &Target, pod: &Owner, reason: Reason, now: Moment) {
+    pub fn goes_for(&mut self, target: &Target, pod: &Owner, cause: Cause, now: Moment) {
         let mark = PodMark::of(&pod.uid);
         self.change(*target, |entry| {
             if entry.is_back_and_unsent() && entry.told.mark() == Some(mark) {
-                (entry.cause, entry.since, entry.taken_from) = (reason, now, Some(mark));
+                (entry.cause, entry.since, entry.taken_from) = (cause, now, Some(mark));
             }
         });
     }
@@ -169,7 +169,7 @@ impl Registrations {
         &mut self,
         target: &Target,
         holder: &Holder,
-        living: Option<(Owner, Option<Reason>)>,
+        living: Option<(Owner, Option<Cause>)>,
         sight: Option<Sight>,
         exclusive: bool,
         now: Moment,
@@ -186,7 +186,7 @@ impl Registrations {
         // One that has its address again has not lost it.
         let has_it_again = living.as_ref().is_some_and(|pod| PodMark::of(&pod.uid) == mark);
         let seen_to_go =
-            its.filter(|departure| is_told && !(has_it_again && departure.reason == Reason::IpChanged));
+            its.filter(|departure| is_told && !(has_it_again && departure.cause.loses_the_address()));
         let seen_to_go = seen_to_go.cloned();
         // If it is not known through which bindings its pod had it: another one may have gone from there since.
         let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
@@ -194,12 +194,12 @@ impl Registrations {
             if entry.orphan().is_none() {
                 return;
             }
-            let is_back = entry.cause == Reason::TargetReappeared;
-            let stale = if is_back { Reason::TargetReappeared } else { Reason::StaleTarget };
-            let mut goes = |reason, since| {
+            let is_back = entry.cause == Cause::TargetReappeared;
+            let stale = if is_back { Cause::TargetReappeared } else { Cause::StaleTarget };
+            let mut goes = |cause, since| {
                 entry.told = Told::Perhaps(mark);
-                (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
-                let lives_on = |pod: &&Owner| reason.spares_the_pod() && PodMark::of(&pod.uid) == mark;
+                (entry.cause, entry.since, entry.attempts) = (cause, since, 0);
+                let lives_on = |pod: &&Owner| cause.spares_the_pod() && PodMark::of(&pod.uid) == mark;
                 let replaced = living.as_ref().filter(lives_on).cloned();
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
                 entry.sight = sight;
@@ -209,13 +209,13 @@ impl Registrations {
             };
             // That its pod went says nothing of who has registered it since.
             if let Some(departure) = seen_to_go.filter(|_| !is_back) {
-                goes(departure.reason, departure.seen);
+                goes(departure.cause, departure.seen);
                 (entry.last, entry.through) = (departure.owner, departure.through);
                 return;
             }
             // Whatever may turn out to want it lets it go as well, and it is held for nothing.
-            if let Some(reason) = leaves {
-                goes(reason, now);
+            if let Some(cause) = leaves {
+                goes(cause, now);
                 // It goes for its pod: should that stay after all, it is put back.
                 if has_it_again {
                     entry.taken_from = Some(mark);

@@ -67,7 +67,7 @@ use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Owner, Reason, RequestId, Target,
+        AskedHold, BindingKey, Call, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target,
         Uid,
         account::{Account, Under},
         changes::Ownership,
@@ -127,32 +127,32 @@ impl Registrations {
     /// The owner of a target is another one now, or has it through others; `of_the_pod`: for what became of a pod, and not
     /// for what is written.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
-        let Ownership { through, target, owner, reason, seen } = ownership;
+        let Ownership { through, target, owner, cause, seen } = ownership;
         self.note_family(target.ip);
         if let Some(entry) = self.entries.get(&target) {
-            let (last, cause) = (entry.last.clone(), entry.cause);
+            let (last, before) = (entry.last.clone(), entry.cause);
             let has_gone_before = self.departed.of(&target, PodMark::of(&last.uid)).is_some();
             match &owner {
                 // What it was before says nothing any more.
                 None if entry.told.mark().is_none() || has_gone_before => {
-                    let departure = Departure { owner: last, through: Some(through.clone()), reason, seen };
+                    let departure = Departure { owner: last, through: Some(through.clone()), cause, seen };
                     self.departed.note(target, departure);
                 }
                 // The ledger may name the pod that went, and be read again.
                 Some(owner) if last.uid != owner.uid && entry.namespace().is_some() => {
                     let through = entry.through.clone();
-                    let reason = if entry.is_wanted() { Reason::IpChanged } else { cause };
-                    self.departed.note(target, Departure { owner: last, through, reason, seen });
+                    let cause = if entry.is_wanted() { Cause::IpChanged } else { before };
+                    self.departed.note(target, Departure { owner: last, through, cause, seen });
                 }
                 _ => {}
             }
         }
-        if owner.is_none() && reason.spares_the_pod() {
+        if owner.is_none() && cause.spares_the_pod() {
             self.replaced.changes();
         }
         if self.entries.get(&target).is_none() {
             if let Some(owner) = owner {
-                self.insert(target, Entry::wanted(owner, Some(through), reason, seen));
+                self.insert(target, Entry::wanted(owner, Some(through), cause, seen));
             }
             return;
         }
@@ -172,13 +172,13 @@ impl Registrations {
             if let Some(owner) = &owner {
                 entry.last = owner.clone();
             }
-            let replaced = reason.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
+            let replaced = cause.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
             entry.wish = match owner {
                 Some(owner) => Wish::There(owner),
                 None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
                 None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
             };
-            (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
+            (entry.cause, entry.since, entry.attempts) = (cause, seen, 0);
             entry.forget_refusals();
             entry.set_aside = None;
             // What was seen before its removal was sent says nothing any more, should it stay after all.
@@ -193,7 +193,7 @@ impl Registrations {
         for (target, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_wanted()) {
             let Entry { last, through, cause, .. } = entry;
             let (owner, through) = (last.clone(), through.clone());
-            departed.note(*target, Departure { owner, through, reason: *cause, seen: now });
+            departed.note(*target, Departure { owner, through, cause: *cause, seen: now });
         }
         departed
     }
@@ -281,7 +281,7 @@ impl Registrations {
             self.entries.iter().filter(|(_, entry)| entry.is_tombstone() && entry.namespace().is_some());
         for (target, Entry { last, through, cause, since, .. }) in known {
             let (owner, through) = (last.clone(), through.clone());
-            self.departed.note(*target, Departure { owner, through, reason: *cause, seen: *since });
+            self.departed.note(*target, Departure { owner, through, cause: *cause, seen: *since });
         }
         self.drop_those(|entry| entry.is_tombstone() || entry.orphan().is_some());
         self.let_go(usize::MAX);
@@ -398,7 +398,7 @@ impl Registrations {
 
     /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
     /// whether AWS has yet to take its removal.
-    pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Reason, bool)> {
+    pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Cause, bool)> {
         let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
         ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))

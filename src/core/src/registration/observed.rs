@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Since, Told, Wish, refusals::Refused};
 use crate::{
     ledger::PodMark,
-    model::{AskedHold, Health, HealthState, Moment, Reason, Target},
+    model::{AskedHold, Cause, Health, HealthState, Moment, Target},
 };
 
 /// What is known of a target that was taken out.
@@ -76,7 +76,7 @@ impl Registrations {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
                         taken |= matches!(entry.told, Told::Registered(_));
                         entry.told = Told::Out(Out::since(Some(Since::now(now))));
-                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
+                        (entry.cause, entry.since, entry.attempts) = (Cause::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
                     // AWS refuses its removal, and does not have it: as it may refuse an address outside of the VPC.
@@ -91,7 +91,7 @@ impl Registrations {
                         let had = out.of.unwrap_or_else(|| PodMark::of(&entry.last.uid));
                         entry.taken_from = entry.taken_from.or(out.for_the_pod.then_some(had));
                         entry.told = Told::Perhaps(had);
-                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
+                        (entry.cause, entry.since, entry.attempts) = (Cause::TargetReappeared, now, 0);
                         let may_be_late = entry.added.is_some_and(|added| began.since(added) < late);
                         entry.let_go();
                         if !may_be_late && !entry.is_foreign() {

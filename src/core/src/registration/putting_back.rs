@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::{Entry, PutBack, Queue, Registrations, Told};
 use crate::{
     ledger::PodMark,
-    model::{Moment, Owner, Reason, Target},
+    model::{Moment, Owner, Target},
 };
 
 /// A registration waits for so long at most until the gate is closed.
@@ -71,8 +71,7 @@ impl Entry {
 
     /// Whether its pod lives on and may come back, though nothing wants the target now.
     pub(super) fn spares_its_pod(&self) -> bool {
-        let lives_on = matches!(self.cause, Reason::NotReady | Reason::NotSelected | Reason::PodEvicting);
-        !self.is_wanted() && self.taken_from.is_some() && lives_on
+        !self.is_wanted() && self.taken_from.is_some() && self.cause.may_come_back()
     }
 }
 
@@ -105,7 +104,7 @@ impl Registrations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObjectKey, RequestId, Uid};
+    use crate::model::{Cause, ObjectKey, RequestId, Uid};
     use crate::registration::entry::{Goes, Out, Told, Wish};
 
     fn owner(uid: &str) -> Owner {
@@ -122,7 +121,7 @@ mod tests {
 
     /// AWS has taken its registration for pod `a`.
     fn registered() -> Entry {
-        let entry = Entry::wanted(owner("a"), None, Reason::PodHasIp, at(0));
+        let entry = Entry::wanted(owner("a"), None, Cause::PodHasIp, at(0));
         Entry { told: Told::Registered(mark("a")), ..entry }
     }
 
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn a_target_is_taken_from_the_pod_that_had_it_before_another_and_has_it_again() {
         let taken_from = |last: &str, told: &[&str]| {
-            let mut entry = Entry::wanted(owner(last), None, Reason::PodHasIp, at(0));
+            let mut entry = Entry::wanted(owner(last), None, Cause::PodHasIp, at(0));
             for uid in told {
                 entry.tells(mark(uid));
             }
@@ -245,12 +244,12 @@ mod tests {
 
     #[test]
     fn a_tombstone_counts_for_a_pod_that_may_come_back() {
-        for reason in [Reason::NotReady, Reason::NotSelected, Reason::PodEvicting] {
-            let entry = || Entry { cause: reason, ..out() };
+        for cause in [Cause::NotReady, Cause::NotSelected, Cause::PodEvicting] {
+            let entry = || Entry { cause, ..out() };
             assert!(entry().spares_its_pod());
             assert!(!Entry { wish: Wish::There(owner("a")), ..entry() }.spares_its_pod());
             assert!(!Entry { taken_from: None, ..entry() }.spares_its_pod());
         }
-        assert!(!Entry { cause: Reason::PodDeleted, ..out() }.spares_its_pod());
+        assert!(!Entry { cause: Cause::PodDeleted, ..out() }.spares_its_pod());
     }
 }

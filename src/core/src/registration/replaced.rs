@@ -27,7 +27,7 @@ use super::{
     Entry, Registrations,
     entries::{Action, Queue, Tally},
 };
-use crate::model::{Moment, Owner, Reason, Target};
+use crate::model::{Cause, Moment, Owner, Target};
 
 /// A full group lets go this part of what it holds, to make room: a tenth.
 const ROOM: usize = 10;
@@ -191,11 +191,11 @@ impl Registrations {
     }
 
     /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
-    pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
+    pub fn pod_went(&mut self, target: &Target, cause: Cause, seen: Moment) {
         self.change(*target, |entry| {
             if entry.replaced().is_some() {
                 entry.let_go();
-                (entry.cause, entry.since) = (reason, seen);
+                (entry.cause, entry.since) = (cause, seen);
             }
         });
     }
@@ -258,11 +258,8 @@ mod tests {
 
     #[test]
     fn only_removals_that_leave_the_pod_alive_may_be_held() {
-        let spared: Vec<&str> = Reason::ALL
-            .iter()
-            .filter(|reason| reason.spares_the_pod())
-            .map(|reason| reason.as_str())
-            .collect();
+        let spared: Vec<&str> =
+            Cause::ALL.iter().filter(|cause| cause.spares_the_pod()).map(|cause| cause.as_str()).collect();
         assert_eq!(
             spared,
             [

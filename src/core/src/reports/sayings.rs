@@ -7,8 +7,8 @@ use crate::{
     gate::News,
     inject::INJECT,
     model::{
-        Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, PodFacts, Reason, Signal, Target,
-        TargetGroupArn, TargetPort, TroubleKind,
+        Binding, CallItem, Cause, Failure, FailureClass, Fate, ObjectKey, Origin, PodFacts, Reason, Signal,
+        Target, TargetGroupArn, TargetPort, TroubleKind,
         health::NeverHealthy,
         hold::Short,
         leaving::{DEREGISTERED_AT, LEAVING},
@@ -22,7 +22,7 @@ use crate::{
 pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
     let group = binding.key.group.name();
     match (trouble, &binding.port.target_port) {
-        (TroubleKind::Unfit(Reason::NoSuchPort), TargetPort::Name(name)) => format!(
+        (TroubleKind::Unfit(Cause::NoSuchPort), TargetPort::Name(name)) => format!(
             "pod {example} has no container port named \"{name}\" of protocol {}, which targetPort of port {} asks \
              for; expected an entry in the pod's spec.containers[].ports; such pods are not registered in target \
              group {group}",

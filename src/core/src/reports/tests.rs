@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::*;
 use crate::{
     binding::settle,
-    model::{Change, GroupRef, Resolution, Settled, Signals, target_group::GroupSettings, time::Window},
+    model::{
+        Cause, Change, GroupRef, Resolution, Settled, Signals, target_group::GroupSettings, time::Window,
+    },
     nodes::Nodes,
     testing::{arn, group, pod, service},
 };
@@ -22,7 +24,7 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
     let found = |_: &GroupRef| Resolution::Found(blue.clone());
     let bindings = settle(&origin, &web, &Settled::default(), found).bindings;
     let mut index = Index::new(Duration::ZERO, Duration::ZERO);
-    index.set_bindings(&origin, &bindings, Reason::BindingRemoved, at(0));
+    index.set_bindings(&origin, &bindings, Cause::BindingRemoved, at(0));
     index.apply(Change::Applied(pod("a", "u-a").at(1).build()), at(0));
     let mut groups = Groups::new(GroupSettings {
         late: Duration::from_secs(30),
@@ -71,7 +73,7 @@ fn what_has_changed_is_shown_once_and_ten_times_a_second_at_most() {
 #[test]
 fn of_a_binding_that_has_ended_it_is_shown_that_it_has() {
     let (mut reports, mut index, mut groups, key) = world();
-    index.set_bindings(&key.origin, &BTreeMap::new(), Reason::BindingRemoved, at(1));
+    index.set_bindings(&key.origin, &BTreeMap::new(), Cause::BindingRemoved, at(1));
     reports.touch_binding(key);
     assert_eq!(shown(&mut reports, &index, &mut groups, 1), ["no binding"]);
 }

@@ -17,7 +17,7 @@ use crate::{
     agenda::Agenda,
     binding::grants::Grants,
     model::{
-        self, BindingKey, GroupRef, Moment, Origin, Ownership, Problem, Reason, Resolution, Settings,
+        self, BindingKey, Cause, GroupRef, Moment, Origin, Ownership, Problem, Reason, Resolution, Settings,
         Settled, Target, TargetGroupArn,
         grant::{GrantFacts, Held, Holders, Permit, Withheld},
         policy::OWNERSHIP,
@@ -133,7 +133,7 @@ impl Granting {
             Err(_) if held.knows(reference) => Ok(()),
             Err(refusal) => {
                 let said = refusal.said(namespace, &reference.to_string());
-                Err(Resolution::Failed(Reason::NotGranted, said.into()))
+                Err(Resolution::Failed(Cause::NotGranted, said.into()))
             }
         }
     }

@@ -21,8 +21,8 @@ use crate::{
     brake::most_of,
     leadership::Watch,
     model::{
-        BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
-        Scope, ServiceFacts, Settings, Settled, Uid, Unknown,
+        BindingFacts, Bindings, Cause, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason,
+        Resolution, Scope, ServiceFacts, Settings, Settled, Uid, Unknown,
         grant::{GrantFacts, Held},
         limits,
         notice::About,
@@ -350,7 +350,7 @@ impl Services {
         resolve: impl Fn(&GroupRef) -> Resolution,
         held: &impl Held,
         now: Moment,
-    ) -> (Bindings, Reason) {
+    ) -> (Bindings, Cause) {
         let selected = self.is_selected(&origin.key().namespace);
         let doubt = self.doubts.problem(origin);
         let others = self.known_in(&origin.key().namespace).filter(|(other, _)| *other != origin);
@@ -359,7 +359,7 @@ impl Services {
         });
         self.crowded.remove(origin);
         let Some(known) = self.known.get_mut(origin) else {
-            return (Bindings::new(), Reason::BindingRemoved);
+            return (Bindings::new(), Cause::BindingRemoved);
         };
         let (mut settled, ended) = if selected {
             let namespace = &*origin.key().namespace;
@@ -374,9 +374,9 @@ impl Services {
                 self.crowded.insert(origin.clone());
             }
             let refused = self.granting.grant(origin, &mut settled, &mut known.withheld, held, now);
-            (settled, if refused { Reason::NotGranted } else { Reason::BindingRemoved })
+            (settled, if refused { Cause::NotGranted } else { Cause::BindingRemoved })
         } else {
-            (Settled::default(), Reason::NamespaceNotSelected)
+            (Settled::default(), Cause::NamespaceNotSelected)
         };
         if known.ends.is_some() {
             let said = format!(

@@ -3,7 +3,7 @@
 use std::{fmt::Display, sync::Arc};
 
 use headgate_core::{
-    Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
+    Answer, Call, CallItem, Cause, Failure, FailureClass, Moment, Origin, Reason, Request,
     ledger::LedgerRequest,
     model::{
         HealthState, Transition,
@@ -125,11 +125,10 @@ impl Reports {
             let wait = sent.since(item.since);
             if item.attempt == 1 {
                 match item.reason {
-                    Reason::PodHasIp => self.metrics.registering(wait),
-                    Reason::PodTerminating
-                    | Reason::PodDeleted
-                    | Reason::PodMissing
-                    | Reason::PodFinished => self.metrics.deregistering(wait),
+                    Cause::PodHasIp => self.metrics.registering(wait),
+                    Cause::PodTerminating | Cause::PodDeleted | Cause::PodMissing | Cause::PodFinished => {
+                        self.metrics.deregistering(wait)
+                    }
                     _ => {}
                 }
             }
@@ -296,19 +295,19 @@ impl Reports {
     fn mind_troubles(&self, call: &Call, failure: Option<&Failure>) {
         let now = self.clock.now();
         let out = self.reach.trouble().map(|trouble| trouble.reason);
-        for reason in [Reason::AwsUnreachable, Reason::NoAwsCredentials] {
+        for cause in [Cause::AwsUnreachable, Cause::NoAwsCredentials] {
             match failure {
-                Some(_) if out == Some(reason) => self.troubles.failed(reason, "", now),
-                _ => self.troubles.worked(reason, ""),
+                Some(_) if out == Some(cause.reason()) => self.troubles.failed(cause, "", now),
+                _ => self.troubles.worked(cause, ""),
             }
         }
         if let Call::Deregister { .. } = call {
             match failure {
                 // What AWS refuses or denies it refuses and denies to every replica.
                 Some(failure) if failure.class == FailureClass::Unavailable => {
-                    self.troubles.failed(Reason::RemovalsFail, "", now);
+                    self.troubles.failed(Cause::RemovalsFail, "", now);
                 }
-                _ => self.troubles.worked(Reason::RemovalsFail, ""),
+                _ => self.troubles.worked(Cause::RemovalsFail, ""),
             }
         }
     }
@@ -353,9 +352,9 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
             (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
         }
         Mark::Asked(_) => (Reason::EvictionRecorded, "it is asked to leave"),
-        Mark::Waits { reason, .. } => (*reason, "its eviction waits"),
+        Mark::Waits { reason, .. } => (reason.reason(), "its eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
-        Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),
+        Mark::MayGo { reason, .. } => (reason.reason(), "its eviction is let through"),
         Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
         Mark::Disbelieved => {
             (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")

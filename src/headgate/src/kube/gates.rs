@@ -71,7 +71,7 @@ fn patch(write: &GateWrite, now: SystemTime, held: Duration) -> Value {
 mod tests {
     use super::*;
     use headgate_core::{
-        Moment, Reason,
+        Cause, Moment,
         model::{
             gate::Condition,
             object::{ObjectKey, Uid},
@@ -82,7 +82,7 @@ mod tests {
         GateWrite {
             pod: ObjectKey::new("shop", "a"),
             uid: Uid::new("u-1"),
-            condition: Condition { open, turns, reason: Reason::TargetInitial, message: "why".into() },
+            condition: Condition { open, turns, reason: Cause::TargetInitial, message: "why".into() },
             since: Moment::START,
         }
     }

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use headgate_core::{
-    Reason, WallTime,
+    Cause, WallTime,
     model::{
         hold::seconds,
         leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, MAY_GO, Mark, WAITS},
@@ -35,8 +35,8 @@ pub(super) fn shown(time: WallTime) -> String {
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }
 
-fn reason(text: &str) -> Option<Reason> {
-    Reason::of_word(text)
+fn cause(text: &str) -> Option<Cause> {
+    Cause::of_word(text)
 }
 
 /// What is written on the pod of this UID.
@@ -46,7 +46,7 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Anno
         (words.next()? == uid.as_str()).then(|| words.collect())
     };
     let explained = |name: &str| match words(name)?[..] {
-        [why, "at", at] => Some((time(at)?, reason(why)?)),
+        [why, "at", at] => Some((time(at)?, cause(why)?)),
         _ => None,
     };
     let asked = words(LEAVING).and_then(|words| {
@@ -114,15 +114,15 @@ mod tests {
     fn what_is_written_is_read_back_and_only_for_its_own_uid() {
         let marks = [
             Mark::Asked(Asked { asked: at(60), ..Asked::first(at(0)) }),
-            Mark::Waits { at: at(1), reason: Reason::EvictionWaitsForBudget },
+            Mark::Waits { at: at(1), reason: Cause::EvictionWaitsForBudget },
             Mark::Deregistered { at: at(2), bound: Duration::from_secs(120) },
-            Mark::MayGo { at: at(122), reason: Reason::EvictionAllowed },
+            Mark::MayGo { at: at(122), reason: Cause::EvictionAllowed },
         ];
         let all = LeavingFacts {
             ask: Asked { asked: at(60), ..Asked::first(at(0)) },
-            waits: Some((at(1), Reason::EvictionWaitsForBudget)),
+            waits: Some((at(1), Cause::EvictionWaitsForBudget)),
             deregistered: Some((at(2), Duration::from_secs(120))),
-            may_go: Some(Reason::EvictionAllowed),
+            may_go: Some(Cause::EvictionAllowed),
         };
         assert_eq!(written("u-1", &marks), Some(all));
         assert_eq!(written("u-0", &marks), None);

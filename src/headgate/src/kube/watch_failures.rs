@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use headgate_core::{Moment, Reason, Scope};
+use headgate_core::{Moment, Scope};
 use kube::{core::Status, runtime::watcher};
 use tracing::{info, warn};
 
@@ -63,7 +63,7 @@ impl WatchFailures {
         let (cause, said) = judge(kind, error);
         // What is forbidden or missing is so for every replica.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
-            self.troubles.failed(Reason::WatchesFail, &format!("{kind} of {scope}"), now);
+            self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         // A watch has one trouble at a time.
@@ -91,7 +91,7 @@ impl WatchFailures {
 
     /// A watch that had failed has worked since `works`.
     pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
-        self.troubles.worked(Reason::WatchesFail, &format!("{kind} of {scope}"));
+        self.troubles.worked(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"));
         let watch = (kind, scope.clone());
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         for failing in all.values_mut() {
@@ -159,7 +159,7 @@ fn status(error: &watcher::Error) -> Option<&Status> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::leadership::ability::Trouble;
+    use headgate_core::{Reason, leadership::ability::Trouble};
     use serde_json::json;
 
     use super::*;

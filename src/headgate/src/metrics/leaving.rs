@@ -77,7 +77,7 @@ impl Metrics {
             return;
         }
         for fate in [Fate::Disrupted, Fate::Dying, Fate::Deleted] {
-            self.leaving.nodes.get_or_create(&ReasonLabel::of(fate.reason())).set(count(fate) as f64);
+            self.leaving.nodes.get_or_create(&ReasonLabel::of(fate.cause().reason())).set(count(fate) as f64);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use headgate_core::{
-    Moment, Reason,
+    Cause, Moment, Reason,
     leadership::ability::{Ability, Trouble},
 };
 
@@ -30,13 +30,13 @@ impl Troubles {
     }
 
     /// It has failed; `of` tells apart what fails for the same reason.
-    pub fn failed(&self, reason: Reason, of: &str, now: Moment) {
-        self.ability().failed(reason, of, now);
+    pub fn failed(&self, cause: Cause, of: &str, now: Moment) {
+        self.ability().failed(cause, of, now);
     }
 
     /// It has worked.
-    pub fn worked(&self, reason: Reason, of: &str) {
-        self.ability().worked(reason, of);
+    pub fn worked(&self, cause: Cause, of: &str) {
+        self.ability().worked(cause, of);
     }
 
     /// What has failed for too long.

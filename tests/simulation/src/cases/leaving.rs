@@ -1,7 +1,7 @@
 //! Pods that are asked to leave, and those that a standby cannot judge.
 
 use headgate_core::{
-    Input, Leadership, Reason,
+    Cause, Input, Leadership,
     ledger::Noted,
     model::{
         GateFacts, HealthState, LeavingFacts, PodFacts, Readiness, ServiceFacts, WallTime,
@@ -94,7 +94,7 @@ fn a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_
             let leaving = Some(Box::new(LeavingFacts::asked(since, stage.wall())));
             stage.pod(PodFacts { leaving, ..other.clone() });
         }
-        let why = if is_read { Reason::EvictionAllowed } else { Reason::DeregistrationTooSlow };
+        let why = if is_read { Cause::EvictionAllowed } else { Cause::DeregistrationTooSlow };
         let said = stage.marks.iter().find_map(|mark| match mark {
             Mark::MayGo { reason, .. } => Some(*reason),
             _ => None,
@@ -170,7 +170,7 @@ fn a_word_of_an_earlier_leaving_that_lands_late() -> Result<(), String> {
     stage.shows(10, &[(1, HealthState::Healthy.into())]);
     for ahead in [0, 60] {
         written.write(Mark::Undone);
-        written.write(Mark::MayGo { at: stage.wall() + SECOND * ahead, reason: Reason::NotATarget });
+        written.write(Mark::MayGo { at: stage.wall() + SECOND * ahead, reason: Cause::NotATarget });
         stage.pod(PodFacts { left_over: written.left_over(), ..pod("web", 1) });
         let Some(mark) = stage.notes(1) else { return Err("nothing is to be noted".into()) };
         written.write(mark);
@@ -207,7 +207,7 @@ fn that_a_pod_may_go_by_a_clock_that_is_behind() -> Result<(), String> {
         written.write(*mark);
     }
     let let_go = written.facts().and_then(|facts| facts.let_go());
-    expect("why it may go", &let_go, &Some(Reason::EvictionAllowed))
+    expect("why it may go", &let_go, &Some(Cause::EvictionAllowed))
 }
 
 /// A standby has not seen that they were ready, or has seen them bound, or their gates are open, or the ledger tells of them;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use headgate_core::{
-    Change, Input, Leadership, Reason,
+    Cause, Change, Input, Leadership,
     ledger::Noted,
     model::{
         GateFacts, Health, HealthState, LeavingFacts, NodeFacts, PodFacts, Readiness, ServiceFacts, Target,
@@ -100,7 +100,7 @@ fn a_pod_that_the_cluster_autoscaler_does_not_wait_for() -> Result<(), String> {
 /// the other one has to wait.
 fn a_zone_of_which_a_pod_was_let_go() -> Result<(), String> {
     let its = Target::new(ip(2), 80);
-    for (may_go, removed) in [(None, vec![its]), (Some(Reason::ZoneAllows), vec![])] {
+    for (may_go, removed) in [(None, vec![its]), (Some(Cause::ZoneAllows), vec![])] {
         let mut stage = Stage::leading();
         stage.nodes(vec![NodeFacts { zone: Some("a".into()), ..node("both") }]);
         let held = PodFacts { ending: Ending { grace: 180, sleeps: 150 }, ..on("both", 1) };

@@ -146,7 +146,7 @@ impl Stage {
             }
             Request::Gate(write) => {
                 let condition = &write.condition;
-                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
+                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason.reason()));
             }
             Request::Mark(write) => {
                 self.marks.push(write.mark);

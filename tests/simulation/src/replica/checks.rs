@@ -8,7 +8,7 @@ use crate::{history::History, words::Key};
 use headgate_core::{
     leadership::Watch,
     ledger::PodMark,
-    model::{Call, CallItem, Moment, ObjectKey, Reason, TargetGroupArn, Uid},
+    model::{Call, CallItem, Cause, Moment, ObjectKey, TargetGroupArn, Uid},
     view::BindingView,
 };
 
@@ -94,7 +94,7 @@ impl Replica {
             return Err(format!("a call with {} targets", items.len()));
         }
         items.iter().try_for_each(|item| {
-            around.coverage.reason(item.reason);
+            around.coverage.reason(item.reason.reason());
             match call {
                 Call::Register { .. } => self.check_registration(group, item, around),
                 _ => self.check_removal(group, item, around),
@@ -135,7 +135,7 @@ impl Replica {
         // It is there since before its registration was confirmed: any read that counts has shown it.
         let known = self.confirmed.get(&key).copied().max(self.loaded).filter(|known| *known <= item.since);
         let there = around.aws.has_since(group, &item.target);
-        if item.reason == Reason::TargetMissing
+        if item.reason == Cause::TargetMissing
             && there.zip(known).is_some_and(|(since, known)| since <= known)
         {
             return Err(format!("{} is said to be missing in {name}, and never was", item.target));
@@ -155,7 +155,7 @@ impl Replica {
             let because = if self.oracle.is_doubted(&item.target) { " because of one list" } else { "" };
             return Err(format!("{} of a living pod is removed from {name}{because}", item.target));
         }
-        if item.reason == Reason::ForeignTarget
+        if item.reason == Cause::ForeignTarget
             && self.oracle.is_exclusive(group)
             && !self.oracle.is_in_doubt()
         {
@@ -165,21 +165,21 @@ impl Replica {
         }
         let read = self.just_read.as_ref().filter(|(read, _)| read == group && item.since == around.now);
         // A target group may be deleted when the read of it has ended, and the answer is still on its way.
-        if item.reason == Reason::TargetReappeared
+        if item.reason == Cause::TargetReappeared
             && let Some((_, began)) = read
             && aws.arn(name) == Some(group)
             && !aws.had(group, &item.target, *began - STALE)
         {
             return Err(format!("{} is said to be back in {name}, and is not", item.target));
         }
-        if item.reason == Reason::StaleTarget && item.attempt == 1 {
+        if item.reason == Cause::StaleTarget && item.attempt == 1 {
             let may_be_wanted =
                 self.oracle.is_in_doubt() || self.oracle.waits_for_readiness(group, &item.target);
             if !self.oracle.is_gone(&item.target) && may_be_wanted {
                 return Err(format!("{} of a pod that may be wanted is removed from {name}", item.target));
             }
         }
-        if item.reason == Reason::StaleTarget && item.since == around.now {
+        if item.reason == Cause::StaleTarget && item.since == around.now {
             let healthy = aws.healthy_since(group, &item.target);
             let ip = &item.target.ip;
             let answers = around.cluster.elsewhere.contains(ip) || around.cluster.lives_at(ip);
@@ -212,11 +212,11 @@ impl Replica {
     ) -> Result<(), String> {
         let goes = matches!(
             item.reason,
-            Reason::PodDeleted | Reason::PodTerminating | Reason::PodFinished | Reason::IpChanged
+            Cause::PodDeleted | Cause::PodTerminating | Cause::PodFinished | Cause::IpChanged
         );
         // It may have got it again before the removal could be sent, as while that was paused.
         let was_lost =
-            |uid: &Uid| item.reason == Reason::IpChanged && self.oracle.has_had_another_ip(uid, &item.target);
+            |uid: &Uid| item.reason == Cause::IpChanged && self.oracle.has_had_another_ip(uid, &item.target);
         let pod = around.history.registered_for.get(&(group.clone(), item.target));
         self.check_nobody_took_it(item, around)?;
         match pod.filter(|uid| is_of(item, uid)) {
@@ -241,7 +241,7 @@ impl Replica {
     /// was told.
     fn check_nobody_took_it(&self, item: &CallItem, around: &Around<'_>) -> Result<(), String> {
         let told = self.oracle.all_pods().find(|pod| is_of(item, &pod.facts.uid));
-        let Some(told) = told.filter(|_| item.reason == Reason::IpChanged && item.since == around.now) else {
+        let Some(told) = told.filter(|_| item.reason == Cause::IpChanged && item.since == around.now) else {
             return Ok(());
         };
         let (uid, ip) = (&told.facts.uid, &item.target.ip);

@@ -8,7 +8,7 @@ use crate::words::Key;
 use headgate_core::{
     ledger::PodMark,
     model::{
-        CallItem, Failure, FailureClass, Moment, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+        CallItem, Cause, Failure, FailureClass, Moment, PodFacts, RequestId, TargetGroupArn, Uid,
         gate::{GateWrite, Shown},
     },
     requests::Answer,
@@ -51,7 +51,7 @@ impl Replica {
         around: &mut Around<'_>,
     ) -> Result<(), String> {
         let (name, condition) = (&write.pod.name, &write.condition);
-        around.coverage.reason(condition.reason);
+        around.coverage.reason(condition.reason.reason());
         if self.loaded.is_none() || !self.oracle.has_seen_all() {
             return Err(format!("the gate of {name} is written before everything is known"));
         }
@@ -83,7 +83,7 @@ impl Replica {
         if self.oracle.keeps_closed(pod) {
             return Err(format!("the gate of {name} opens, and what binds it never could be followed"));
         }
-        if write.condition.reason == Reason::NodeDisrupted {
+        if write.condition.reason == Cause::NodeDisrupted {
             let is_left = self.oracle.is_passed_over(pod) && self.oracle.is_out(pod);
             return if is_left { Ok(()) } else { Err(format!("the gate of {name} opens for its node")) };
         }
@@ -92,7 +92,7 @@ impl Replica {
             if settled.is_none_or(|settled| around.now < settled + self.binding_patience) {
                 return Err(format!("the gate of {name} opens before its bindings can be known"));
             }
-            if !matches!(write.condition.reason, Reason::NothingBound | Reason::HealthUnreadable) {
+            if !matches!(write.condition.reason, Cause::NothingBound | Cause::HealthUnreadable) {
                 return Err(format!(
                     "the gate of {name} opens, a binding is missing, and it does not say so"
                 ));
@@ -100,7 +100,7 @@ impl Replica {
         }
         // What nobody can know yet: the pod is not there any more, or another one has got the address, for a while perhaps.
         let is_itself = around.cluster.has_kept(ip, uid, pod.ip_since);
-        let may_be_unread = write.condition.reason == Reason::HealthUnreadable;
+        let may_be_unread = write.condition.reason == Cause::HealthUnreadable;
         let (mut unread, mut wrong) = (0, "it is no target".to_owned());
         for bound in self.oracle.selecting(pod) {
             let group = &bound.key.group;
@@ -171,7 +171,7 @@ impl Replica {
         // Removals never wait for the ledger: what it still has of a pod, and AWS has not, the leader before may have taken
         // out before it died. Whoever leads next cannot tell, and must not leave a gate open for a pod that was taken out.
         let may_be_out = || self.inherited.contains(&mark);
-        let is_put_back = write.condition.reason == Reason::RegisteredAgain
+        let is_put_back = write.condition.reason == Cause::RegisteredAgain
             && (around.history.taken_from.iter().any(|(_, of)| *of == mark) || may_be_out());
         if is_for_another_ip || opened.is_some_and(|ip| !has(&ip)) || is_put_back {
             return Ok(());
@@ -188,7 +188,7 @@ impl Replica {
         }
         let told = self.oracle.pod(&write.pod, &write.uid);
         if !write.condition.open {
-            let is_again = matches!(write.condition.reason, Reason::IpChanged | Reason::RegisteredAgain);
+            let is_again = matches!(write.condition.reason, Cause::IpChanged | Cause::RegisteredAgain);
             if write.condition.turns && is_again {
                 self.unread.closed_again(write.uid.clone());
             }
@@ -259,11 +259,7 @@ impl Replica {
     ) -> Result<(), String> {
         let of_the_pod = matches!(
             item.reason,
-            Reason::PodReady
-                | Reason::PodHasIp
-                | Reason::PodListed
-                | Reason::EvictionGivenUp
-                | Reason::NodeStays
+            Cause::PodReady | Cause::PodHasIp | Cause::PodListed | Cause::EvictionGivenUp | Cause::NodeStays
         );
         let key = (group.clone(), item.target);
         let there = around.aws.has(group, &item.target);

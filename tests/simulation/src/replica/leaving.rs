@@ -9,8 +9,8 @@ use headgate_core::{
     engine::Input,
     ledger::PodMark,
     model::{
-        Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
-        TargetGroupArn, Uid, WallTime,
+        Bounds, Cause, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId,
+        Target, TargetGroupArn, Uid, WallTime,
         eviction::{Check, Checked, Limits, MarkWrite},
         leaving::{Asked, Mark},
         view::Apart,
@@ -378,7 +378,7 @@ impl Replica {
                     return Err(format!("{name} is asked to leave early, and has its hold"));
                 }
             }
-            Mark::Waits { reason, .. } => around.coverage.reason(reason),
+            Mark::Waits { reason, .. } => around.coverage.reason(reason.reason()),
             Mark::Deregistered { at, .. } => {
                 // A word that was written before is followed by a later one, whatever the clock shows by now.
                 let said =
@@ -399,22 +399,22 @@ impl Replica {
                 }
             }
             Mark::MayGo { reason, .. } => {
-                around.coverage.reason(reason);
+                around.coverage.reason(reason.reason());
                 match reason {
-                    Reason::EvictionAllowed => self.check_is_out(name, &write.uid, around)?,
-                    Reason::DeregistrationTooSlow => {
+                    Cause::EvictionAllowed => self.check_is_out(name, &write.uid, around)?,
+                    Cause::DeregistrationTooSlow => {
                         let since = taken_out.get(&write.uid).copied().unwrap_or_default();
                         if waited + SKEW < limits.patience && now.since(since) < limits.patience {
                             return Err(format!("AWS is said to be too slow for {name} after {waited:?}"));
                         }
                     }
-                    Reason::EvictionUncheckable => {
+                    Cause::EvictionUncheckable => {
                         let since = self.leaving.failing.get(&write.uid);
                         if since.is_none_or(|since| now.since(*since) < limits.patience) {
                             return Err(format!("the budgets of {name} are said not to be known"));
                         }
                     }
-                    Reason::NotATarget => {
+                    Cause::NotATarget => {
                         let is_there =
                             |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
                         if let Some(why) = self.sends_to(&write.uid, around, is_there) {
@@ -551,7 +551,8 @@ impl Replica {
             return Ok(());
         };
         // A leader has written that, and it was looked at then.
-        let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(reason);
+        let is_written =
+            told.facts.leaving.as_deref().and_then(LeavingFacts::let_go).map(Cause::reason) == Some(reason);
         match reason {
             Reason::NotATarget if is_written => Ok(()),
             Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {

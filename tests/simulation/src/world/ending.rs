@@ -9,7 +9,7 @@ use crate::{
 use headgate_core::{
     ledger::Noted,
     model::{
-        GateFacts, ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime,
+        Cause, GateFacts, ObjectKey, PodFacts, Target, TargetGroupArn, Uid, WallTime,
         eviction::Limits,
         gate::Shown,
         leaving::Mark,
@@ -186,7 +186,7 @@ impl World {
         }
         for mark in [
             Mark::Deregistered { at: before, bound: self.settings.bounds.network },
-            Mark::MayGo { at: before + self.settings.bounds.network, reason: Reason::EvictionAllowed },
+            Mark::MayGo { at: before + self.settings.bounds.network, reason: Cause::EvictionAllowed },
         ] {
             let _ = self.cluster.write_mark(&pod, &uid, mark);
         }

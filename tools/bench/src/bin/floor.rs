@@ -22,7 +22,7 @@ use headgate::{
     runtime::{clock::Clock, views::Views},
 };
 use headgate_core::{
-    Call, CallItem, Change, Input, Moment, Reason, Scope, Target,
+    Call, CallItem, Cause, Change, Input, Moment, Scope, Target,
     model::{object::Uid, pod::PodFacts, target_group::TargetGroupArn},
 };
 use tokio::sync::mpsc;
@@ -106,12 +106,5 @@ impl Floor {
 }
 
 fn item(pod: PodFacts, target: Target) -> CallItem {
-    CallItem {
-        target,
-        pod: pod.key,
-        uid: pod.uid,
-        reason: Reason::PodHasIp,
-        since: Moment::START,
-        attempt: 1,
-    }
+    CallItem { target, pod: pod.key, uid: pod.uid, reason: Cause::PodHasIp, since: Moment::START, attempt: 1 }
 }

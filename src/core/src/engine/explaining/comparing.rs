@@ -7,7 +7,7 @@ use crate::{
     },
     explanation::{Comparison, Difference, Side},
     groups::Group,
-    model::{HealthState, Moment, Reason, Target, TargetGroupArn},
+    model::{Cause, HealthState, Moment, Reason, Target, TargetGroupArn},
     rate_limit::Lane,
 };
 
@@ -45,7 +45,7 @@ impl Engine {
                 side: Side::Missing,
                 pod: Some(owner.pod.clone()),
                 health: observation.health(target),
-                word: (account.cause, words::standing(&account)),
+                word: (account.cause.reason(), words::standing(&account)),
                 since: Some(account.since),
                 next: Some(next),
             });
@@ -76,10 +76,10 @@ fn unwanted(group: &Group, target: &Target, due: &Due<'_>) -> Difference {
     };
     Difference {
         target,
-        side: if account.cause == Reason::ForeignTarget { Side::Foreign } else { Side::LeftOver },
+        side: if account.cause == Cause::ForeignTarget { Side::Foreign } else { Side::LeftOver },
         pod: registrations.whose(&target).map(|owner| owner.pod.clone()),
         health,
-        word: (account.cause, words::standing(&account)),
+        word: (account.cause.reason(), words::standing(&account)),
         since: Some(account.since),
         next: due.deregisters(&account),
     }

@@ -29,7 +29,7 @@ impl Due<'_> {
         let group = self.group;
         let (at, waits) = match account.under {
             Under::Registering => (None, Some((Reason::NotRegisteredYet, words::in_flight(Step::Register)))),
-            Under::AfterRemoval => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
+            Under::AfterRemoval => (None, Some((account.cause.reason(), words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if account.paused => (None, Some(self.pause(account))),
             Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
@@ -60,7 +60,7 @@ impl Due<'_> {
     pub fn deregisters(&self, account: &Account<'_>) -> Option<Next> {
         let group = self.group;
         let (at, waits) = match account.under {
-            Under::Removing => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
+            Under::Removing => (None, Some((account.cause.reason(), words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if account.paused => (None, Some((Reason::RemovalsPaused, sayings::removals_paused(self.arn)))),
             Under::Held => {
@@ -123,7 +123,7 @@ pub type Stands = (Progress, Word, Option<Moment>);
 pub fn left(account: &Account<'_>) -> Stands {
     let reason = match account.under {
         Under::Suspect => Reason::SuspectTarget,
-        _ => account.cause,
+        _ => account.cause.reason(),
     };
     let word = (reason, words::standing(account));
     match account.under {

@@ -13,7 +13,7 @@ use crate::{
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     groups::{Group, Observation},
     model::{
-        Binding, BindingKey, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
+        Binding, BindingKey, Cause, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
         TroubleKind, account::Under, gate::Doubt,
     },
     rate_limit::Lane,
@@ -32,7 +32,7 @@ impl Engine {
         for (binding, target) in self.index.pods().bound(pod) {
             let Some(facts) = &seen else { continue };
             let stands = match target {
-                Err(reason) => self.not_a_target(facts, binding, None, reason),
+                Err(cause) => self.not_a_target(facts, binding, None, cause),
                 Ok(target) => self.claimed(facts, binding, target),
             };
             found.push((binding.key.group.clone(), Some(binding.key.clone()), target.ok(), stands));
@@ -64,7 +64,7 @@ impl Engine {
                     .leader
                     .as_ref()
                     .and_then(|leader| leader.gates.should_show(pod))
-                    .map(|(condition, since)| ((condition.reason, condition.message), since)),
+                    .map(|(condition, since)| ((condition.reason.reason(), condition.message), since)),
             }),
             nowhere: places.is_empty().then(|| self.nowhere(pod, seen.as_ref())),
             hold: holds.max_by_key(|hold| (hold.seconds, hold.bound)),
@@ -156,30 +156,30 @@ impl Engine {
         facts: &PodFacts,
         binding: &Binding,
         target: Option<Target>,
-        reason: Reason,
+        cause: Cause,
     ) -> Stands {
-        let said = match reason {
-            Reason::NoSuchPort | Reason::WrongIpFamily => {
-                sayings::binding_trouble(binding, &TroubleKind::Unfit(reason), &facts.key.name)
+        let said = match cause {
+            Cause::NoSuchPort | Cause::WrongIpFamily => {
+                sayings::binding_trouble(binding, &TroubleKind::Unfit(cause), &facts.key.name)
             }
-            Reason::WaitsForHostNetworkPod => {
+            Cause::WaitsForHostNetworkPod => {
                 let owner =
                     target.and_then(|target| self.index.bindings().owner(&binding.key.group, &target));
                 words::another_had_it_first(owner)
             }
-            Reason::IpChanged => {
+            Cause::IpChanged => {
                 words::another_has_got_it(self.index.pods().taken_by(facts).map(|(pod, _)| pod))
             }
-            Reason::AddressContested => self.waits_for_address(facts),
-            reason => {
+            Cause::AddressContested => self.waits_for_address(facts),
+            cause => {
                 let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
-                match signal.filter(|(_, signal)| signal.fate.reason() == reason) {
+                match signal.filter(|(_, signal)| signal.fate.cause() == cause) {
                     Some((node, signal)) => sayings::node_goes(node, signal, facts.passed_over),
-                    None => words::no_target(reason).to_owned(),
+                    None => words::no_target(cause).to_owned(),
                 }
             }
         };
-        (Progress::NotATarget, (reason, said), None)
+        (Progress::NotATarget, (cause.reason(), said), None)
     }
 
     /// A pod waits for its address.
@@ -198,11 +198,11 @@ impl Engine {
         let account = self.groups.get(arn).and_then(|group| group.registrations().account(&target));
         let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
             let owner = self.index.bindings().owner(arn, &target).filter(|owner| **owner != facts.key);
-            let reason = match owner {
-                None => Reason::NotRegisteredYet,
-                Some(_) => Reason::WaitsForHostNetworkPod,
+            let cause = match owner {
+                None => Cause::NotRegisteredYet,
+                Some(_) => Cause::WaitsForHostNetworkPod,
             };
-            return self.not_a_target(facts, binding, Some(target), reason);
+            return self.not_a_target(facts, binding, Some(target), cause);
         };
         let (progress, since) = match account.under {
             Under::Registered | Under::Believed => {
@@ -210,7 +210,7 @@ impl Engine {
             }
             _ => (Progress::Registering, account.since),
         };
-        (progress, (account.cause, words::standing(&account)), Some(since))
+        (progress, (account.cause.reason(), words::standing(&account)), Some(since))
     }
 
     /// With what is said of the binding and the target group, what the last read showed, and what comes next.
@@ -277,14 +277,14 @@ impl Engine {
     /// A pod is to be taken out before anybody asks for its eviction.
     fn leaves_early(&self, pod: &ObjectKey, now: Moment) -> Option<Next> {
         let facts = self.index.pods().get(pod)?;
-        let reason = match facts.leaving.as_deref() {
+        let cause = match facts.leaving.as_deref() {
             Some(leaving) if leaving.ask.early => {
-                leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason)
+                leaving.waits.map_or(Cause::NodeDisrupted, |(_, cause)| cause)
             }
             Some(_) => return None,
             None => self.around(now).waits_early(self.evictions_known(), facts)?,
         };
-        let waits = Some((reason, words::leaves_early(reason).to_owned()));
+        let waits = Some((cause.reason(), words::leaves_early(cause).to_owned()));
         Some(Next { step: Step::Deregister, at: None, waits })
     }
 

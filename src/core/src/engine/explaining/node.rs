@@ -19,7 +19,8 @@ impl Engine {
         let here: Vec<ObjectKey> = here.map(|pod| pod.key.clone()).filter(has_to_do_with).collect();
         let node = name.into();
         let goes = self.nodes.signal(&node);
-        let goes = goes.map(|(signal, since)| ((signal.fate.reason(), words::node_goes(signal)), since));
+        let goes =
+            goes.map(|(signal, since)| ((signal.fate.cause().reason(), words::node_goes(signal)), since));
         NodeExplanation {
             seen: self.nodes.last_seen().named(name).cloned(),
             goes,

@@ -4,7 +4,7 @@ use crate::{
     binding::annotation::TARGET_GROUPS,
     explanation::Step,
     model::{
-        Failure, Fate, ObjectKey, Reason, Signal, TargetGroupArn,
+        Cause, Failure, Fate, ObjectKey, Signal, TargetGroupArn,
         account::{Account, Under},
     },
 };
@@ -64,51 +64,51 @@ pub fn standing(account: &Account<'_>) -> String {
 }
 
 /// Why a pod that is selected is no target.
-pub const fn no_target(reason: Reason) -> &'static str {
-    match reason {
-        Reason::PodTerminating => "the pod has a deletionTimestamp: it will go, and is never a target again",
-        Reason::PodFinished => "the pod's phase is Succeeded or Failed: it has ended",
-        Reason::NoIp => "the pod's status has no IP yet; it is registered the moment it has",
-        Reason::NotReadyYet => {
+pub const fn no_target(cause: Cause) -> &'static str {
+    match cause {
+        Cause::PodTerminating => "the pod has a deletionTimestamp: it will go, and is never a target again",
+        Cause::PodFinished => "the pod's phase is Succeeded or Failed: it has ended",
+        Cause::NoIp => "the pod's status has no IP yet; it is registered the moment it has",
+        Cause::NotReadyYet => {
             "the pod is not as ready as headgate.dev/register-when asks for before it is registered; expected its \
              containers, or all of its readiness gates but Headgate's own, to be ready. With `ip`, too, it waits for its \
              containers where the target group asks for more than one healthy target (target_group_health.*)"
         }
-        Reason::NotReady => {
+        Cause::NotReady => {
             "the pod was not ready for too long, and headgate.dev/when-not-ready asks for its removal; it is \
              registered again when it is ready"
         }
-        Reason::PodEvicting => {
+        Cause::PodEvicting => {
             "the pod is to be evicted, and nothing keeps it alive: it was taken out before, and is put back if nobody \
              asks for its eviction any more"
         }
-        Reason::NodeDying | Reason::NodeDeleted | Reason::NodeDisrupted => {
+        Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
             "the pod's node is about to go: the pod was taken out before, and is put back if the node stays"
         }
-        Reason::NotRegisteredYet => "its registration has not been decided yet",
+        Cause::NotRegisteredYet => "its registration has not been decided yet",
         _ => "the pod is not a target there",
     }
 }
 
 /// Why a pod that is to leave early has not left yet.
-pub const fn leaves_early(reason: Reason) -> &'static str {
-    match reason {
-        Reason::LastHealthyTarget => {
+pub const fn leaves_early(cause: Cause) -> &'static str {
+    match cause {
+        Cause::LastHealthyTarget => {
             "when another target of the target group is healthy, or the pod's eviction is asked for: its node is to be \
              drained, and it is the last one"
         }
-        Reason::TooManyLeaveEarly => {
+        Cause::TooManyLeaveEarly => {
             "when others that left early have ended, or their replacements serve: its node is to be drained, and nobody evicts \
              the pod"
         }
-        Reason::ManyNodesMarked => {
+        Cause::ManyNodesMarked => {
             "when its node is cordoned, or a pod is evicted from it: many nodes have the mark that its node has, and nobody \
              evicts the pod"
         }
-        Reason::EvictionWaitsForZone => {
+        Cause::EvictionWaitsForZone => {
             "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
         }
-        Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture => {
+        Cause::EvictionWaitsForBudget | Cause::EvictionWaitsForDeparture => {
             "when its PodDisruptionBudgets allow one more departure: its node is to be drained"
         }
         _ => {
@@ -181,35 +181,35 @@ mod tests {
 
     #[test]
     fn each_reason_not_to_be_a_target_has_a_sentence_of_its_own() {
-        for (reason, word) in [
-            (Reason::PodTerminating, "deletionTimestamp"),
-            (Reason::PodFinished, "Succeeded or Failed"),
-            (Reason::NoIp, "no IP yet"),
-            (Reason::NotReadyYet, "headgate.dev/register-when"),
-            (Reason::NotReady, "headgate.dev/when-not-ready"),
-            (Reason::PodEvicting, "the pod is to be evicted"),
-            (Reason::NodeDying, "node is about to go"),
-            (Reason::NodeDeleted, "node is about to go"),
-            (Reason::NodeDisrupted, "node is about to go"),
-            (Reason::NotRegisteredYet, "not been decided yet"),
-            (Reason::BindingRemoved, "is not a target there"),
+        for (cause, word) in [
+            (Cause::PodTerminating, "deletionTimestamp"),
+            (Cause::PodFinished, "Succeeded or Failed"),
+            (Cause::NoIp, "no IP yet"),
+            (Cause::NotReadyYet, "headgate.dev/register-when"),
+            (Cause::NotReady, "headgate.dev/when-not-ready"),
+            (Cause::PodEvicting, "the pod is to be evicted"),
+            (Cause::NodeDying, "node is about to go"),
+            (Cause::NodeDeleted, "node is about to go"),
+            (Cause::NodeDisrupted, "node is about to go"),
+            (Cause::NotRegisteredYet, "not been decided yet"),
+            (Cause::BindingRemoved, "is not a target there"),
         ] {
-            assert!(no_target(reason).contains(word), "{reason}: {}", no_target(reason));
+            assert!(no_target(cause).contains(word), "{cause}: {}", no_target(cause));
         }
     }
 
     #[test]
     fn a_pod_that_leaves_early_is_told_what_that_waits_for() {
-        for (reason, word) in [
-            (Reason::LastHealthyTarget, "another target of the target group is healthy"),
-            (Reason::TooManyLeaveEarly, "others that left early have ended"),
-            (Reason::ManyNodesMarked, "when its node is cordoned"),
-            (Reason::EvictionWaitsForZone, "zone keeps enough healthy targets"),
-            (Reason::EvictionWaitsForBudget, "PodDisruptionBudgets allow one more"),
-            (Reason::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),
-            (Reason::NodeDisrupted, "nothing keeps the pod alive"),
+        for (cause, word) in [
+            (Cause::LastHealthyTarget, "another target of the target group is healthy"),
+            (Cause::TooManyLeaveEarly, "others that left early have ended"),
+            (Cause::ManyNodesMarked, "when its node is cordoned"),
+            (Cause::EvictionWaitsForZone, "zone keeps enough healthy targets"),
+            (Cause::EvictionWaitsForBudget, "PodDisruptionBudgets allow one more"),
+            (Cause::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),
+            (Cause::NodeDisrupted, "nothing keeps the pod alive"),
         ] {
-            assert!(leaves_early(reason).contains(word), "{reason}: {}", leaves_early(reason));
+            assert!(leaves_early(cause).contains(word), "{cause}: {}", leaves_early(cause));
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn how_a_target_stands_says_what_happens_to_it_and_who_registered_it() {
         let uid = Uid::new("1");
         let says = |under, attempts| {
-            let (cause, since) = (Reason::PodHasIp, Moment::START);
+            let (cause, since) = (Cause::PodHasIp, Moment::START);
             standing(&Account {
                 uid: &uid,
                 binding: None,

@@ -153,7 +153,7 @@ struct Kind {
     watch: Watch,
     says: fn(Change<u8>, Moment) -> Input,
     world: fn() -> World,
-    reason: Reason,
+    cause: Cause,
 }
 
 fn of<T>(change: Change<u8>, make: fn(u8) -> T) -> Change<T> {
@@ -195,7 +195,7 @@ const KINDS: [Kind; 3] = [
             let pods = (1..=3).map(|at| pod(&format!("p{at}"), &format!("{at}")).at(at));
             World::new(vec![], pods.collect())
         },
-        reason: Reason::BindingRemoved,
+        cause: Cause::BindingRemoved,
     },
     Kind {
         watch: Watch::Namespaces,
@@ -214,7 +214,7 @@ const KINDS: [Kind; 3] = [
             world.pod(Change::Relisted(Scope::Cluster, pods.collect()));
             world
         },
-        reason: Reason::NamespaceNotSelected,
+        cause: Cause::NamespaceNotSelected,
     },
     Kind {
         watch: Watch::Nodes,
@@ -224,7 +224,7 @@ const KINDS: [Kind; 3] = [
                 (1..=3).map(|at| pod(&format!("p{at}"), &format!("{at}")).at(at).on(&format!("n{at}")));
             World::new(vec![web()], pods.collect())
         },
-        reason: Reason::NodeDeleted,
+        cause: Cause::NodeDeleted,
     },
 ];
 
@@ -259,7 +259,7 @@ impl Kind {
             _ => Vec::new(),
         });
         let all: Vec<CallItem> = all.collect();
-        assert!(all.iter().all(|item| item.reason == self.reason), "{all:?}");
+        assert!(all.iter().all(|item| item.reason == self.cause), "{all:?}");
         let mut removed: Vec<u8> =
             (1..=3).filter(|at| all.iter().any(|item| item.target == target(*at, 80))).collect();
         removed.sort_unstable();

@@ -28,7 +28,7 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
         world.allowed(&check, 1);
         // That it waits is written on it, beside the next question.
         let mark = world.mark_of(&name);
-        assert!(matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForDeparture, .. }));
+        assert!(matches!(mark.mark, Mark::Waits { reason: Cause::EvictionWaitsForDeparture, .. }));
         world.written_mark(&mark, Ok(()));
     }
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "and no other");

@@ -33,7 +33,7 @@ fn out_since(at: WallTime) -> PodBuilder {
 
 fn may_go(world: &mut World) -> bool {
     let marks = world.marks();
-    marks.iter().any(|write| matches!(write.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }))
+    marks.iter().any(|write| matches!(write.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }))
 }
 
 #[test]

@@ -120,10 +120,10 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
     assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(1));
     let mark = world.mark_of("a");
-    assert_eq!(mark.mark, Mark::MayGo { at: world.wall(), reason: Reason::EvictionAllowed });
+    assert_eq!(mark.mark, Mark::MayGo { at: world.wall(), reason: Cause::EvictionAllowed });
     world.written_mark(&mark, Ok(()));
     assert!(world.views.iter().any(|view| matches!(view, Effect::Took(Span::Departure, _))));
-    let leaving = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..leaving };
+    let leaving = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..leaving };
     world.apply(pod("a", "u-a").at(1).leaving(leaving));
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::EvictionAllowed));
     assert_eq!((world.changes(), world.said()), (vec![], vec![]), "it stays out, and nobody need know");
@@ -257,7 +257,7 @@ fn a_pod_of_paused_groups_alone_is_let_go_and_one_of_others_is_taken_out() {
     let mut world = three();
     world.annotate(web().with(crate::model::policy::PAUSED, "true"));
     world.apply(asked("a", 1, world.wall()));
-    let go = Mark::MayGo { at: world.wall(), reason: Reason::NotATarget };
+    let go = Mark::MayGo { at: world.wall(), reason: Cause::NotATarget };
     assert_eq!((world.checks(), world.mark_of("a").mark), (vec![], go));
     let mut world = three();
     world.apply(pod("d", "u-d").at(4));

@@ -29,7 +29,7 @@ fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
     world.answer_all();
     assert_eq!(world.marks(), []);
     world.wait(Duration::from_secs(1));
-    assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+    assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_new_leader_goes_on_from_what_is_written() {
     assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
     world.wait(Duration::from_secs(1));
     let mark = world.mark_of("a");
-    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }));
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_fo
         assert!(matches!(mark.mark, Mark::Deregistered { bound: BOUND, .. }), "{mark:?}");
         world.written_mark(&mark, Ok(()));
         world.wait(BOUND);
-        assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+        assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }));
     }
 }
 
@@ -216,7 +216,7 @@ fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
     assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
     world.apply(asked("a", 1, world.wall()));
     let mark = world.mark_of("a").mark;
-    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
+    assert!(matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }), "{mark:?}");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_pod_that_is_not_ready_any_more_is_the_leaders_to_decide_who_may_keep_it() {
     world.apply(asked("a", 1, world.wall()));
     world.wait(BOUND);
     let mark = world.mark_of("a").mark;
-    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
+    assert!(matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }), "{mark:?}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_pod_that_is_no_target_any_more_may_go_at_once_when_the_load_balancer_has_st
     world.answer_all();
     world.apply(asked("a", 1, world.wall()));
     let mark = world.mark_of("a");
-    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::NotATarget, .. }));
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Cause::NotATarget, .. }));
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
             world.wait(Duration::from_secs(1));
             let mark = world.mark_of("a").mark;
             assert!(
-                matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }),
+                matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }),
                 "it has lost it: {mark:?}"
             );
         }

@@ -43,8 +43,8 @@ use crate::{
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, LeastHealthy, Notice,
-        ObjectKey, PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
-        TargetType, eviction,
+        ObjectKey, PodFacts, Reason, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
+        TargetGroupFacts, TargetType, eviction,
         grant::{GrantFacts, GroupPattern},
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -306,7 +306,7 @@ impl World {
             Call::Register { items, .. } | Call::Deregister { items, .. } => items.clone(),
             _ => Vec::new(),
         });
-        items.map(|item| item.reason).collect()
+        items.map(|item| item.reason.reason()).collect()
     }
 
     /// AWS takes every open call and those that follow from the answers.

@@ -212,7 +212,7 @@ fn a_daemon_sets_pod_leaves_a_node_that_is_cordoned_or_disrupted_whatever_its_ho
         let note = &stage.world.notices[0].note;
         assert!(note.contains("does not evict the pod") && note.contains("whatever its hold"), "{note}");
         stage.passes(BOUND.as_secs());
-        assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Reason::EvictionAllowed));
+        assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Cause::EvictionAllowed));
         // Karpenter evicts it last.
         assert_eq!(stage.world.asks("p1"), Ruling::Pass(Reason::EvictionAllowed));
     }
@@ -444,7 +444,7 @@ fn the_last_healthy_target_stays_though_nobody_will_evict_it() {
     assert_eq!(stage.removed, [0; 0]);
     assert!(matches!(
         stage.leaving(1).and_then(|leaving| leaving.waits),
-        Some((_, Reason::LastHealthyTarget))
+        Some((_, Cause::LastHealthyTarget))
     ));
     stage.says(node(2));
     stage.apply(daemon(2));

@@ -209,7 +209,7 @@ fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
             Call::Deregister { items, .. } => items.iter().find(|item| item.target == target(1, 80)),
             _ => None,
         });
-        assert_eq!(said.unwrap().reason, reason);
+        assert_eq!(said.unwrap().reason.reason(), reason);
     }
 }
 

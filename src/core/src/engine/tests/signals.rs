@@ -143,7 +143,7 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     world.wait(BOUND);
     world.answer_all();
     let mark = world.marks_and_shows(&out);
-    assert_eq!(mark, Mark::MayGo { at: world.wall(), reason: Reason::EvictionAllowed });
+    assert_eq!(mark, Mark::MayGo { at: world.wall(), reason: Cause::EvictionAllowed });
     assert_eq!(world.checks(), [], "no budget was asked about");
     assert_eq!(world.asks("plain"), Ruling::Pass(Reason::EvictionAllowed));
     assert_eq!(world.said(), [Reason::NodeDying]);
@@ -260,12 +260,12 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
     for _ in 0..20 {
         let marks = world.all_marked();
-        let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Reason::LastHealthyTarget, .. });
+        let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Cause::LastHealthyTarget, .. });
         assert!(marks.iter().all(|(_, mark)| waits(mark)), "{marks:?}");
         world.reads(&seen);
     }
     assert_eq!((world.checks(), world.said()), (vec![], vec![]), "however long that takes");
-    let waits = Some((world.wall(), Reason::LastHealthyTarget));
+    let waits = Some((world.wall(), Cause::LastHealthyTarget));
     world.apply(on_a("plain", 2).leaving(LeavingFacts { waits, ..early(at) }));
     let explained = world.engine.explain(&ObjectKey::new(NAMESPACE, "plain"), world.now);
     let waits = explained.places[0].next.as_ref().and_then(|next| next.waits.as_ref());
@@ -406,7 +406,7 @@ fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
         world.wait(Duration::from_secs(2));
         world.refuse_changes(FailureClass::Unavailable);
         let late = |write: &Sent<MarkWrite>| {
-            matches!(write.mark, Mark::MayGo { reason: Reason::DeregistrationTooSlow, .. })
+            matches!(write.mark, Mark::MayGo { reason: Cause::DeregistrationTooSlow, .. })
         };
         let_go |= world.marks().iter().any(late);
     }

@@ -74,7 +74,7 @@ fn a_gate_opens_when_the_health_of_a_registered_target_could_not_be_read_for_as_
     let writes = world.writes();
     let condition = &writes[0].condition;
     assert_eq!((writes.len(), condition.open, condition.turns), (1, true, true));
-    assert_eq!(condition.reason, Reason::HealthUnreadable);
+    assert_eq!(condition.reason, Cause::HealthUnreadable);
     assert_eq!(
         condition.message,
         "pod IP 10.0.0.1, target 10.0.0.1:80 of target group blue: registered, and its health could not be read in \
@@ -300,7 +300,7 @@ fn when_the_target_can_be_read_and_is_healthy_the_gate_gets_its_usual_reason() {
     world.passes(15, &[(1, HEALTHY)]);
     let writes = world.writes();
     let condition = &writes[0].condition;
-    assert_eq!((condition.open, condition.turns, condition.reason), (true, false, Reason::TargetsHealthy));
+    assert_eq!((condition.open, condition.turns, condition.reason), (true, false, Cause::TargetsHealthy));
     world.end_write(&writes[0], Ok(()));
     world.apply(open("a", "1", 1));
     world.passes(60, &[(1, HEALTHY)]);

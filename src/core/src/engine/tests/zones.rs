@@ -69,13 +69,13 @@ fn two_and_one() -> (World, [PodBuilder; 3]) {
     (world, pods)
 }
 
-fn is_let_go(said: &[(String, Mark)], pod: &str, why: Reason) -> bool {
+fn is_let_go(said: &[(String, Mark)], pod: &str, why: Cause) -> bool {
     said.iter()
         .any(|(name, mark)| name == pod && matches!(mark, Mark::MayGo { reason, .. } if *reason == why))
 }
 
 fn waits_for_zone(said: &[(String, Mark)], pod: &str) -> bool {
-    let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Reason::EvictionWaitsForZone, .. });
+    let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Cause::EvictionWaitsForZone, .. });
     said.iter().any(|(name, mark)| name == pod && waits(mark))
 }
 
@@ -87,16 +87,16 @@ fn of_the_last_two_pods_of_a_zone_one_is_let_go_and_the_other_when_a_replacement
     world.ask(&a1, true);
     world.ask(&a2, true);
     let said = world.marked();
-    assert!(is_let_go(&said, "a1", Reason::ZoneAllows), "{said:?}");
+    assert!(is_let_go(&said, "a1", Cause::ZoneAllows), "{said:?}");
     assert!(waits_for_zone(&world.marked(), "a2") || waits_for_zone(&said, "a2"));
     assert_eq!(world.changes(), [""; 0], "a pod with a hold stays a target until it ends");
     // The first one ends, another one comes.
     world.delete(a1);
     world.apply(held("a3", 4, "a"));
     world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HealthState::Initial)]);
-    assert!(!is_let_go(&world.marked(), "a2", Reason::ZoneAllows));
+    assert!(!is_let_go(&world.marked(), "a2", Cause::ZoneAllows));
     world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
-    assert!(is_let_go(&world.marked(), "a2", Reason::ZoneAllows));
+    assert!(is_let_go(&world.marked(), "a2", Cause::ZoneAllows));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_
     world.ask(&a1, true);
     world.ask(&a2, true);
     let said = world.marked();
-    assert!(is_let_go(&said, "a1", Reason::ZoneAllows), "{said:?}");
+    assert!(is_let_go(&said, "a1", Cause::ZoneAllows), "{said:?}");
     // Two replicas were asked, and both have noted it; the watch is behind.
     for _ in 0..4 {
         world.ask(&a1, true);
@@ -130,7 +130,7 @@ fn a_pod_that_is_alone_in_its_zone_and_one_that_is_not_healthy_do_not_wait() {
     world.delete(held("a2", 2, "a"));
     world.apply(held("a3", 5, "a"));
     world.ask(&a1, true);
-    assert!(is_let_go(&world.marked(), "a1", Reason::ZoneAllows));
+    assert!(is_let_go(&world.marked(), "a1", Cause::ZoneAllows));
 }
 
 #[test]
@@ -145,14 +145,14 @@ fn under_a_zonal_shift_its_zone_is_not_guarded_and_the_others_are_and_what_it_hi
     }
     let mut said = world.marked();
     said.extend(world.marked());
-    assert!(["a1", "a2"].iter().all(|pod| is_let_go(&said, pod, Reason::ZoneAllows)), "{said:?}");
+    assert!(["a1", "a2"].iter().all(|pod| is_let_go(&said, pod, Cause::ZoneAllows)), "{said:?}");
     // In the other zone one stays.
     let (b1, b2) = (held("b1", 3, "b"), held("b2", 4, "b"));
     world.ask(&b1, true);
     world.ask(&b2, true);
     let mut said = world.marked();
     said.extend(world.marked());
-    let gone = ["b1", "b2"].iter().filter(|pod| is_let_go(&said, pod, Reason::ZoneAllows)).count();
+    let gone = ["b1", "b2"].iter().filter(|pod| is_let_go(&said, pod, Cause::ZoneAllows)).count();
     assert_eq!(gone, 1, "{said:?}");
 }
 
@@ -165,7 +165,7 @@ fn a_pod_that_is_starting_in_the_zone_counts_as_something_to_wait_for() {
     assert!(waits_for_zone(&world.marked(), "b1"));
     world.delete(pod("b2", "u-b2").on("b"));
     world.wait(Duration::from_secs(2));
-    assert!(is_let_go(&world.marked(), "b1", Reason::ZoneAllows), "nothing comes any more");
+    assert!(is_let_go(&world.marked(), "b1", Cause::ZoneAllows), "nothing comes any more");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn an_eviction_is_not_given_up_while_the_node_takes_no_pods() {
     let (mut world, [a1, ..]) = two_and_one();
     world.nodes(&[("a", false), ("b", true)]);
     world.ask(&a1, true);
-    assert!(is_let_go(&world.marked(), "a1", Reason::ZoneAllows));
+    assert!(is_let_go(&world.marked(), "a1", Cause::ZoneAllows));
     world.wait(Duration::from_secs(16 * 60));
     world.answer_all();
     assert_eq!(world.marked(), []);

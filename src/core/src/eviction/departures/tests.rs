@@ -19,7 +19,7 @@ fn patient() -> Limits {
 
 fn case(seconds: u64) -> Case {
     Case {
-        zones: Ok(Reason::ZoneAllows),
+        zones: Ok(Cause::ZoneAllows),
         has_hold: false,
         is_target: true,
         lingers: Duration::ZERO,
@@ -142,7 +142,7 @@ fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
     assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
     written(&mut departures, &key, 2, Mark::Deregistered { at: wall(9), bound: BOUND }, 10);
     assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
-    let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
+    let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Cause::EvictionAllowed });
     assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);
 }
 
@@ -239,7 +239,7 @@ fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
 #[test]
 fn a_mark_that_may_not_be_written_is_said_once() {
     let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
-    let mark = Mark::MayGo { at: wall(4), reason: Reason::NotATarget };
+    let mark = Mark::MayGo { at: wall(4), reason: Cause::NotATarget };
     let mut said = Vec::new();
     for (id, at) in [(1, 4), (2, 14), (3, 24)] {
         let is_none = Case { is_target: false, ..case(at) };
@@ -258,7 +258,7 @@ fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while(
     decide(&mut departures, &facts.key, case(4).now);
     for (at, passes) in [(63, false), (64, true)] {
         let next = departures.next(&facts.key, &Case { is_gone: false, ..case(at) }, &patient());
-        let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Reason::DeregistrationTooSlow });
+        let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Cause::DeregistrationTooSlow });
         assert_eq!(next == go, passes, "{next:?} at {at}");
     }
 }
@@ -275,7 +275,7 @@ fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a
         let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "forbidden"));
         assert_eq!(departures.checked(open, failed, true, &limits, case(at).now), None);
     }
-    let mark = Mark::MayGo { at: wall(64), reason: Reason::EvictionUncheckable };
+    let mark = Mark::MayGo { at: wall(64), reason: Cause::EvictionUncheckable };
     assert_eq!(departures.next(&facts.key, &case(64), &limits), Next::Mark(mark));
     departures.begin(&facts.key, RequestId(99), Some(mark), Moment::START);
     let open = departures.answered(RequestId(99), case(65).now).unwrap();
@@ -302,7 +302,7 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
                 said.extend(departures.checked(open, Ok(refused), true, &limits, now));
             }
             Next::Mark(mark) => {
-                assert!(matches!(mark, Mark::Waits { reason: Reason::EvictionWaitsForBudget, .. }));
+                assert!(matches!(mark, Mark::Waits { reason: Cause::EvictionWaitsForBudget, .. }));
                 noted += 1;
                 departures.begin(&facts.key, id, Some(mark), Moment::START);
                 assert_eq!(tells(&mut departures, id.0, Ok(()), at), None);
@@ -367,7 +367,7 @@ fn zones_are_asked_until_something_was_done_so_that_a_pod_may_leave() {
     decide(&mut departures, &facts.key, case(4).now);
     assert!(!departures.pods[&facts.key].asks_zones(), "it is being taken out");
     let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
-    let gone = LeavingFacts { may_go: Some(Reason::NotATarget), ..asked };
+    let gone = LeavingFacts { may_go: Some(Cause::NotATarget), ..asked };
     for facts in [out, gone] {
         let (departures, pod) = one(facts);
         assert!(!departures.pods[&pod.key].asks_zones(), "{facts:?}");
@@ -389,17 +389,17 @@ fn why_a_pod_waits_for_its_zone_is_written_when_it_is_another_reason_or_long_ago
     let said =
         |reason| LeavingFacts { waits: Some((wall(5), reason)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let limits = patient();
-    let mark = |at| Next::Mark(Mark::Waits { at: wall(at), reason: Reason::EvictionWaitsForZone });
+    let mark = |at| Next::Mark(Mark::Waits { at: wall(at), reason: Cause::EvictionWaitsForZone });
     let long = 1 + limits.refresh().as_secs();
-    let same = Reason::EvictionWaitsForZone;
+    let same = Cause::EvictionWaitsForZone;
     let quiet = |at| Next::Wait(Some(case(at + 1).now));
     for (before, at, next) in [
         (same, long - 1, quiet(long - 1)),
         (same, long, mark(long)),
-        (Reason::EvictionWaitsForBudget, 6, mark(6)),
+        (Cause::EvictionWaitsForBudget, 6, mark(6)),
     ] {
         let (mut departures, facts) = one(said(before));
-        let case = Case { zones: Err(Reason::EvictionWaitsForZone), ..case(at) };
+        let case = Case { zones: Err(Cause::EvictionWaitsForZone), ..case(at) };
         assert_eq!(departures.next(&facts.key, &case, &limits), next, "{before:?} at {at}");
     }
 }
@@ -414,7 +414,7 @@ fn what_aws_has_again_for_too_long_is_let_through_if_somebody_asks() {
         departures.touch(Touched::Removal(&facts.key), case(4).now);
         for (at, late) in [(63, false), (64, true)] {
             let case = Case { is_back: true, ..case(at) };
-            let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Reason::DeregistrationTooSlow });
+            let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Cause::DeregistrationTooSlow });
             let next = departures.next(&facts.key, &case, &patient());
             assert_eq!(next == go, passes && late, "{next:?} at {at}");
         }
@@ -432,7 +432,7 @@ fn what_aws_had_again_before_the_pod_was_asked_anew_is_not_waited_for_since_then
         facts.leaving = Some(Box::new(leaving));
         departures.saw(&facts, case(60).now, wall(60));
         let case = Case { is_back: true, ..case(64) };
-        let go = Next::Mark(Mark::MayGo { at: wall(64), reason: Reason::DeregistrationTooSlow });
+        let go = Next::Mark(Mark::MayGo { at: wall(64), reason: Cause::DeregistrationTooSlow });
         let next = departures.next(&facts.key, &case, &patient());
         assert_eq!(next == go, is_late, "{leaving:?}: {next:?}");
     }
@@ -444,7 +444,7 @@ fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
     let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
     for (leaving, told) in [(asked, Some(Reason::EvictionAllowed)), (early, None)] {
         let (mut departures, facts) = one(leaving);
-        let mark = Mark::MayGo { at: wall(4), reason: Reason::EvictionAllowed };
+        let mark = Mark::MayGo { at: wall(4), reason: Cause::EvictionAllowed };
         departures.begin(&facts.key, RequestId(1), Some(mark), Moment::START);
         assert_eq!(tells(&mut departures, 1, Ok(()), 5), told);
     }
@@ -453,7 +453,7 @@ fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
 #[test]
 fn what_kubernetes_says_against_a_mark_is_told_and_that_the_eviction_does_not_pass() {
     let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
-    let mark = Mark::MayGo { at: wall(4), reason: Reason::NotATarget };
+    let mark = Mark::MayGo { at: wall(4), reason: Cause::NotATarget };
     departures.begin(&facts.key, RequestId(1), Some(mark), Moment::START);
     let open = departures.answered(RequestId(1), case(5).now).unwrap();
     let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
@@ -474,9 +474,9 @@ fn what_a_budget_refuses_is_asked_again_after_two_seconds_while_it_stands_on_the
     let written = |reason, at| Some((wall(at), reason));
     let long = 10 - 4 + limits.refresh().as_secs();
     for (waits, at, again) in [
-        (written(Reason::EvictionWaitsForBudget, 9), 10, true),
-        (written(Reason::EvictionWaitsForZone, 9), 10, false),
-        (written(Reason::EvictionWaitsForBudget, 6), long, false),
+        (written(Cause::EvictionWaitsForBudget, 9), 10, true),
+        (written(Cause::EvictionWaitsForZone, 9), 10, false),
+        (written(Cause::EvictionWaitsForBudget, 6), long, false),
         (None, 10, false),
     ] {
         let asked = LeavingFacts::asked(wall(1), wall(1));
@@ -531,7 +531,7 @@ fn what_the_watch_says_of_a_pod_that_is_taken_out_does_not_make_it_wait_longer()
     let late = 4 + patient().patience.as_secs();
     departures.saw(&facts, case(late - 1).now, wall(late - 1));
     let next = departures.next(&facts.key, &Case { is_gone: false, ..case(late) }, &patient());
-    let go = Mark::MayGo { at: wall(late), reason: Reason::DeregistrationTooSlow };
+    let go = Mark::MayGo { at: wall(late), reason: Cause::DeregistrationTooSlow };
     assert_eq!(next, Next::Mark(go));
 }
 

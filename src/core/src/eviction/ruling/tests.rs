@@ -152,14 +152,14 @@ fn a_pod_that_may_go_passes_and_one_that_is_out_waits_for_the_bound() {
         };
         assert_eq!((reason, is), (Reason::EvictionWaitsForLoadBalancer, seconds(retry)));
     }
-    let done = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..out };
+    let done = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..out };
     assert_eq!(asks(web().leaving(done), &[]), Ruling::Pass(Reason::EvictionAllowed));
 }
 
 #[test]
 fn without_a_word_of_a_leader_it_passes_after_a_while() {
     let asked = LeavingFacts::asked(NOW, NOW);
-    let waits = LeavingFacts { waits: Some((NOW + seconds(100), Reason::EvictionWaitsForBudget)), ..asked };
+    let waits = LeavingFacts { waits: Some((NOW + seconds(100), Cause::EvictionWaitsForBudget)), ..asked };
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
     for (leaving, last) in [(asked, 180), (waits, 280), (out, 300)] {
         let ruled = |later| ruled(web().leaving(leaving), &[NLB], &Request::default(), later);
@@ -186,13 +186,13 @@ fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cut
     }
     let ask = Asked { held: true, ..Asked::first(NOW) };
     let asked = LeavingFacts { ask, ..LeavingFacts::asked(NOW, NOW) };
-    let free = LeavingFacts { may_go: Some(Reason::ZoneAllows), ..asked };
+    let free = LeavingFacts { may_go: Some(Cause::ZoneAllows), ..asked };
     assert!(!free.is_out(), "it stays a target until it ends");
     assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
     let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1"));
     assert_eq!(guarded(held().leaving(free), Some(5)), cut);
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
-    let out = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..out };
+    let out = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..out };
     assert_eq!(guarded(held().leaving(out), Some(5)), Ruling::Pass(Reason::EvictionAllowed), "it is out");
 }
 
@@ -201,7 +201,7 @@ fn what_is_noted_of_a_hold_is_what_the_pod_has() {
     let asked = LeavingFacts::asked(NOW, NOW);
     for (pod, held) in [(web().sleeping(150, 180), true), (web(), false)] {
         let ask = Asked { held: !held, ..asked.ask };
-        let noted = LeavingFacts { ask, may_go: Some(Reason::ZoneAllows), ..asked };
+        let noted = LeavingFacts { ask, may_go: Some(Cause::ZoneAllows), ..asked };
         let Ruling::Wait { mark, retry, .. } = ruled(pod.leaving(noted), &[NLB], &Request::default(), 1)
         else {
             panic!("what was said for another one is void")

@@ -27,13 +27,13 @@ fn open() -> PodFacts {
     a(1, Shown::Open(Some(ip(1))))
 }
 
-fn waits(reason: Reason) -> Verdict {
+fn waits(reason: Cause) -> Verdict {
     Verdict { open: false, reason, message: "not yet".into(), look_again: None }
 }
 
 fn opens_for(last: u8) -> Verdict {
     let message = open_for(ip(last)) + "healthy";
-    Verdict { open: true, reason: Reason::TargetsHealthy, message, look_again: None }
+    Verdict { open: true, reason: Cause::TargetsHealthy, message, look_again: None }
 }
 
 /// The gates, with the pod, and the number of the last write.
@@ -61,7 +61,7 @@ impl Drive {
         self.0.waiting.contains_key(&key())
     }
     /// The reason that is written then; the write succeeds.
-    fn writes(&mut self, now: Moment) -> Option<Reason> {
+    fn writes(&mut self, now: Moment) -> Option<Cause> {
         let write = self.write()?;
         self.succeeds(self.1, now);
         Some(write.condition.reason)
@@ -96,12 +96,12 @@ fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
     gates.touch(Touched::Pod(&ObjectKey::new(NAMESPACE, "b")), at(0));
     gates.touch(Touched::Pod(&key()), at(0));
     assert_eq!(gates.take_dirty(at(0)), [key()]);
-    gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::from([arn("blue")]), at(0));
+    gates.judged(&key(), waits(Cause::HealthUnread), BTreeSet::from([arn("blue")]), at(0));
     gates.touch(Touched::Group(&arn("green")), at(0));
     assert_eq!(gates.take_dirty(at(0)), []);
     gates.touch(Touched::Group(&arn("blue")), at(0));
     assert_eq!((gates.take_dirty(at(0)), gates.by_group.len()), (vec![key()], 1));
-    gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::new(), at(0));
+    gates.judged(&key(), waits(Cause::HealthUnread), BTreeSet::new(), at(0));
     gates.touch(Touched::Group(&arn("blue")), at(0));
     assert_eq!((gates.take_dirty(at(0)), gates.by_group.len()), (vec![], 0));
 }
@@ -109,7 +109,7 @@ fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
 #[test]
 fn a_pod_that_is_gone_is_forgotten_with_all_that_was_due() {
     let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(0));
+    drive.judged(waits(Cause::HealthUnread), at(0));
     for (gone, uid) in [(ObjectKey::new(NAMESPACE, "b"), "1"), (key(), "2")] {
         drive.0.touch(Touched::Gone(&gone, &Uid::new(uid)), at(1));
         assert!(drive.waits() && drive.0.next_due().is_some(), "that was another one");
@@ -130,28 +130,28 @@ fn a_pod_of_the_same_name_begins_anew() {
 #[test]
 fn it_is_looked_at_again_to_explain_it_and_when_it_has_been_closed_for_long() {
     let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(0));
+    drive.judged(waits(Cause::HealthUnread), at(0));
     assert_eq!(drive.0.next_due(), Some(at(3)));
-    drive.judged(waits(Reason::HealthUnread), at(3));
-    assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
-    drive.judged(waits(Reason::HealthUnread), at(4));
+    drive.judged(waits(Cause::HealthUnread), at(3));
+    assert_eq!(drive.writes(at(3)), Some(Cause::HealthUnread));
+    drive.judged(waits(Cause::HealthUnread), at(4));
     assert_eq!(drive.0.next_due(), Some(at(300)), "nothing more to say until then");
-    drive.judged(waits(Reason::TargetUnhealthy), at(12));
+    drive.judged(waits(Cause::TargetUnhealthy), at(12));
     assert_eq!(
         drive.0.next_due(),
         Some(at(15)),
         "more than ten seconds after the last word, three after it changed"
     );
-    drive.judged(waits(Reason::TargetUnhealthy), at(300));
-    assert_eq!(drive.writes(at(300)), Some(Reason::TargetUnhealthy));
-    drive.judged(waits(Reason::TargetUnhealthy), at(301));
+    drive.judged(waits(Cause::TargetUnhealthy), at(300));
+    assert_eq!(drive.writes(at(300)), Some(Cause::TargetUnhealthy));
+    drive.judged(waits(Cause::TargetUnhealthy), at(301));
     assert_eq!(drive.0.next_due(), None, "the user has been told");
 
     let mut drive = Drive::with(&PodFacts { ips: vec![], ..closed() });
-    drive.judged(waits(Reason::NoIp), at(3));
-    drive.judged(waits(Reason::NoIp), at(6));
-    assert_eq!(drive.writes(at(6)), Some(Reason::NoIp));
-    drive.judged(waits(Reason::NoIp), at(7));
+    drive.judged(waits(Cause::NoIp), at(3));
+    drive.judged(waits(Cause::NoIp), at(6));
+    assert_eq!(drive.writes(at(6)), Some(Cause::NoIp));
+    drive.judged(waits(Cause::NoIp), at(7));
     assert_eq!(drive.0.next_due(), None, "without an IP it is not ours to tell");
 }
 
@@ -161,8 +161,8 @@ fn a_term_begins_with_what_the_watches_have_shown() {
     assert_eq!((watched.take_dirty(at(1)), watched.begin().take_dirty(at(7))), (vec![key()], vec![key()]));
     watched.saw(&a(2, Shown::Open(None)), Some(&closed()), true, at(1));
     let mut drive = Drive(watched.begin(), 0);
-    drive.judged(waits(Reason::HealthUnread), at(2));
-    assert_eq!(drive.writes(at(2)), Some(Reason::IpChanged));
+    drive.judged(waits(Cause::HealthUnread), at(2));
+    assert_eq!(drive.writes(at(2)), Some(Cause::IpChanged));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
     let id = drive.opening(at(0));
     drive.0.saw(&open(), Some(&closed()), true, at(1));
     drive.fails(id, at(1));
-    drive.judged(waits(Reason::TargetUnhealthy), at(2));
+    drive.judged(waits(Cause::TargetUnhealthy), at(2));
     assert!(!drive.waits());
     assert_eq!(drive.write(), None);
 }
@@ -196,10 +196,10 @@ fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer
 fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
     let mut drive = Drive::with(&closed());
     drive.judged(opens_for(1), at(0));
-    assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
+    assert_eq!(drive.writes(at(0)), Some(Cause::TargetsHealthy));
     drive.0.saw(&a(2, Shown::Closed), Some(&closed()), true, at(1));
     drive.judged(opens_for(2), at(1));
-    assert_eq!(drive.writes(at(1)), Some(Reason::TargetsHealthy));
+    assert_eq!(drive.writes(at(1)), Some(Cause::TargetsHealthy));
     drive.judged(opens_for(2), at(2));
     assert_eq!(
         (drive.write(), drive.0.next_due()),
@@ -214,9 +214,9 @@ fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_p
     let by_hand = a(2, Shown::Open(None));
     drive.0.saw(&by_hand, Some(&closed()), true, at(1));
     drive.0.saw(&by_hand, Some(&by_hand), true, at(2));
-    drive.judged(waits(Reason::HealthUnread), at(2));
+    drive.judged(waits(Cause::HealthUnread), at(2));
     let write = drive.write().unwrap();
-    assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
+    assert_eq!((write.condition.open, write.condition.reason), (false, Cause::IpChanged));
     assert_eq!(write.condition.message, "closed again: the pod has another IP; not yet");
 }
 
@@ -225,17 +225,17 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     let mut drive = Drive::with(&closed());
     assert!(!drive.0.close(&closed(), false, at(0)), "it is closed");
     assert!(drive.0.close(&open(), false, at(1)));
-    drive.judged(waits(Reason::HealthUnread), at(1));
+    drive.judged(waits(Cause::HealthUnread), at(1));
     assert!(drive.0.close(&open(), true, at(1)), "that has not been written yet");
     let write = drive.write().unwrap();
-    assert_eq!((write.condition.open, write.condition.reason), (false, Reason::RegisteredAgain));
+    assert_eq!((write.condition.open, write.condition.reason), (false, Cause::RegisteredAgain));
     assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
     drive.succeeds(drive.1, at(2));
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
     drive.0.saw(&closed(), Some(&closed()), true, at(3));
     drive.judged(opens_for(1), at(3));
-    assert_eq!(drive.writes(at(3)), Some(Reason::TargetsHealthy));
+    assert_eq!(drive.writes(at(3)), Some(Cause::TargetsHealthy));
 }
 
 #[test]
@@ -250,17 +250,17 @@ fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
         } else {
             drive.fails(id, at(2));
         }
-        drive.judged(waits(Reason::HealthUnread), at(10));
-        assert_eq!(drive.writes(at(10)), Some(Reason::RegisteredAgain), "{answered}");
+        drive.judged(waits(Cause::HealthUnread), at(10));
+        assert_eq!(drive.writes(at(10)), Some(Cause::RegisteredAgain), "{answered}");
     }
 }
 
 #[test]
 fn what_was_explained_before_is_not_taken_for_closing_it() {
     let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(0));
-    drive.judged(waits(Reason::HealthUnread), at(3));
-    assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
+    drive.judged(waits(Cause::HealthUnread), at(0));
+    drive.judged(waits(Cause::HealthUnread), at(3));
+    assert_eq!(drive.writes(at(3)), Some(Cause::HealthUnread));
     let id = drive.opening(at(4));
     assert!(drive.0.close(&closed(), false, at(5)));
     drive.0.saw(&open(), Some(&closed()), true, at(5));
@@ -268,8 +268,8 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     assert!(drive.0.close(&open(), true, at(5)), "it is open");
 
     let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(0));
-    drive.judged(waits(Reason::HealthUnread), at(3));
+    drive.judged(waits(Cause::HealthUnread), at(0));
+    drive.judged(waits(Cause::HealthUnread), at(3));
     assert!(drive.write().is_some());
     drive.0.saw(&open(), Some(&closed()), true, at(4));
     assert!(drive.0.close(&open(), false, at(4)));
@@ -288,10 +288,10 @@ fn what_was_to_close_it_is_over_when_it_may_be_open_or_is_closed() {
     let mut drive = Drive::with(&closed());
     assert!(drive.0.close(&open(), false, at(1)));
     drive.0.saw(&closed(), Some(&closed()), true, at(2));
-    drive.judged(waits(Reason::HealthUnread), at(2));
+    drive.judged(waits(Cause::HealthUnread), at(2));
     assert_eq!(drive.writes(at(2)), None, "somebody else has closed it");
-    drive.judged(waits(Reason::HealthUnread), at(5));
-    assert_eq!(drive.writes(at(5)), Some(Reason::HealthUnread));
+    drive.judged(waits(Cause::HealthUnread), at(5));
+    assert_eq!(drive.writes(at(5)), Some(Cause::HealthUnread));
 }
 
 #[test]
@@ -309,11 +309,11 @@ fn an_older_write_that_lands_over_the_one_that_opened_it_does_not_keep_it_open_f
     for (shown, closes) in [(Shown::Open(Some(ip(9))), true), (Shown::Closed, false)] {
         let mut drive = Drive::with(&closed());
         drive.judged(opens_for(1), at(0));
-        assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
+        assert_eq!(drive.writes(at(0)), Some(Cause::TargetsHealthy));
         drive.0.saw(&a(1, shown), Some(&closed()), true, at(1));
-        drive.judged(waits(Reason::PodEvicting), at(1));
+        drive.judged(waits(Cause::PodEvicting), at(1));
         assert_eq!(drive.writes(at(4)), None, "the watch may be late");
-        drive.judged(waits(Reason::PodEvicting), at(6));
+        drive.judged(waits(Cause::PodEvicting), at(6));
         assert_eq!(drive.writes(at(6)).is_some(), closes, "{shown:?}");
     }
 }

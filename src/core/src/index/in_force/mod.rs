@@ -5,7 +5,7 @@ mod troubles;
 use std::{collections::BTreeMap, sync::Arc};
 
 use self::troubles::Troubled;
-use super::Cause;
+use super::Because;
 use crate::{
     model::{
         Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target,
@@ -32,7 +32,7 @@ struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
     /// Why it is that one's, and since when.
-    since: Option<Cause>,
+    since: Option<Because>,
     troubles: Vec<(Trouble, Subject)>,
 }
 
@@ -123,13 +123,13 @@ impl InForce {
     /// Whose each target is that is somebody's.
     pub fn ownerships(&self) -> impl Iterator<Item = Ownership> {
         self.contests.iter().filter_map(|((_, target), contest)| {
-            let (claim, Cause { reason, seen }) = (contest.prevailing()?, contest.since?);
+            let (claim, Because { cause, seen }) = (contest.prevailing()?, contest.since?);
             let its = contest.claims.iter().filter(|other| contest.is_owners(other));
             let others = its.filter(|other| other.binding != claim.binding);
             let others = others.map(|other| other.binding.clone()).collect();
             let through = Through { last: claim.binding.clone(), others };
             let owner = Some(claim.owner.clone());
-            Some(Ownership { through, target: *target, owner, reason, seen })
+            Some(Ownership { through, target: *target, owner, cause, seen })
         })
     }
 
@@ -139,22 +139,22 @@ impl InForce {
     }
 
     /// A pod claims a target.
-    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause) {
+    pub(super) fn add(&mut self, claim: Claim, target: Target, because: Because) {
         let binding = claim.binding.clone();
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
         let its = contest.is_owners(&claim);
         contest.claims.push(claim);
-        self.decide(&binding, target, its, cause);
+        self.decide(&binding, target, its, because);
     }
 
     /// A pod claims a target through `binding` no more.
-    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, cause: Cause) {
+    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, because: Because) {
         let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
             contest.claims.retain(|claim| claim.owner.uid != *uid || claim.binding != *binding);
             its = contest.owner.as_ref() == Some(uid);
         }
-        self.decide(binding, target, its, cause);
+        self.decide(binding, target, its, because);
     }
 
     /// Who claims a target.
@@ -190,7 +190,7 @@ impl InForce {
 
     /// Looks again whose `target` is, and reports it if that changed, or through what it has it; `its`: whether a claim of
     /// its own has begun or ended.
-    fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, cause: Cause) {
+    fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, because: Because) {
         self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
@@ -206,15 +206,15 @@ impl InForce {
         if its || owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             let uid = owner.as_ref().map(|owner| owner.uid.clone());
             if uid != contest.owner {
-                (contest.owner, contest.since) = (uid, Some(cause));
+                (contest.owner, contest.since) = (uid, Some(because));
             }
             let through = self.ended.through(contest, &id, binding);
             self.changes.ownerships.push(Ownership {
                 through,
                 target,
                 owner,
-                reason: cause.reason,
-                seen: cause.seen,
+                cause: because.cause,
+                seen: because.seen,
             });
         }
         let now = contest.troubles(target);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Contest, InForce, Subject};
-use crate::model::{BindingKey, ObjectKey, Reason, Target, Trouble, TroubleKind};
+use crate::model::{BindingKey, Cause, ObjectKey, Target, Trouble, TroubleKind};
 
 /// An example, the same as long as the trouble lasts, and all that have it.
 #[derive(Clone, Debug)]
@@ -65,11 +65,11 @@ impl InForce {
     }
 
     /// A pod cannot be a target of a binding, for the reason that the verdict gives, or can.
-    pub fn note_unfit(&mut self, pod: &ObjectKey, binding: &BindingKey, says: Option<Reason>) {
-        for reason in [Reason::NoSuchPort, Reason::WrongIpFamily] {
-            let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(reason) };
+    pub fn note_unfit(&mut self, pod: &ObjectKey, binding: &BindingKey, says: Option<Cause>) {
+        for cause in [Cause::NoSuchPort, Cause::WrongIpFamily] {
+            let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(cause) };
             let subject = (pod.clone(), None);
-            if says == Some(reason) {
+            if says == Some(cause) {
                 self.begin(trouble, subject);
             } else {
                 self.end(&trouble, &subject);

@@ -9,7 +9,7 @@ fn a_wanted_target_is_registered_once_and_removed_once() {
     assert_eq!(drive.due(), (false, false));
     drive.want(None);
     let call = drive.remove();
-    assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
+    assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Cause::PodTerminating));
     assert_eq!(drive.due(), (false, false));
     drive.deregistered(&call, true);
     assert!(drive.0.has_tombstones(Moment::START));
@@ -32,14 +32,14 @@ fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_momen
 fn what_is_held_for_the_pod_that_has_got_an_address_is_no_concern_of_the_one_that_has_lost_it() {
     let (here, elsewhere) = (target(T, 80), target(9, 80));
     let a = Uid::new("a");
-    for (reason, of_a) in [(Reason::BindingRemoved, 0), (Reason::PodTerminating, 1)] {
+    for (cause, of_a) in [(Cause::BindingRemoved, 0), (Cause::PodTerminating, 1)] {
         let mut drive = Drive::with_a_registered();
         drive.want(Some("b"));
-        drive.0.want(Ownership { reason, ..owned(None) }, true);
+        drive.0.want(Ownership { cause, ..owned(None) }, true);
         let of = |ip| drive.0.all_of(&a, &[ip]).count();
-        assert_eq!((of(here.ip), of(elsewhere.ip)), (1, of_a), "{reason:?}");
+        assert_eq!((of(here.ip), of(elsewhere.ip)), (1, of_a), "{cause:?}");
         let is_out = |ip| drive.0.is_out(&here, &a, &[ip]);
-        assert_eq!((is_out(here.ip), is_out(elsewhere.ip)), (false, of_a == 0), "{reason:?}");
+        assert_eq!((is_out(here.ip), is_out(elsewhere.ip)), (false, of_a == 0), "{cause:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_failed_registration_is_tried_again_and_removed_if_no_longer_wanted() {
     let call = drive.add();
     drive.registered(&call, false);
     let retry = drive.add();
-    assert_eq!((retry.1[0].reason, retry.1[0].attempt), (Reason::PodHasIp, 2));
+    assert_eq!((retry.1[0].reason, retry.1[0].attempt), (Cause::PodHasIp, 2));
     drive.registered(&retry, false);
     drive.want(None);
     assert_eq!(drive.due(), (false, true), "its answer may have been lost");
@@ -193,7 +193,7 @@ fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
 #[test]
 fn what_is_put_back_needs_nothing_before_its_gate_is_closed() {
     let owner = owned(Some("a")).owner.unwrap();
-    let mut entry = Entry::wanted(owner, Some(through("web")), Reason::PodHasIp, at(0));
+    let mut entry = Entry::wanted(owner, Some(through("web")), Cause::PodHasIp, at(0));
     assert_eq!(entry.need(), Need::Register);
     entry.put_back = PutBack::Due;
     assert_eq!(entry.need(), Need::Nothing);
@@ -203,8 +203,8 @@ fn what_is_put_back_needs_nothing_before_its_gate_is_closed() {
 fn how_a_target_stands_is_not_known_any_more_once_its_removal_was_sent() {
     let from_to = |drive: &mut Drive, from: u16, to: u16| {
         let change = |port, by: Option<&str>| {
-            let reason = if by.is_some() { Reason::BindingAdded } else { Reason::PortChanged };
-            Ownership { target: target(T, port), reason, ..owned(by) }
+            let cause = if by.is_some() { Cause::BindingAdded } else { Cause::PortChanged };
+            Ownership { target: target(T, port), cause, ..owned(by) }
         };
         drive.0.want(change(to, Some("a")), false);
         drive.0.want(change(from, None), false);
@@ -224,8 +224,8 @@ fn how_a_target_stands_is_not_known_any_more_once_its_removal_was_sent() {
 #[test]
 fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() {
     let change = |port, by: Option<&str>| {
-        let reason = if by.is_some() { Reason::BindingAdded } else { Reason::PortChanged };
-        Ownership { target: target(T, port), reason, ..owned(by) }
+        let cause = if by.is_some() { Cause::BindingAdded } else { Cause::PortChanged };
+        Ownership { target: target(T, port), cause, ..owned(by) }
     };
     // Its registration is answered late.
     let mut drive = Drive::default();
@@ -259,7 +259,7 @@ fn the_pod_of_a_target_that_may_come_to_be_held_is_known_while_its_removal_is_on
     let removal = drive.remove();
     drive.want(Some("a"));
     drive.0.want(Ownership { target: target(T, 81), ..owned(Some("a")) }, false);
-    drive.0.want(Ownership { reason: Reason::PortChanged, ..owned(None) }, false);
+    drive.0.want(Ownership { cause: Cause::PortChanged, ..owned(None) }, false);
     assert_eq!(drive.0.spare_their_pods().count(), 1);
     drive.deregistered(&removal, false);
     drive.0.hold(false, at(1));
@@ -269,7 +269,7 @@ fn the_pod_of_a_target_that_may_come_to_be_held_is_known_while_its_removal_is_on
 #[test]
 fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the_address_for_a_moment() {
     let mut drive = Drive::with_a_registered();
-    let unbound = || Ownership { reason: Reason::BindingRemoved, ..owned(None) };
+    let unbound = || Ownership { cause: Cause::BindingRemoved, ..owned(None) };
     drive.0.want(unbound(), false);
     drive.0.hold(false, at(1));
     let removal = drive.remove();

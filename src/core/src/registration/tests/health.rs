@@ -136,18 +136,18 @@ fn of_a_target_that_this_leader_has_registered_nobody_is_asked_whether_it_was_he
 #[test]
 fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_that_had_it() {
     use super::super::{entry::Goes, evidence::Past};
-    for (reason, past) in [
-        (Reason::IpChanged, Past::Registered),
-        (Reason::StaleTarget, Past::Registered),
-        (Reason::BindingRemoved, Past::Nothing),
+    for (cause, past) in [
+        (Cause::IpChanged, Past::Registered),
+        (Cause::StaleTarget, Past::Registered),
+        (Cause::BindingRemoved, Past::Nothing),
     ] {
         let mut drive = Drive::with_a_registered();
         let entry = drive.0.entries.get_mut(&target(T, 80)).unwrap();
         // AWS has not taken its removal.
-        (entry.cause, entry.wish) = (reason, Wish::Gone(Goes::Now));
+        (entry.cause, entry.wish) = (cause, Wish::Gone(Goes::Now));
         drive.want(Some("a"));
         let past_is = drive.0.entries.get(&target(T, 80)).unwrap().past_before(PodMark::of(&Uid::new("a")));
-        assert_eq!(past_is, past, "{reason}: AWS may still know the old sandbox");
+        assert_eq!(past_is, past, "{cause}: AWS may still know the old sandbox");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_pod_that_has_its_address_again_is_registered_once_more_where_it_was_never_t
     let failures = [FailureClass::Denied, FailureClass::Refused, FailureClass::Throttled].map(Some);
     for failure in failures.into_iter().chain([None]) {
         let mut drive = registered_at_ten();
-        drive.0.want(Ownership { reason: Reason::IpChanged, ..owned(None) }, true);
+        drive.0.want(Ownership { cause: Cause::IpChanged, ..owned(None) }, true);
         if failure.is_some() {
             let removal = drive.remove();
             drive.0.deregistered(removal.0, &removal.1, failure, None, at(12));
@@ -172,7 +172,7 @@ fn a_pod_that_has_its_address_again_is_registered_once_more_where_it_was_never_t
     }
     // One that had its address all the time is as healthy as AWS says.
     let mut drive = registered_at_ten();
-    drive.0.want(Ownership { reason: Reason::NotReady, ..owned(None) }, true);
+    drive.0.want(Ownership { cause: Cause::NotReady, ..owned(None) }, true);
     drive.want(Some("a"));
     assert!(drive.tells_of("a", 21) && drive.due() == (false, false));
 }

@@ -16,7 +16,7 @@ fn the_ledger_is_packed_for_the_family_of_its_targets() {
 
 #[test]
 fn that_a_living_pod_was_taken_out_is_written_at_once() {
-    for (reason, waits) in [(Reason::NotReady, 0), (Reason::PodDeleted, 5)] {
+    for (cause, waits) in [(Cause::NotReady, 0), (Cause::PodDeleted, 5)] {
         let mut drive = Drive::default();
         for last in [1, 2] {
             drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
@@ -25,13 +25,13 @@ fn that_a_living_pod_was_taken_out_is_written_at_once() {
         drive.registered(&call, true);
         drive.write_ledger();
         drive.write_ledger();
-        for (last, reason) in [(1, reason), (2, Reason::PodDeleted)] {
-            drive.0.want(Ownership { target: target(last, 80), reason, ..owned(None) }, true);
+        for (last, cause) in [(1, cause), (2, Cause::PodDeleted)] {
+            drive.0.want(Ownership { target: target(last, 80), cause, ..owned(None) }, true);
         }
         drive.write_ledger();
         let call = drive.remove();
         drive.deregistered(&call, true);
-        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{reason}");
+        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{cause}");
     }
 }
 
@@ -130,5 +130,5 @@ fn of_a_pod_whose_target_another_one_has_got_it_is_remembered_through_which_bind
     drive.want(Some("b"));
     let departure = drive.0.departed.of(&target(T, 80), PodMark::of(&Uid::new("a"))).unwrap();
     assert_eq!(departure.through, Some(through("web")));
-    assert_eq!(departure.reason, Reason::IpChanged);
+    assert_eq!(departure.cause, Cause::IpChanged);
 }

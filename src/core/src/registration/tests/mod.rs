@@ -31,7 +31,7 @@ fn owned(by: Option<&str>) -> Ownership {
         through: through("web"),
         target: target(T, 80),
         owner: by.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }),
-        reason: if by.is_some() { Reason::PodHasIp } else { Reason::PodTerminating },
+        cause: if by.is_some() { Cause::PodHasIp } else { Cause::PodTerminating },
         seen: Moment::START,
     }
 }

@@ -10,7 +10,7 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
         drive.0.observed(&states, at(4), at(4), |_, _| false);
         assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
         drive.0.observed(&states, at(5), at(5), |_, _| false);
-        assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
+        assert_eq!(drive.add().1[0].reason, Cause::TargetMissing);
     }
 }
 
@@ -35,7 +35,7 @@ fn what_was_missing_in_a_read_and_is_removed_after_all_is_put_back_like_what_was
         drive.0.want(owned(None), of_the_pod);
         drive.0.observed(&shows(HealthState::Healthy), at(10), at(10), |_, _| false);
         let removal = drive.remove();
-        assert_eq!(removal.1[0].reason, Reason::TargetReappeared);
+        assert_eq!(removal.1[0].reason, Cause::TargetReappeared);
         drive.deregistered(&removal, true);
         drive.want(Some("a"));
         assert_eq!(
@@ -53,14 +53,14 @@ fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     drive.0.observed(&back, at(4), at(4), |_, _| false);
     assert_eq!(drive.due(), (false, false), "the read may be older than the removal");
     drive.0.observed(&back, at(5), at(5), |_, _| false);
-    assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
+    assert_eq!(drive.remove().1[0].reason, Cause::TargetReappeared);
 }
 
 #[test]
 fn what_a_late_call_brought_back_is_still_of_the_pod_that_had_it_though_another_one_had_the_address_for_a_moment()
  {
     let mut drive = Drive::with_a_registered();
-    let unbound = || Ownership { reason: Reason::BindingRemoved, ..owned(None) };
+    let unbound = || Ownership { cause: Cause::BindingRemoved, ..owned(None) };
     drive.0.want(unbound(), false);
     drive.0.hold(false, at(1));
     let removal = drive.remove();
@@ -124,9 +124,9 @@ fn told(noted: crate::ledger::Noted) -> crate::ledger::Ledger {
     ledger
 }
 
-fn departed(uid: &str, name: &str, reason: Reason) -> Departure {
+fn departed(uid: &str, name: &str, cause: Cause) -> Departure {
     let owner = Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) };
-    Departure { owner, through: Some(through(name)), reason, seen: at(0) }
+    Departure { owner, through: Some(through(name)), cause, seen: at(0) }
 }
 
 /// Through which bindings the target of the drive was claimed by whoever had it last, once that is judged.
@@ -139,7 +139,7 @@ fn judged(drive: &mut Drive) -> Option<Through> {
 fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_pod_had_it_through_last() {
     for is_followed in [false, true] {
         let mut drive = removed();
-        let before = departed("a", "other", Reason::IpChanged);
+        let before = departed("a", "other", Cause::IpChanged);
         drive.0.departed.note(target(T, 80), before);
         if is_followed {
             drive.want(Some("b"));
@@ -160,7 +160,7 @@ fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_
 fn the_last_departure_of_a_pod_counts_and_not_one_before_when_the_ledger_tells_of_it_again() {
     let mut drive = Drive::default();
     drive.0.want(Ownership { through: through("before"), ..owned(Some("a")) }, true);
-    drive.0.want(Ownership { through: through("before"), reason: Reason::NotSelected, ..owned(None) }, true);
+    drive.0.want(Ownership { through: through("before"), cause: Cause::NotSelected, ..owned(None) }, true);
     drive.want(Some("a"));
     let call = drive.add();
     drive.registered(&call, true);
@@ -171,16 +171,16 @@ fn the_last_departure_of_a_pod_counts_and_not_one_before_when_the_ledger_tells_o
     drive.0.entries.remove(&target(T, 80));
     drive.0.inherit(&told(crate::ledger::Noted::Registered), at(100));
     assert_eq!(judged(&mut drive), Some(through("web")));
-    assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().cause, Reason::PodTerminating);
+    assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().cause, Cause::PodTerminating);
 }
 
 #[test]
 fn that_a_pod_had_lost_its_address_counts_no_more_when_it_has_it_again() {
     for (living, cause) in
-        [(Some("a"), Reason::StaleTarget), (Some("b"), Reason::IpChanged), (None, Reason::IpChanged)]
+        [(Some("a"), Cause::StaleTarget), (Some("b"), Cause::IpChanged), (None, Cause::IpChanged)]
     {
         let mut drive = removed();
-        drive.0.departed.note(target(T, 80), departed("a", "other", Reason::IpChanged));
+        drive.0.departed.note(target(T, 80), departed("a", "other", Cause::IpChanged));
         drive.0.entries.remove(&target(T, 80));
         drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
         let living = living.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) });
@@ -193,7 +193,7 @@ fn that_a_pod_had_lost_its_address_counts_no_more_when_it_has_it_again() {
 #[test]
 fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_through() {
     let mut drive = removed();
-    drive.0.departed.note(target(T, 80), departed("b", "other", Reason::PodDeleted));
+    drive.0.departed.note(target(T, 80), departed("b", "other", Cause::PodDeleted));
     drive.0.observed(&shows(HealthState::Healthy), at(60), at(60), |_, _| false);
     assert!(drive.0.orphans().next().is_some(), "nothing of ours can have brought it back");
     assert_eq!(judged(&mut drive), Some(through("web")));
@@ -255,7 +255,7 @@ fn a_removed_target_that_no_call_of_ours_can_have_brought_back_may_be_another_in
         (suspects, goes)
     };
     let (healthy, sick) = (HealthState::Healthy, HealthState::Unhealthy);
-    let goes = (0, Some(Reason::TargetReappeared));
+    let goes = (0, Some(Cause::TargetReappeared));
     assert_eq!(
         judged(&Holder::Nobody, healthy, false),
         (1, None),

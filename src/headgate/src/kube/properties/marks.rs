@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use headgate_core::{
-    Reason, WallTime,
+    Cause, WallTime,
     model::{
         leaving::{ALL, Annotations, Asked, Mark},
         object::Uid,
@@ -23,7 +23,7 @@ fn time() -> impl Strategy<Value = WallTime> {
 }
 
 fn mark() -> impl Strategy<Value = Mark> {
-    let reason = || prop::sample::select(Reason::ALL);
+    let reason = || prop::sample::select(Cause::ALL);
     let asked = (0..3_u8, time(), time(), time()).prop_map(|(kind, begun, since, asked)| {
         Mark::Asked(Asked { held: kind == 1, early: kind == 2, begun, since, asked })
     });
