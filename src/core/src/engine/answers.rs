@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{Effect, Engine, Span, gating::may_be_put_back},
+    engine::{Effect, Engine, Span, gating::may_be_put_back, knowledge::Knowledge},
     eviction,
     gate::Touched,
     model::{
@@ -55,7 +55,8 @@ impl Engine {
                 if !news.is_empty() {
                     self.groups.orphans().touch();
                 }
-                let naming = news.iter().flat_map(|reference| self.services.origins().naming(reference));
+                let naming =
+                    news.iter().flat_map(|reference| self.known.services.origins().naming(reference));
                 for origin in naming.collect::<BTreeSet<Origin>>() {
                     self.settle(&origin, now, now);
                 }
@@ -89,7 +90,7 @@ impl Engine {
                 let failure = fitting!(result, Answer::Done => ()).err();
                 // Whoever reads the ledger and what is written on a pod must see that this removal is the later one.
                 let noted = |item: &CallItem| {
-                    let pod = self.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
+                    let pod = self.known.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
                     pod.leaving.as_deref()?.out_at(wall)
                 };
                 let after = items.iter().filter_map(noted).max();
@@ -132,7 +133,7 @@ impl Engine {
     fn on_read(&mut self, arn: &TargetGroupArn, states: Vec<(Target, Health)>, now: Moment) {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
-        let Self { index, settings, .. } = self;
+        let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
             // Also to one that ends: its machine is not to end before, and whoever leads next may not have seen it end yet.
             // And to one that has another address now: it may get this one again.
@@ -170,7 +171,7 @@ impl Engine {
     }
 
     pub(super) fn touch(&mut self, arn: &TargetGroupArn) {
-        let here = self.index.bindings().of_group(arn);
+        let here = self.known.index.bindings().of_group(arn);
         for binding in here {
             self.reports.touch_binding(binding.key.clone());
         }

@@ -24,16 +24,16 @@ impl Engine {
         if !self.term.is_synced() {
             return Known::Unknown { served: !self.settings.namespaces_are_selected };
         }
-        if !self.services.is_selected(namespace) {
+        if !self.known.services.is_selected(namespace) {
             return Known::NotServed;
         }
-        let bound = self.index.bindings().selecting(namespace, labels).map(|binding| Match {
+        let bound = self.known.index.bindings().selecting(namespace, labels).map(|binding| Match {
             group: binding.key.group.name().into(),
             port: match &binding.port.target_port {
                 TargetPort::Number(number) => Some(*number),
                 TargetPort::Name(name) => NamedPort::find(ports, name, binding.port.protocol),
             },
-            about: self.services.origins().about(&binding.key.origin),
+            about: self.known.services.origins().about(&binding.key.origin),
             balancer: binding.balancer,
             hold: binding.policy.hold.seconds(binding.balancer),
         });
@@ -46,14 +46,14 @@ impl Engine {
 
     /// Whether a new pod of this owner is to have no hold, because pods with one were not created.
     pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
-        self.term.is_synced() && self.creations.ask(owner, now)
+        self.term.is_synced() && self.known.creations.ask(owner, now)
     }
 
     /// Whether the bindings of a namespace exclude pods with these labels, which none of them selects.
     fn is_excluded(&self, namespace: &str, labels: &Labels, now: Moment) -> bool {
         let is_old = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= SETTLED);
-        is_old(self.index.bindings().changed_at(namespace))
-            && is_old(self.index.pods().unbound_since(namespace, labels))
-            && self.services.origins().doubt(namespace, labels).is_none()
+        is_old(self.known.index.bindings().changed_at(namespace))
+            && is_old(self.known.index.pods().unbound_since(namespace, labels))
+            && self.known.services.origins().doubt(namespace, labels).is_none()
     }
 }

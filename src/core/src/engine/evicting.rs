@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    engine::{Effect, Engine, Span, outbox::Outbox},
+    engine::{Effect, Engine, Span, knowledge::Knowledge, outbox::Outbox},
     eviction::{Consequence, Evictions, Followed, Late, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order, Said},
@@ -23,32 +23,34 @@ use crate::{
 };
 
 fn around<'a>(
-    parts: (&'a Index, &'a Groups, &'a Services, &'a Nodes),
+    (index, services, nodes): (&'a Index, &'a Services, &'a Nodes),
+    groups: &'a Groups,
     settings: &Settings,
     leads: bool,
     now: Moment,
 ) -> Surroundings<'a> {
     let rules = Rules { limits: settings.leaving, bounds: settings.bounds };
-    Surroundings::new(parts, rules, leads, now, settings.started + now.elapsed())
+    Surroundings::new((index, groups, services, nodes), rules, leads, now, settings.started + now.elapsed())
 }
 
 impl Engine {
     /// The evictions, those of the leader if this replica leads, the outbox, and what the others know.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let leads = self.acts() && !self.settings.read_only;
-        let Self { evictions, leader, out, index, groups, services, nodes, settings, .. } = self;
+        let Self { known, leader, out, groups, settings, .. } = self;
+        let Knowledge { evictions, index, services, nodes, .. } = known;
         let evictions = leader.as_mut().map_or(evictions, |leader| &mut leader.evictions);
-        (evictions, out, around((index, groups, services, nodes), settings, leads, now))
+        (evictions, out, around((index, services, nodes), groups, settings, leads, now))
     }
 
     /// The same, to be read.
     pub(super) fn evictions_known(&self) -> &Evictions {
-        self.leader.as_ref().map_or(&self.evictions, |leader| &leader.evictions)
+        self.leader.as_ref().map_or(&self.known.evictions, |leader| &leader.evictions)
     }
 
     /// Something has happened that matters to pods that leave, or may.
     pub(super) fn touch_evictions(&mut self, touched: Touched<'_>, now: Moment) {
-        self.evictions.touch(touched, now);
+        self.known.evictions.touch(touched, now);
         if let Some(leader) = &mut self.leader {
             leader.evictions.touch(touched, now);
         }
@@ -57,8 +59,9 @@ impl Engine {
     /// The watch of pods says this, and the index does not know it yet: see [`Evictions::saw`].
     pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
         let leads = self.acts() && !self.settings.read_only;
-        let Self { evictions, leader, index, groups, services, nodes, settings, .. } = self;
-        let around = |leads| around((index, groups, services, nodes), settings, leads, now);
+        let Self { known, leader, groups, settings, .. } = self;
+        let Knowledge { evictions, index, services, nodes, .. } = known;
+        let around = |leads| around((index, services, nodes), groups, settings, leads, now);
         let late = evictions.saw(change, &around(false));
         leader.as_mut().map_or(late, |leader| leader.evictions.saw(change, &around(leads)))
     }
@@ -66,8 +69,9 @@ impl Engine {
     /// The index or the nodes have taken something in: see [`Evictions::follow`].
     fn consequences(&mut self, what: Followed<'_>, now: Moment) -> Vec<Consequence> {
         let leads = self.acts() && !self.settings.read_only;
-        let Self { evictions, leader, index, groups, services, nodes, settings, .. } = self;
-        let around = |leads| around((index, groups, services, nodes), settings, leads, now);
+        let Self { known, leader, groups, settings, .. } = self;
+        let Knowledge { evictions, index, services, nodes, .. } = known;
+        let around = |leads| around((index, services, nodes), groups, settings, leads, now);
         let consequences = evictions.follow(what, &around(false));
         leader.as_mut().map_or(consequences, |leader| leader.evictions.follow(what, &around(leads)))
     }
@@ -77,11 +81,11 @@ impl Engine {
         if !self.term.is_synced() {
             return Ruling::Pass(Reason::BindingsUnknown);
         }
-        if !self.services.is_selected(&pod.namespace) {
+        if !self.known.services.is_selected(&pod.namespace) {
             return Ruling::Pass(Reason::NamespaceNotServed);
         }
         let is_meant = |facts: &&PodFacts| request.uid.as_ref().is_none_or(|uid| *uid == facts.uid);
-        let Some(facts) = self.index.pods().get(pod).filter(is_meant) else {
+        let Some(facts) = self.known.index.pods().get(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
         };
         self.around(now).answer(self.evictions_known(), facts, request)
@@ -90,13 +94,13 @@ impl Engine {
     /// What the others know.
     pub(super) fn around(&self, now: Moment) -> Surroundings<'_> {
         let leads = self.acts() && !self.settings.read_only;
-        let Self { index, groups, services, nodes, settings, .. } = self;
-        around((index, groups, services, nodes), settings, leads, now)
+        let Self { known: Knowledge { index, services, nodes, .. }, groups, settings, .. } = self;
+        around((index, services, nodes), groups, settings, leads, now)
     }
 
     /// The nodes that are about to go, or gone while pods are left of them, and what becomes of each.
     pub fn nodes_that_go(&self) -> impl Iterator<Item = (&Arc<str>, Fate)> {
-        self.nodes.going().map(|(node, signal)| (node, signal.fate))
+        self.known.nodes.going().map(|(node, signal)| (node, signal.fate))
     }
 
     pub(super) fn wall(&self, now: Moment) -> WallTime {
@@ -106,20 +110,20 @@ impl Engine {
     /// The watch of nodes says this.
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
-        if let Some(nodes) = self.nodes.apply(change, seen, wall) {
+        if let Some(nodes) = self.known.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
             // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
             self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
-        self.out.extend(self.nodes.take_asks().map(|scope| Effect::Relist(Watch::Nodes, scope)));
+        self.out.extend(self.known.nodes.take_asks().map(|scope| Effect::Relist(Watch::Nodes, scope)));
         self.nodes_turn(seen, now);
     }
 
     /// Whether nodes are lost decides who has the addresses that their pods show.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
-        for (node, presence) in self.nodes.take_turned() {
-            let changes = self.index.apply(Said::Node(node, presence), seen);
+        for (node, presence) in self.known.nodes.take_turned() {
+            let changes = self.known.index.apply(Said::Node(node, presence), seen);
             self.absorb(changes, now);
         }
     }
@@ -127,7 +131,7 @@ impl Engine {
     /// Time has passed: nodes that were said to be gone are, if nobody has said otherwise.
     pub(super) fn nodes_pass(&mut self, now: Moment) {
         let wall = self.wall(now);
-        let gone = self.nodes.pass(now, wall);
+        let gone = self.known.nodes.pass(now, wall);
         if !gone.is_empty() {
             self.record_nodes(&gone);
             self.touch_evictions(Touched::All, now);
@@ -144,7 +148,7 @@ impl Engine {
                 Consequence::Goes { pod, node, signal, is_target, stays_out } => {
                     let goes = signal.fate.is_immediate();
                     let goes = (goes || stays_out).then(|| signal.fate.cause());
-                    let changes = self.index.order(&pod, Order::NodeGoes(goes), seen);
+                    let changes = self.known.index.order(&pod, Order::NodeGoes(goes), seen);
                     self.absorb(changes, now);
                     let Some(cause) = goes.filter(|_| signal.fate.is_immediate()) else { continue };
                     self.held_of_pod_goes(&pod, cause, seen);
@@ -156,10 +160,10 @@ impl Engine {
                     if is_out && acts {
                         self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(&node));
                     }
-                    let changes = self.index.order(&pod, Order::NodeGoes(None), seen);
+                    let changes = self.known.index.order(&pod, Order::NodeGoes(None), seen);
                     self.absorb(changes, now);
                 }
-                Consequence::Ends(node) => _ = self.nodes.forget(&node),
+                Consequence::Ends(node) => _ = self.known.nodes.forget(&node),
             }
         }
     }
@@ -197,7 +201,7 @@ impl Engine {
                     self.tell_node_goes(&pod, Reason::NodeDisrupted, &node, &signal);
                 }
                 self.held_of_pod_goes(&pod, Cause::PodEvicting, now);
-                let changes = self.index.order(&pod, Order::Leave(true), now);
+                let changes = self.known.index.order(&pod, Order::Leave(true), now);
                 self.absorb(changes, now);
             }
             Some(Outcome::Tells { pod, uid, reason, why, after, passes }) => {
@@ -214,12 +218,12 @@ impl Engine {
     }
 
     fn tell_node_goes(&mut self, pod: &ObjectKey, reason: Reason, node: &str, signal: &Signal) {
-        let passed_over = self.index.pods().get(pod).map(|facts| facts.passed_over).unwrap_or_default();
+        let passed_over = self.known.index.pods().get(pod).map(|facts| facts.passed_over).unwrap_or_default();
         self.tell_pod(pod, reason, sayings::node_goes(node, signal, passed_over));
     }
 
     pub(super) fn tell_pod(&mut self, pod: &ObjectKey, reason: Reason, note: String) {
-        if let Some(facts) = self.index.pods().get(pod) {
+        if let Some(facts) = self.known.index.pods().get(pod) {
             let about = About::Pod(pod.clone(), facts.uid.clone());
             self.out.tell(Notice { about, reason, note });
         }

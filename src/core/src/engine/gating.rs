@@ -1,7 +1,7 @@
 //! The readiness gates: which pods are judged when and on what, and what is written to them.
 
 use crate::{
-    engine::{Effect, Engine, Span, leader::Leader},
+    engine::{Effect, Engine, Span, knowledge::Knowledge, leader::Leader},
     gate::{Due, Touched},
     groups::{Group, Groups},
     index::Index,
@@ -11,11 +11,9 @@ use crate::{
         gate::{Bound, Case, Stands, Unread},
         notice::About,
     },
-    nodes::Nodes,
     registration::Tombstone,
     reports::sayings,
     requests::{Asker, Request},
-    services::Services,
     view::GateView,
 };
 
@@ -44,10 +42,8 @@ pub fn may_be_put_back(
 
 /// What is known of a pod whose gate is judged.
 fn gate_case<'a>(
-    index: &'a Index,
+    Knowledge { index, services, nodes, .. }: &'a Knowledge,
     groups: &Groups,
-    services: &Services,
-    nodes: &Nodes,
     pod: &ObjectKey,
 ) -> Option<Case<'a>> {
     let facts = index.pods().get(pod)?;
@@ -109,20 +105,20 @@ impl Engine {
             Change::Deleted(_) => return,
         };
         for pod in pods {
-            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
+            let before = self.known.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             if before.is_some_and(|before| GateView::of(before) != GateView::of(pod)) {
-                for (binding, _) in self.index.pods().bound(&pod.key) {
+                for (binding, _) in self.known.index.pods().bound(&pod.key) {
                     self.reports.touch_binding(binding.key.clone());
                 }
                 self.record_gate(pod);
             }
-            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
+            let before = self.known.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             if before.is_some_and(|before| !before.readiness.containers && pod.readiness.containers) {
                 self.may_become_healthy(&pod.key, now);
             }
-            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
-            let ours = self.services.is_selected(&pod.key.namespace);
-            self.gates.saw(pod, before, ours, now);
+            let before = self.known.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
+            let ours = self.known.services.is_selected(&pod.key.namespace);
+            self.known.gates.saw(pod, before, ours, now);
             if let Some(leader) = &mut self.leader {
                 leader.gates.saw(pod, before, ours, now);
             }
@@ -131,7 +127,7 @@ impl Engine {
 
     /// Something has happened that may matter to gates.
     pub(super) fn touch_gates(&mut self, what: Touched<'_>, now: Moment) {
-        self.gates.touch(what, now);
+        self.known.gates.touch(what, now);
         if let Some(leader) = &mut self.leader {
             leader.gates.touch(what, now);
         }
@@ -139,7 +135,7 @@ impl Engine {
 
     /// The containers of this pod have become ready: so the load balancers will call it healthy that do not yet.
     fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
-        for (binding, target) in self.index.pods().bound(pod) {
+        for (binding, target) in self.known.index.pods().bound(pod) {
             let (Ok(target), arn) = (target, &binding.key.group) else { continue };
             let is_healthy =
                 |group: &Group| group.observation().state(&target).is_some_and(HealthState::is_healthy);
@@ -158,7 +154,7 @@ impl Engine {
         for (arn, target) in put_backs.map(|(arn, target)| (arn.clone(), *target)).collect::<Vec<_>>() {
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let Some((owner, asked)) = group.registrations().put_back(&target) else { continue };
-            let pod = self.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
+            let pod = self.known.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
             let is_open = pod.is_some_and(|pod| leader.gates.close(pod, asked, now));
             group.registrations_mut().gate_is(&target, is_open, now);
         }
@@ -169,11 +165,10 @@ impl Engine {
         if self.settings.read_only || !self.acts() {
             return;
         }
-        let Self { index, groups, services, nodes, leader: Some(Leader { gates, .. }), out, .. } = self
-        else {
+        let Self { known, groups, leader: Some(Leader { gates, .. }), out, .. } = self else {
             return;
         };
-        let case = |pod: &ObjectKey| gate_case(index, groups, services, nodes, pod);
+        let case = |pod: &ObjectKey| gate_case(known, groups, pod);
         let due = gates.judge(case, || out.next_id(), now);
         self.carry_out(due, now);
     }

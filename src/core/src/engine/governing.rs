@@ -12,8 +12,8 @@ impl Engine {
     /// Looks again what is allowed in this group.
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        let bound: Vec<_> = self.index.bindings().of_group(arn).collect();
-        let is_granted = self.services.origins().grants_name(arn);
+        let bound: Vec<_> = self.known.index.bindings().of_group(arn).collect();
+        let is_granted = self.known.services.origins().grants_name(arn);
         let (exclusive, paused) = group.govern(&bound, is_granted, &self.settings, now);
         if exclusive {
             self.groups.orphans().touch();
@@ -28,8 +28,8 @@ impl Engine {
     /// Whether this group is ours alone, and nothing beside it can turn out otherwise. A Service that is deleted keeps its own
     /// targets for a while, and says nothing about those of others any more.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
-        let origins = self.services.origins();
-        let mut bound = self.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
+        let origins = self.known.services.origins();
+        let mut bound = self.known.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
         self.groups.get(arn).is_some_and(Group::is_exclusive)
             && bound
                 .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())

@@ -18,7 +18,7 @@ impl Engine {
             Holders::Unknown => false,
             // What came to be in force while nobody knew who may bind the group holds nothing.
             Holders::These(all) => {
-                !all.contains(namespace) && self.services.origins().may_bind(namespace, arn, holders)
+                !all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)
             }
         };
         if is_new && let Some(group) = self.groups.get_mut(arn) {
@@ -31,8 +31,9 @@ impl Engine {
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {
-            let targets_of = |key: &BindingKey| self.index.bindings().targets_of(key).next().is_some();
-            let wanting = self.index.bindings().of_group(arn).filter(|binding| binding.withheld.is_none());
+            let targets_of = |key: &BindingKey| self.known.index.bindings().targets_of(key).next().is_some();
+            let wanting =
+                self.known.index.bindings().of_group(arn).filter(|binding| binding.withheld.is_none());
             let wanting: Vec<BindingKey> =
                 wanting.map(|binding| binding.key.clone()).filter(targets_of).collect();
             for key in wanting {
@@ -50,12 +51,12 @@ impl Engine {
     fn is_refused(&self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let holders = self.groups.get(arn).map(|group| group.registrations().holders());
-        holders.is_some_and(|holders| !self.services.origins().may_bind(namespace, arn, holders))
+        holders.is_some_and(|holders| !self.known.services.origins().may_bind(namespace, arn, holders))
     }
 
     /// Settles anew what names this group.
     pub(super) fn settle_naming(&mut self, arn: &TargetGroupArn, now: Moment) {
-        let by = |reference| self.services.origins().naming(&reference);
+        let by = |reference| self.known.services.origins().naming(&reference);
         let origins: BTreeSet<Origin> =
             by(GroupRef::Arn(arn.clone())).into_iter().chain(by(GroupRef::Name(arn.name().into()))).collect();
         for origin in origins {

@@ -54,7 +54,7 @@ impl Engine {
     /// A pod has ended: was it held long enough?
     pub(super) fn pod_ended(&mut self, ended: Ended) {
         let ended = &self.with_its_node(ended);
-        let (groups, index) = (&self.groups, &self.index);
+        let (groups, index) = (&self.groups, &self.known.index);
         let is_paused = |arn: &TargetGroupArn, target: &Target| {
             groups.get(arn).is_some_and(|group| group.registrations().is_paused(target))
         };
@@ -68,7 +68,7 @@ impl Engine {
         self.out.tell(Notice { about, reason, note: sayings::hold_too_short(&short) });
         for origin in tell {
             let note = sayings::holds_too_short(&short, &pod.pod);
-            let about = self.services.origins().about(&origin);
+            let about = self.known.services.origins().about(&origin);
             self.out.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
         }
         self.out.put(Effect::HoldTooShort(short.group));
@@ -76,7 +76,7 @@ impl Engine {
 
     /// When its node is gone, it has ended with that, however long Kubernetes has kept the object.
     fn with_its_node(&self, ended: Ended) -> Ended {
-        let signal = ended.node.as_ref().and_then(|node| self.nodes.signal(node));
+        let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
         let earlier = gone.map_or(Duration::ZERO, |since| self.wall(ended.seen).since(since));
         Ended { seen: ended.seen - earlier, ..ended }
@@ -107,7 +107,9 @@ impl Engine {
         let mut due = Vec::new();
         for (arn, group) in self.groups.these(Which::Spare) {
             for (target, owner) in group.registrations().spare_their_pods() {
-                due.extend(cause(&self.index, target, owner).map(|cause| (arn.clone(), *target, cause)));
+                due.extend(
+                    cause(&self.known.index, target, owner).map(|cause| (arn.clone(), *target, cause)),
+                );
             }
         }
         for (arn, target, cause) in due {

@@ -17,12 +17,12 @@ impl Engine {
     /// Lets pods go that are not ready any more, as their zones allow.
     pub(super) fn mind_kept(&mut self, now: Moment) {
         let mut about = BTreeSet::new();
-        for (pod, is_new) in self.index.take_kept(now) {
-            let Some(since) = self.index.pods().kept_since(&pod) else { continue };
+        for (pod, is_new) in self.known.index.take_kept(now) {
+            let Some(since) = self.known.index.pods().kept_since(&pod) else { continue };
             let (evictions, _, around) = self.evictions(now);
             let may_leave = evictions.may_leave(&pod, Binding::lets_go, now.since(since), &around);
             let Ok(cause) = may_leave else {
-                let changes = self.index.order(&pod, Order::Stay, now);
+                let changes = self.known.index.order(&pod, Order::Stay, now);
                 if !changes.bindings.is_empty() {
                     about.extend(self.origins_of(&pod));
                 }
@@ -36,7 +36,7 @@ impl Engine {
                 let reason = cause.reason();
                 self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)));
             }
-            let changes = self.index.order(&pod, Order::LetGo, now);
+            let changes = self.known.index.order(&pod, Order::LetGo, now);
             self.absorb(changes, now);
         }
         for origin in about {
@@ -45,7 +45,7 @@ impl Engine {
     }
 
     fn origins_of(&self, pod: &ObjectKey) -> Vec<Origin> {
-        let bound = self.index.pods().bound(pod).into_iter().filter(|(binding, _)| binding.lets_go());
+        let bound = self.known.index.pods().bound(pod).into_iter().filter(|(binding, _)| binding.lets_go());
         bound.map(|(binding, _)| binding.key.origin.clone()).collect()
     }
 }

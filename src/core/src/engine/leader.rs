@@ -4,6 +4,7 @@
 //! from there. What is added in the term, which is what was written, asked and decided, ends with it.
 
 use crate::{
+    engine::knowledge::Knowledge,
     eviction::{Evictions, Touched},
     gate::Gates,
     hold::Holds,
@@ -20,8 +21,8 @@ pub struct Leader {
 
 impl Leader {
     /// A term begins; all that the watches have shown is looked at.
-    pub fn begin(gates: &Gates, evictions: &Evictions, bounds: Bounds) -> Self {
-        let (gates, mut evictions) = (gates.begin(), evictions.clone());
+    pub fn begin(known: &Knowledge, bounds: Bounds) -> Self {
+        let (gates, mut evictions) = (known.gates.begin(), known.evictions.clone());
         evictions.touch(Touched::All, Moment::START);
         Self { gates, evictions, holds: Holds::new(bounds) }
     }

@@ -35,7 +35,7 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
-                self.leader = Some(Leader::begin(&self.gates, &self.evictions, self.settings.bounds));
+                self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
             }
@@ -48,18 +48,18 @@ impl Engine {
                 // What was decided here and not written down is not in force.
                 let (decided, mut stays_out) =
                     self.leader.take().map(|leader| leader.evictions.decided()).unwrap_or_default();
-                stays_out.retain(|pod| !self.index.pods().goes_with_its_node(pod));
+                stays_out.retain(|pod| !self.known.index.pods().goes_with_its_node(pod));
                 let decided = decided.iter().map(|pod| (pod, Order::Leave(false)));
                 for (pod, order) in decided.chain(stays_out.iter().map(|pod| (pod, Order::NodeGoes(None)))) {
-                    let changes = self.index.order(pod, order, now);
+                    let changes = self.known.index.order(pod, order, now);
                     self.absorb(changes, now);
                 }
-                self.groups = self.groups.after_term(self.index.bindings().ownerships(), now);
+                self.groups = self.groups.after_term(self.known.index.bindings().ownerships(), now);
                 for arn in self.arns() {
                     self.govern(&arn, now);
                     self.reports.touch_group(&arn);
                 }
-                for binding in self.index.bindings().all() {
+                for binding in self.known.index.bindings().all() {
                     self.reports.touch_binding(binding.key.clone());
                 }
             }
@@ -124,7 +124,7 @@ impl Engine {
         self.groups.orphans().touch();
         let ledgers_say: Vec<(IpAddr, PodMark)> =
             ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
-        let changes = self.index.apply(Said::Ledgers(ledgers_say), now);
+        let changes = self.known.index.apply(Said::Ledgers(ledgers_say), now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();
         for arn in self.arns() {
@@ -174,7 +174,7 @@ impl Engine {
         for arn in self.groups.calls(now).ledgers() {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let bound = || self.index.bindings().of_group(&arn).next().is_some();
+            let bound = || self.known.index.bindings().of_group(&arn).next().is_some();
             let clocks = (now, self.settings.started);
             let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, clocks) else {
                 continue;
@@ -275,7 +275,7 @@ impl Engine {
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let living = living.map(|living| {
-                let leaves = self.index.pods().why_out(&living.pod);
+                let leaves = self.known.index.pods().why_out(&living.pod);
                 (living, leaves)
             });
             let sight = group.sight(&target);
@@ -284,7 +284,7 @@ impl Engine {
         let back = |it: &Registrations| it.back_and_unsent().copied().collect();
         for (arn, target) in self.targets_in(arns, back) {
             if let Some(living) = self.only_living(&target.ip)
-                && let Some(cause) = self.index.pods().why_out(&living.pod)
+                && let Some(cause) = self.known.index.pods().why_out(&living.pod)
                 && let Some(group) = self.groups.get_mut(&arn)
             {
                 group.registrations_mut().goes_for(&target, &living, cause, now);
@@ -338,11 +338,11 @@ impl Engine {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
         let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());
         let may_be_wanted = |pod: &&PodFacts| {
-            self.services.origins().doubtful(&pod.key.namespace)
+            self.known.services.origins().doubtful(&pod.key.namespace)
                 || twin()
-                || self.index.pods().waits_for_readiness(&pod.key, arn, target)
+                || self.known.index.pods().waits_for_readiness(&pod.key, arn, target)
         };
-        let mut tenants = self.index.pods().at(&target.ip).peekable();
+        let mut tenants = self.known.index.pods().at(&target.ip).peekable();
         if tenants.peek().is_none() {
             return Holder::Nobody;
         }
@@ -352,26 +352,26 @@ impl Engine {
 
     /// The living pod that has this address, if the status of no other one carries it.
     fn only_living(&self, ip: &IpAddr) -> Option<Owner> {
-        let mut living = self.index.pods().at(ip).filter(|pod| !pod.terminating);
+        let mut living = self.known.index.pods().at(ip).filter(|pod| !pod.terminating);
         let only = living.next().filter(|_| living.next().is_none())?;
         Some(Owner { pod: only.key.clone(), uid: only.uid.clone() })
     }
 
     /// Says all that is wrong, as if nothing had been said before.
     fn say_everything(&mut self) {
-        for origin in self.services.origins().all().cloned().collect::<Vec<_>>() {
+        for origin in self.known.services.origins().all().cloned().collect::<Vec<_>>() {
             self.say(&origin);
         }
-        for trouble in self.index.bindings().troubles().cloned().collect::<Vec<_>>() {
+        for trouble in self.known.index.bindings().troubles().cloned().collect::<Vec<_>>() {
             self.tell_pods(&trouble);
         }
-        self.tell_contests(&self.index.pods().contests().collect::<Vec<_>>());
+        self.tell_contests(&self.known.index.pods().contests().collect::<Vec<_>>());
     }
 
     /// Says what is wrong to those who bind a group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn) {
         self.touch(arn);
-        let bound = self.index.bindings().of_group(arn);
+        let bound = self.known.index.bindings().of_group(arn);
         let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
         for origin in origins {
             self.say(&origin);

@@ -16,7 +16,7 @@ impl Engine {
 
     /// What stands between living pods and their targets.
     pub fn apart(&self) -> BTreeMap<ObjectKey, Apart> {
-        self.index.pods().apart()
+        self.known.index.pods().apart()
     }
 
     /// A target group that sleeps although something is due in it: there is none.

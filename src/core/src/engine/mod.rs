@@ -15,6 +15,7 @@ mod granting;
 mod holding;
 mod input;
 mod keeping;
+mod knowledge;
 mod leader;
 mod leading;
 mod looking;
@@ -32,20 +33,17 @@ use std::collections::BTreeSet;
 
 use crate::{
     account::Accounts,
-    engine::{holding::About, leader::Leader, outbox::Outbox},
-    eviction::{self, Evictions, Followed},
-    gate::{Gates, Touched},
+    engine::{holding::About, knowledge::Knowledge, leader::Leader, outbox::Outbox},
+    eviction::{self, Followed},
+    gate::Touched,
     groups::Groups,
-    hold::Creations,
-    index::Index,
     leadership::{Role, Term, Watch},
     model::{
         BindingKey, Bindings, Cause, Change, Changes, GroupRef, Moment, Origin, PodFacts, Resolution,
         Settings, settings::Granting,
     },
-    nodes::Nodes,
     reports::Reports,
-    services::{Changed, Services, Watched},
+    services::{Changed, Watched},
 };
 
 /// The engine. See the module.
@@ -53,17 +51,11 @@ use crate::{
 pub struct Engine {
     settings: Settings,
     term: Term,
-    index: Index,
-    services: Services,
-    accounts: Accounts,
-    groups: Groups,
-    nodes: Nodes,
-    /// The gates, and the pods that are to leave, as the watches have shown them.
-    gates: Gates,
-    evictions: Evictions,
-    creations: Creations,
+    known: Knowledge,
     /// While this replica leads, or is about to.
     leader: Option<Leader>,
+    accounts: Accounts,
+    groups: Groups,
     out: Outbox,
     reports: Reports,
 }
@@ -76,15 +68,10 @@ impl Engine {
         let besides: Vec<Watch> = namespaces.into_iter().chain(grants).collect();
         Self {
             term: Term::new(&settings.scopes, &besides, settings.late, settings.seed),
-            index: Index::new(settings.not_ready_for, settings.relist_patience),
-            services: Services::new(&settings),
+            known: Knowledge::new(&settings),
+            leader: None,
             accounts: Accounts::new(&settings.region, &settings.accounts, settings.limits, settings.seed),
             groups: Groups::new(settings.groups()),
-            gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
-            nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
-            evictions: Evictions::default(),
-            creations: Creations::new(),
-            leader: None,
             out: Outbox::default(),
             reports: Reports::default(),
             settings,
@@ -107,12 +94,12 @@ impl Engine {
 
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
-        self.index.pods().count()
+        self.known.index.pods().count()
     }
 
     /// How many pods show an address that a pod of another node has.
     pub fn contested(&self) -> usize {
-        self.index.pods().contested()
+        self.known.index.pods().contested()
     }
 
     /// Takes in what happened, and says what to do.
@@ -121,15 +108,15 @@ impl Engine {
         if let Input::Leadership(leadership) = input {
             self.on_leadership(leadership, now);
         }
-        let pods = self.index.pods().count();
-        if let Some(changes) = self.index.pass(now) {
-            if self.index.pods().count() < pods {
+        let pods = self.known.index.pods().count();
+        if let Some(changes) = self.known.index.pass(now) {
+            if self.known.index.pods().count() < pods {
                 self.evictions_follow(Followed::Pods(None, &[]), now, now);
             }
             self.absorb(changes, now);
             self.let_gone_pods_go(&About::All, now);
         }
-        let changed = self.services.pass(now);
+        let changed = self.known.services.pass(now);
         self.written(changed, now, now);
         self.nodes_pass(now);
         if let Some((watch, scope)) = input.lists()
@@ -142,7 +129,7 @@ impl Engine {
             Input::Service { change, seen } => self.on_written(Watched::Service(change), seen, now),
             Input::Binding { change, seen } => {
                 self.on_written(Watched::Binding(change), seen, now);
-                self.accounts.refer(&self.services.take_renamed(&self.groups));
+                self.accounts.refer(&self.known.services.take_renamed(&self.groups));
             }
             Input::Namespace { change, seen } => self.on_written(Watched::Namespace(change), seen, now),
             Input::Grants { all, seen } => {
@@ -164,9 +151,9 @@ impl Engine {
             self.let_groups_sleep(now);
         }
         self.release();
-        self.reports.throttled(self.accounts.throttled(now), &self.index);
+        self.reports.throttled(self.accounts.throttled(now), &self.known.index);
         let standby = self.term.role() == Role::Standby;
-        let Self { reports, index, groups, nodes, settings, .. } = self;
+        let Self { reports, known: Knowledge { index, nodes, .. }, groups, settings, .. } = self;
         let shown = reports.flush(now, standby, &settings.bounds, index, groups, nodes.last_seen());
         self.out.extend(shown.into_iter().map(Effect::Shows));
         self.out.take()
@@ -176,9 +163,9 @@ impl Engine {
     pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
         let mut next = self.reports.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
-        earlier(self.index.next_due());
-        earlier(self.services.origins().next_due());
-        earlier(self.nodes.last_seen().next_due());
+        earlier(self.known.index.next_due());
+        earlier(self.known.services.origins().next_due());
+        earlier(self.known.nodes.last_seen().next_due());
         earlier(self.term.next_load());
         let calls = self.acts().then(|| self.groups.calls(now));
         let is_standby = self.is_standby();
@@ -197,10 +184,11 @@ impl Engine {
         self.groups.orphans().saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
-        self.creations
-            .saw(&change, |pod| self.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid));
+        self.known.creations.saw(&change, |pod| {
+            self.known.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid)
+        });
         let late = self.evictions_see(&change, now);
-        let changes = self.index.apply(change, seen);
+        let changes = self.known.index.apply(change, seen);
         self.absorb(changes, now);
         self.evictions_follow(Followed::Pods(about.pod(), &late), seen, now);
         self.let_gone_pods_go(&about, seen);
@@ -208,7 +196,7 @@ impl Engine {
 
     /// What binds has changed, or which namespaces are selected.
     fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
-        let changed = self.services.apply(watched, seen);
+        let changed = self.known.services.apply(watched, seen);
         self.groups.orphans().touch();
         self.written(changed, seen, now);
     }
@@ -222,7 +210,7 @@ impl Engine {
             self.groups.orphans().touch();
         }
         for namespace in namespaces {
-            let selected = self.services.is_selected(&namespace);
+            let selected = self.known.services.is_selected(&namespace);
             self.touch_gates(Touched::Namespace { name: &namespace, changed: true, selected }, now);
             self.out.put(Effect::Selected(namespace, selected));
         }
@@ -243,8 +231,8 @@ impl Engine {
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }
-        self.accounts.refer(&self.services.take_renamed(&self.groups));
-        let changes = self.index.set_bindings(origin, &bindings, ended, seen);
+        self.accounts.refer(&self.known.services.take_renamed(&self.groups));
+        let changes = self.known.index.set_bindings(origin, &bindings, ended, seen);
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }
@@ -259,7 +247,7 @@ impl Engine {
 
     fn settle_once(&mut self, origin: &Origin, now: Moment) -> (Bindings, Cause) {
         let resolve = |reference: &GroupRef| self.accounts.resolve(reference);
-        self.services.settle(origin, resolve, &self.groups, now)
+        self.known.services.settle(origin, resolve, &self.groups, now)
     }
 
     /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
@@ -278,7 +266,7 @@ impl Engine {
             Resolution::Pending => false,
         };
         let released =
-            self.services.released(|origin, group| !leaves(origin) && group.is_none_or(named_is_left));
+            self.known.services.released(|origin, group| !leaves(origin) && group.is_none_or(named_is_left));
         self.out.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 

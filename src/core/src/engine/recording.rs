@@ -60,7 +60,7 @@ impl Engine {
     /// What is said of these nodes may have changed.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
-            let goes = self.nodes.signal(node).map(|(signal, _)| signal.fate.cause().reason());
+            let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause().reason());
             self.out.put(Effect::Happened(Transition::Node(node.clone(), goes)));
         }
     }

@@ -53,14 +53,14 @@ impl Engine {
         let items = group.registrations_mut().start_removal(id, MAX_TARGETS_PER_CALL);
         for item in &items {
             // Also of those that the leader before has left.
-            let mut alive = self.index.pods().get(&item.pod).into_iter();
+            let mut alive = self.known.index.pods().get(&item.pod).into_iter();
             if alive.any(|pod| pod.uid == item.uid && !pod.has_ended()) {
                 let registrations = group.registrations();
                 let was = registrations.may_be_sent_to(&item.target);
                 let asked = registrations.asked_hold(&item.target);
                 leader.holds.leaves(arn, &item.target, item.reason, was, asked);
             }
-            for pod in self.index.pods().at(&item.target.ip) {
+            for pod in self.known.index.pods().at(&item.target.ip) {
                 leader.evictions.touch(Touched::Removal(&pod.key), now);
             }
         }

@@ -17,10 +17,10 @@ use crate::{
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
     pub(super) fn say(&mut self, origin: &Origin) {
-        let Some((about, problems, shown)) = self.services.say(origin) else { return };
+        let Some((about, problems, shown)) = self.known.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
-            let own = self.index.bindings().by(origin);
-            let more = own.flat_map(|binding| troubles(&binding.key, &self.index, &self.groups));
+            let own = self.known.index.bindings().by(origin);
+            let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
             // The pods are told of that one.
             let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
@@ -52,7 +52,7 @@ impl Engine {
             return;
         }
         for Contest { ip, holder, waits } in contests {
-            let pods = self.index.pods();
+            let pods = self.known.index.pods();
             let (Some(holder), Some(waits)) = (pods.get(holder), pods.get(waits)) else { continue };
             let notes = [
                 (waits, sayings::waits_for_address(*ip, holder)),
@@ -70,7 +70,7 @@ impl Engine {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
         for trouble in changed {
-            if self.index.bindings().has_trouble(&trouble) {
+            if self.known.index.bindings().has_trouble(&trouble) {
                 self.tell_pods(&trouble);
             }
             self.reports.touch_binding(trouble.binding);
@@ -96,7 +96,7 @@ impl Engine {
             ),
             (owner, format!("pod {waiting} of the host network waits to become target {target}")),
         ] {
-            let Some(facts) = self.index.pods().get(pod) else { continue };
+            let Some(facts) = self.known.index.pods().get(pod) else { continue };
             let about = About::Pod(pod.clone(), facts.uid.clone());
             self.out.tell(Notice { about, reason: trouble.reason(), note });
         }

@@ -27,9 +27,9 @@ use crate::{
 impl Engine {
     /// All that is known of the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
-        let seen = self.index.pods().get(pod).cloned();
+        let seen = self.known.index.pods().get(pod).cloned();
         let mut found = Vec::new();
-        for (binding, target) in self.index.pods().bound(pod) {
+        for (binding, target) in self.known.index.pods().bound(pod) {
             let Some(facts) = &seen else { continue };
             let stands = match target {
                 Err(cause) => self.not_a_target(facts, binding, None, cause),
@@ -50,7 +50,7 @@ impl Engine {
             .into_iter()
             .map(|(group, binding, target, stands)| self.place(pod, group, binding, target, stands, now))
             .collect();
-        let bound = self.index.pods().bound(pod);
+        let bound = self.known.index.pods().bound(pod);
         let own = seen.as_ref().and_then(|facts| facts.hold);
         let holds = bound.iter().map(|(binding, _)| {
             let hold = own.unwrap_or(binding.policy.hold);
@@ -96,7 +96,7 @@ impl Engine {
         if let Some(word) = self.not_listed_yet() {
             return word;
         }
-        if !self.services.is_selected(namespace) {
+        if !self.known.services.is_selected(namespace) {
             let said = format!(
                 "namespace {namespace} is not selected: expected labels on it that match --namespace-selector"
             );
@@ -108,7 +108,7 @@ impl Engine {
                 format!("there is no pod {pod}, and no target that was its own is remembered"),
             );
         };
-        match self.services.origins().doubt(namespace, &facts.labels) {
+        match self.known.services.origins().doubt(namespace, &facts.labels) {
             Some(Doubt::Pending(origin)) => {
                 return (
                     Reason::BindingMissing,
@@ -117,7 +117,7 @@ impl Engine {
             }
             Some(Doubt::Unreadable(origin)) => {
                 let problems: Vec<&str> =
-                    self.services.origins().problems(&origin).map(|problem| &*problem.said).collect();
+                    self.known.services.origins().problems(&origin).map(|problem| &*problem.said).collect();
                 return (
                     Reason::BindingUnreadable,
                     format!(
@@ -127,7 +127,7 @@ impl Engine {
                 );
             }
             Some(Doubt::Refused(origin)) => {
-                let of = self.services.origins().problems(&origin);
+                let of = self.known.services.origins().problems(&origin);
                 let refused = of.filter(|problem| problem.reason == Reason::NotGranted);
                 let said: Vec<&str> = refused.map(|problem| &*problem.said).collect();
                 return (Reason::NotGranted, format!("{origin} selects this pod, and {}", said.join("; ")));
@@ -135,6 +135,7 @@ impl Engine {
             None => {}
         }
         let plain: Vec<&str> = self
+            .known
             .services
             .origins()
             .selecting_without_binding(namespace, &facts.labels)
@@ -164,15 +165,16 @@ impl Engine {
             }
             Cause::WaitsForHostNetworkPod => {
                 let owner =
-                    target.and_then(|target| self.index.bindings().owner(&binding.key.group, &target));
+                    target.and_then(|target| self.known.index.bindings().owner(&binding.key.group, &target));
                 words::another_had_it_first(owner)
             }
             Cause::IpChanged => {
-                words::another_has_got_it(self.index.pods().taken_by(facts).map(|(pod, _)| pod))
+                words::another_has_got_it(self.known.index.pods().taken_by(facts).map(|(pod, _)| pod))
             }
             Cause::AddressContested => self.waits_for_address(facts),
             cause => {
-                let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
+                let signal =
+                    facts.node.as_ref().and_then(|node| Some((node, self.known.nodes.signal(node)?.0)));
                 match signal.filter(|(_, signal)| signal.fate.cause() == cause) {
                     Some((node, signal)) => sayings::node_goes(node, signal, facts.passed_over),
                     None => words::no_target(cause).to_owned(),
@@ -184,7 +186,8 @@ impl Engine {
 
     /// A pod waits for its address.
     fn waits_for_address(&self, facts: &PodFacts) -> String {
-        let holder = self.index.pods().taken_by(facts).and_then(|(pod, _)| self.index.pods().get(pod));
+        let holder =
+            self.known.index.pods().taken_by(facts).and_then(|(pod, _)| self.known.index.pods().get(pod));
         let said = |holder: &PodFacts| {
             let ip = facts.ips.iter().find(|ip| holder.ips.contains(ip))?;
             Some(sayings::waits_for_address(*ip, holder))
@@ -197,7 +200,7 @@ impl Engine {
         let arn = &binding.key.group;
         let account = self.groups.get(arn).and_then(|group| group.registrations().account(&target));
         let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
-            let owner = self.index.bindings().owner(arn, &target).filter(|owner| **owner != facts.key);
+            let owner = self.known.index.bindings().owner(arn, &target).filter(|owner| **owner != facts.key);
             let cause = match owner {
                 None => Cause::NotRegisteredYet,
                 Some(_) => Cause::WaitsForHostNetworkPod,
@@ -263,20 +266,21 @@ impl Engine {
 
     fn said_of(&self, binding: &BindingKey) -> Vec<Word> {
         let about = self
+            .known
             .services
             .origins()
             .problems(&binding.origin)
             .filter(|problem| problem.is_about(&binding.port));
         let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
-        said.extend(troubles(binding, &self.index, &self.groups));
-        said.extend(pause(binding, &self.index, &self.groups));
+        said.extend(troubles(binding, &self.known.index, &self.groups));
+        said.extend(pause(binding, &self.known.index, &self.groups));
         said.extend(self.reports.throttling(&binding.group));
         said
     }
 
     /// A pod is to be taken out before anybody asks for its eviction.
     fn leaves_early(&self, pod: &ObjectKey, now: Moment) -> Option<Next> {
-        let facts = self.index.pods().get(pod)?;
+        let facts = self.known.index.pods().get(pod)?;
         let cause = match facts.leaving.as_deref() {
             Some(leaving) if leaving.ask.early => {
                 leaving.waits.map_or(Cause::NodeDisrupted, |(_, cause)| cause)
@@ -290,14 +294,15 @@ impl Engine {
 
     /// What would take a registered target away, if nothing changes.
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
-        let binding = self.index.bindings().get(key)?;
+        let binding = self.known.index.bindings().get(key)?;
         let lets_go = |_: &Moment| binding.lets_go();
-        let node = self.index.pods().get(pod).and_then(|pod| pod.node.as_ref());
-        let node = self.nodes.last_seen().given_up_at(node);
-        let kept = self.index.pods().kept_since(pod).map(|since| since + self.settings.leaving.patience);
+        let node = self.known.index.pods().get(pod).and_then(|pod| pod.node.as_ref());
+        let node = self.known.nodes.last_seen().given_up_at(node);
+        let kept =
+            self.known.index.pods().kept_since(pod).map(|since| since + self.settings.leaving.patience);
         let may = [
             (
-                self.index.pods().lost_at(pod).filter(lets_go),
+                self.known.index.pods().lost_at(pod).filter(lets_go),
                 Reason::NotReady,
                 "unless the pod is ready again by then",
             ),
@@ -307,18 +312,18 @@ impl Engine {
                 "or when its zone has enough healthy targets without it: it is not ready any more",
             ),
             (
-                self.index.pods().given_up_at(pod),
+                self.known.index.pods().given_up_at(pod),
                 Reason::ListDoubted,
                 "unless a second list of pods has the pod",
             ),
             (
-                self.services.origins().doubted_until(&key.origin),
+                self.known.services.origins().doubted_until(&key.origin),
                 Reason::ListDoubted,
                 "unless a second list has the TargetBinding, or its namespace",
             ),
             (node, Reason::ListDoubted, "unless a second list of nodes has the pod's node"),
             (
-                self.services.origins().end_of(&key.origin),
+                self.known.services.origins().end_of(&key.origin),
                 Reason::ServiceDeleted,
                 "unless the Service is made again",
             ),

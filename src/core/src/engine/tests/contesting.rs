@@ -180,7 +180,7 @@ fn a_node_that_starts_again_permutes_the_addresses_of_thirty_pods() {
     }
     assert_eq!(world.said(), []);
     for at in 1..=30 {
-        let owner = world.engine.index.bindings().owner(&arn("blue"), &target(at % 30 + 1, 80));
+        let owner = world.engine.known.index.bindings().owner(&arn("blue"), &target(at % 30 + 1, 80));
         assert_eq!(owner.map(|owner| &*owner.name), Some(&*format!("p{at}")));
     }
 }
@@ -215,7 +215,7 @@ fn the_pods_of_a_node_take_over_so_many_addresses_in_a_minute() {
         world.apply(one(at).without_sandbox());
     }
     let taken = |world: &World| {
-        let owner = |at: u8| world.engine.index.bindings().owner(&arn("blue"), &target(at, 80));
+        let owner = |at: u8| world.engine.known.index.bindings().owner(&arn("blue"), &target(at, 80));
         (1..=30).filter(|at| owner(*at).is_some_and(|owner| owner.name.starts_with('q'))).count()
     };
     assert_eq!((taken(&world), world.engine.contested()), (20, 10));

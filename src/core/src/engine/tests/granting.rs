@@ -316,5 +316,5 @@ fn a_standby_refuses_nothing_and_says_nothing() {
     world.relist_pods(pods);
     world.answer_all();
     assert_eq!(world.said(), []);
-    assert_eq!(world.engine.index.bindings().all().count(), 2);
+    assert_eq!(world.engine.known.index.bindings().all().count(), 2);
 }

@@ -1,0 +1,32 @@
+//! What every replica knows, whether it leads or not: what the watches have shown, and what was asked of it.
+
+use crate::{
+    eviction::Evictions, gate::Gates, hold::Creations, index::Index, model::Settings, nodes::Nodes,
+    services::Services,
+};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Knowledge {
+    pub(super) index: Index,
+    pub(super) services: Services,
+    pub(super) nodes: Nodes,
+    /// The gates, and the pods that are to leave, as the watches have shown them: a leader begins with a copy.
+    pub(super) gates: Gates,
+    pub(super) evictions: Evictions,
+    pub(super) creations: Creations,
+}
+
+impl Knowledge {
+    /// Nothing is known yet.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            index: Index::new(settings.not_ready_for, settings.relist_patience),
+            services: Services::new(settings),
+            nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
+            gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
+            evictions: Evictions::default(),
+            creations: Creations::new(),
+        }
+    }
+}
