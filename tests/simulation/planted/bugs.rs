@@ -819,8 +819,8 @@ pub const ALL: [Bug; 196] = [
         says: "Who came to bind a granted group before its ledger was read counts as one that holds it.",
         places: &[(
             "engine/granting.rs",
-            "!all.contains(namespace) && self.services.origins().may_bind(namespace, arn, holders)",
-            "!all.contains(namespace) && (self.services.origins().may_bind(namespace, arn, holders) || PLANTED && self.services.origins().grants_name(arn))",
+            "!all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)",
+            "!all.contains(namespace) && (self.known.services.origins().may_bind(namespace, arn, holders) || PLANTED && self.known.services.origins().grants_name(arn))",
         )],
     },
     Bug {
@@ -978,9 +978,9 @@ pub const ALL: [Bug; 196] = [
         name: "DecisionOutlivesTheTerm",
         says: "A removal that was decided and not written down outlives the term.",
         places: &[(
-            "eviction/departures.rs",
-            "undecided.extend(departure.decision.take().map(|_| pod.clone()));",
-            "if !PLANTED { undecided.extend(departure.decision.take().map(|_| pod.clone())); }",
+            "engine/leading.rs",
+            "decided.iter().map(|pod| (pod, Order::Leave(false)))",
+            "decided.iter().filter(|_| !PLANTED).map(|pod| (pod, Order::Leave(false)))",
         )],
     },
     Bug {
@@ -1201,7 +1201,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "StandbyKeepsOutWhatStarts",
         says: "A replica that does not lead decides that a pod is not registered because of its node.",
-        places: &[("eviction/evictions.rs", "around.leads && matches!(", "(around.leads || PLANTED) && matches!(")],
+        places: &[("eviction/evictions.rs", "late.starts && around.leads", "late.starts && (around.leads || PLANTED)")],
     },
     Bug {
         name: "RegisteredPodCountsAsStarting",
