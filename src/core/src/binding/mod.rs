@@ -84,7 +84,7 @@ pub fn settle(
                 continue;
             }
             Resolution::Failed(reason, said) => {
-                if reason == Reason::TargetGroupNotFound {
+                if matches!(reason, Reason::TargetGroupNotFound | Reason::AccessDenied) {
                     settled.unknown = settled.unknown.max(Some(Unknown::NotFound));
                 }
                 (reason, said.into_string())
