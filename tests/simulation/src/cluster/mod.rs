@@ -17,6 +17,7 @@ use std::{
 
 pub use self::evictions::Evicted;
 pub use self::nodes::any as any_node;
+use self::services::Deleted;
 pub use self::services::{Part, parts};
 pub use self::watches::Watches;
 use self::watches::leave_out;
@@ -60,6 +61,15 @@ pub struct Cluster {
     uids: u64,
     started: WallTime,
     now: Moment,
+    /// The Services that were deleted, and when.
+    deleted: Vec<Deleted>,
+    /// When each pod was asked to leave first, and last.
+    asked_to_leave: BTreeMap<Uid, (Moment, Moment)>,
+    /// When a Service or a TargetBinding changed last, and the pods whose containers ever were ready.
+    written: Moment,
+    were_ready: BTreeSet<Uid>,
+    /// What Services said before that cannot be followed any more, and all replicas were told.
+    followed: BTreeMap<ObjectKey, ServiceFacts>,
     /// When each pod got the address that it has, and how many had got theirs by then.
     got_ip: BTreeMap<Uid, (usize, Moment)>,
     given: usize,
@@ -96,6 +106,11 @@ impl Cluster {
             ghosts: Vec::new(),
             uids: 0,
             now: Moment::START,
+            deleted: Vec::new(),
+            followed: BTreeMap::new(),
+            asked_to_leave: BTreeMap::new(),
+            written: Moment::START,
+            were_ready: BTreeSet::new(),
             got_ip: BTreeMap::new(),
             given: 0,
             last_at: BTreeMap::new(),
@@ -282,14 +297,31 @@ impl Cluster {
     }
 
     fn say_pod(&mut self, change: &Change<PodFacts>) {
+        if let Change::Applied(pod) = change
+            && pod.readiness.containers
+        {
+            self.were_ready.insert(pod.uid.clone());
+        }
         self.watches.iter_mut().for_each(|watches| watches.pods.say(change.clone()));
     }
 
+    /// Whether the containers of a pod ever were ready.
+    pub fn was_ready(&self, pod: &Uid) -> bool {
+        self.were_ready.contains(pod)
+    }
+
+    /// Whether no Service and no TargetBinding has changed for so long.
+    pub fn writings_are_older(&self, now: Moment, than: Duration) -> bool {
+        now.since(self.written) >= than
+    }
+
     fn say_service(&mut self, change: &Change<ServiceFacts>) {
+        self.written = self.now;
         self.watches.iter_mut().for_each(|watches| watches.services.say(change.clone()));
     }
 
     fn say_binding(&mut self, change: &Change<BindingFacts>) {
+        self.written = self.now;
         self.watches.iter_mut().for_each(|watches| watches.bindings.say(change.clone()));
     }
 
@@ -331,6 +363,37 @@ impl Cluster {
         let pod = self.pods.values().find(|pod| pod.uid == *uid);
         let is_well = |node: &Arc<str>| self.nodes.contains_key(node) && !self.not_ready.contains_key(node);
         self.has_kept(ip, uid, told) && pod.is_some_and(|pod| pod.node.as_ref().is_some_and(is_well))
+    }
+
+    /// Whether a pod, also one that ends, is the only one that shows its address, and has it.
+    pub fn is_alone(&self, pod: &PodFacts) -> bool {
+        let shows = |other: &PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
+        !self.pods.values().any(shows) && pod.ips.iter().all(|ip| self.last_at.get(ip) == Some(&pod.uid))
+    }
+
+    /// The pod on the same node that got the address of this one later, and so has it.
+    pub fn later_at(&self, pod: &PodFacts, since: Moment) -> Option<&PodFacts> {
+        let got =
+            |pod: &PodFacts| self.got_ip.get(&pod.uid).filter(|(_, at)| *at >= since).map(|(got, _)| *got);
+        let got_this = got(pod)?;
+        let is_later = |other: &&PodFacts| {
+            lives(other) && other.node == pod.node && other.ips == pod.ips && got(other) > Some(got_this)
+        };
+        self.pods.values().find(is_later)
+    }
+
+    /// The pod on another node, which is well, that runs at an address of this one; this one never had it.
+    pub fn really_at(&self, pod: &PodFacts) -> Option<&PodFacts> {
+        let is_well = |node: &Arc<str>| self.nodes.get(node).is_some_and(|node| !node.not_ready);
+        let runs = |other: &&PodFacts| {
+            other.node != pod.node
+                && other.ips == pod.ips
+                && !other.finished
+                && !other.stopped
+                && other.has_sandbox
+        };
+        let mut others = self.pods.values().filter(runs).filter(|_| self.forged.contains(&pod.uid));
+        others.find(|other| !self.forged.contains(&other.uid) && other.node.as_ref().is_some_and(is_well))
     }
 
     fn gets_ip(&mut self, pod: &PodFacts) {

@@ -50,7 +50,7 @@ impl<T: Clone> Watch<T> {
     }
 
     /// Whether it has said all there is, and nothing else.
-    fn is_right(&self) -> bool {
+    pub fn is_right(&self) -> bool {
         self.unsaid.is_empty() && !self.is_to_list()
     }
 
