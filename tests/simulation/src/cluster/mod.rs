@@ -33,6 +33,8 @@ pub const REPLICAS: usize = 2;
 const IPS: u8 = 9;
 /// From this last byte on addresses are those of foreign targets.
 const FOREIGN: u8 = 100;
+/// A node that is not ready for less than this may come back, and its pods keep their addresses.
+const NOT_LOST: Duration = Duration::from_secs(30);
 /// Labels of pods and Services: each Service selects one.
 pub const APPS: [&str; 2] = ["web", "api"];
 
@@ -160,6 +162,9 @@ impl Cluster {
                 list = leave_out(&list, rng, |service| &*service.key.name == APPS[0]);
             }
             services.relist(list, wrong);
+            if wrong {
+                self.followed.clear();
+            }
             events.push(if wrong { "event: services left out of a list" } else { "event: relist" });
         }
         if bindings.is_to_list() {
@@ -190,6 +195,7 @@ impl Cluster {
             0 => {
                 let all: Vec<ServiceFacts> = self.services.values().cloned().collect();
                 services.says_gone(leave_out(&all, rng, |_| false));
+                self.followed.clear();
                 "event: a watch says that services are gone"
             }
             1 => {
@@ -369,6 +375,21 @@ impl Cluster {
     pub fn is_alone(&self, pod: &PodFacts) -> bool {
         let shows = |other: &PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
         !self.pods.values().any(shows) && pod.ips.iter().all(|ip| self.last_at.get(ip) == Some(&pod.uid))
+    }
+
+    /// Whether a pod that runs has its address, and others that show it never had it; its node is well, or not for long, as a
+    /// process knows that has started at `born`.
+    pub fn keeps_its_address(&self, pod: &PodFacts, born: Moment) -> bool {
+        let shows = |other: &&PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
+        let is_well = |node: &Arc<str>| {
+            let lately = |since: &Moment| *since >= born && self.now.since(*since) < NOT_LOST;
+            self.nodes.contains_key(node) && self.not_ready.get(node).is_none_or(lately)
+        };
+        lives(pod)
+            && pod.has_sandbox
+            && self.has_kept(&pod.ips[0], &pod.uid, self.now)
+            && self.pods.values().filter(shows).all(|other| self.forged.contains(&other.uid))
+            && pod.node.as_ref().is_some_and(is_well)
     }
 
     /// The pod on the same node that got the address of this one later, and so has it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use headgate_core::{
     ledger::PodMark,
     model::{
-        Call, CallItem, Moment, Reason, Target, TargetGroupArn,
+        Call, CallItem, Moment, PodFacts, Reason, Target, TargetGroupArn,
         policy::{OWNERSHIP, PAUSED},
     },
 };
@@ -54,7 +54,7 @@ impl Properties {
         }
         for item in items {
             let key = (group.clone(), item.target);
-            let was_taken = self.taken.remove(&key).is_some();
+            self.taken.remove(&key);
             if matches!(call, Call::Register { .. }) {
                 let of_this_term =
                     scene.aws.open.iter().filter(|open| open.sender == sender && open.sent >= leads);
@@ -69,7 +69,7 @@ impl Properties {
                 self.registers(group, item, scene)?;
                 self.askers.insert(key, sender);
             } else {
-                self.deregisters(group, item, was_taken, scene)?;
+                self.deregisters(group, item, scene)?;
                 let by_what_is_written = matches!(
                     item.reason,
                     Reason::NotSelected
@@ -116,6 +116,18 @@ impl Properties {
             );
         }
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid);
+        if let Some(pod) = pod.filter(|pod| scene.knows_pods && lives(pod) && pod.ips.contains(&target.ip)) {
+            let later = scene.cluster.later_at(pod, scene.born);
+            if let Some(other) = scene.cluster.really_at(pod).or(later) {
+                return broken(
+                    "addresses",
+                    format!(
+                        "{target} is registered in {name} for {}, and {} runs there",
+                        item.uid, other.uid
+                    ),
+                );
+            }
+        }
         if scene.knows {
             let Some(pod) = pod.filter(|pod| lives(pod) && pod.ips.contains(&target.ip)) else {
                 return broken(
@@ -156,30 +168,22 @@ impl Properties {
                     format!("{target} is registered in {name}, and nothing selects its pod"),
                 );
             }
-            let later = scene.cluster.later_at(pod, scene.born);
-            if let Some(other) = scene.cluster.really_at(pod).or(later) {
-                return broken(
-                    "addresses",
-                    format!(
-                        "{target} is registered in {name} for {}, and {} runs there",
-                        item.uid, other.uid
-                    ),
-                );
-            }
             self.puts_back(group, item, scene)?;
         }
         self.asked.insert(((group.clone(), target), item.uid.clone()), scene.now);
         Ok(())
     }
 
-    fn deregisters(
-        &self,
-        group: &TargetGroupArn,
-        item: &CallItem,
-        was_taken: bool,
-        scene: &Scene<'_>,
-    ) -> Result<(), String> {
+    fn deregisters(&self, group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
         let (target, name) = (item.target, group.name());
+        let is_lost = item.reason == Reason::IpChanged && item.since == scene.now && scene.knows_pods;
+        let its = scene.cluster.pods.values().find(|pod| pod.uid == item.uid && pod.ips.contains(&target.ip));
+        if its.is_some_and(|pod| is_lost && scene.cluster.keeps_its_address(pod, scene.born)) {
+            return broken(
+                "addresses",
+                format!("{target} is taken from {}, which has the address", item.uid),
+            );
+        }
         if !scene.knows {
             return Ok(());
         }
@@ -226,8 +230,9 @@ impl Properties {
                 format!("{target} of {} is removed, and was ready a moment ago", wanted.pod.key.name),
             ),
             _ => {
+                let was_its = |pod: &PodFacts| self.asked.contains_key(&(key.clone(), pod.uid.clone()));
                 let stays = pod.filter(|pod| scene.has_its_address(pod) && !scene.leaves(pod));
-                if stays.is_some_and(|pod| was_taken && scene.kept(group, pod, &target)) {
+                if stays.is_some_and(|pod| was_its(pod) && scene.kept(group, pod, &target)) {
                     return broken(
                         "living pods",
                         format!("{target} is removed from {name} for an annotation that cannot be read"),
@@ -238,7 +243,8 @@ impl Properties {
         }
     }
 
-    /// What serves keeps its place while none of what replaces it does, for a while.
+    /// What serves keeps its place while none of what replaces it does, for a while; asked where one object binds the group, as
+    /// several do not change in one moment.
     fn replaces(
         &self,
         key: &Key,
@@ -269,6 +275,7 @@ impl Properties {
             || !wanted.iter().all(|wanted| is_new(wanted) && wanted.by.is_content_with(wanted.pod))
             || scene.aws.is_unused(group)
             || scene.aws.is_full(group.name())
+            || scene.written().iter().filter(|by| by.group == group.name()).count() > 1
         {
             return Ok(());
         }
