@@ -10,7 +10,6 @@
 //!   an annotation that cannot be read, or a Service that was deleted a moment ago. No pod is registered that has ended, that
 //!   nothing asks for, or that is not as ready as is asked for.
 //! - **Addresses.** A target is registered for the pod that has its address, whatever another one shows.
-//! - **Replaced sets.** What serves keeps its place for a while, until something of what replaces it serves.
 //! - **Pause.** Nothing is written about what is paused.
 //! - **Gates.** A gate opens for a pod that AWS had as a target, and that passed a health check as such; or whose health could not
 //!   be read for as long as is asked for. It is closed before a pod that was taken out is registered again, and for nothing else.
@@ -89,8 +88,6 @@ pub struct Properties {
     not_read: BTreeMap<TargetGroupArn, Moment>,
     /// When each gate was closed last.
     closed_gates: BTreeMap<Uid, Moment>,
-    /// Since when nothing asks for a target that was registered.
-    unwanted: BTreeMap<Key, Moment>,
     /// Since when a target that is asked for is not there, and when a request about a ledger failed last.
     missing: BTreeMap<Key, Moment>,
     ledger_failed: Option<Moment>,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use headgate_core::{
     ledger::PodMark,
     model::{
-        Call, CallItem, Moment, PodFacts, Reason, Target, TargetGroupArn,
+        Call, CallItem, Moment, PodFacts, Reason, TargetGroupArn,
         policy::{OWNERSHIP, PAUSED},
     },
 };
 
 use super::scene::{Wanted, Written};
 use super::{
-    LONGEST_UNREAD, Properties, Scene, TakenOut, broken, is_about,
+    Properties, Scene, TakenOut, broken, is_about,
     prompt::{BACKOFF, GRACE},
 };
 use crate::{
@@ -238,53 +238,8 @@ impl Properties {
                         format!("{target} is removed from {name} for an annotation that cannot be read"),
                     );
                 }
-                self.replaces(&key, item, &scene.asked(group), scene)
+                Ok(())
             }
-        }
-    }
-
-    /// What serves keeps its place while none of what replaces it does, for a while; asked where one object binds the group, as
-    /// several do not change in one moment.
-    fn replaces(
-        &self,
-        key: &Key,
-        item: &CallItem,
-        wanted: &[Wanted<'_>],
-        scene: &Scene<'_>,
-    ) -> Result<(), String> {
-        let (group, target) = key;
-        let pod = scene.cluster.pods.values().find(|pod| pod.uid == item.uid && lives(pod));
-        let since = self.unwanted.get(key).copied().unwrap_or(scene.now);
-        let is_over = scene.now.since(since) >= scene.settings.replacement_grace;
-        let serves = |target: &Target| scene.aws.healthy_since(group, target);
-        let is_its = self.askers.get(key) == Some(&scene.sender);
-        let has_been = |at: Moment| scene.now.since(at) > LONGEST_UNREAD;
-        // Nothing of the new set was there before.
-        let is_new = |wanted: &Wanted<'_>| {
-            serves(&wanted.target).is_none()
-                && self
-                    .asked
-                    .get(&((group.clone(), wanted.target), wanted.pod.uid.clone()))
-                    .is_none_or(|at| *at > since)
-        };
-        if is_over
-            || !is_its
-            || pod.is_none_or(|pod| !scene.has_its_address(pod) || scene.leaves(pod))
-            || self.failed.contains_key(group)
-            || wanted.is_empty()
-            || !wanted.iter().all(|wanted| is_new(wanted) && wanted.by.is_content_with(wanted.pod))
-            || scene.aws.is_unused(group)
-            || scene.aws.is_full(group.name())
-            || scene.written().iter().filter(|by| by.group == group.name()).count() > 1
-        {
-            return Ok(());
-        }
-        match serves(target) {
-            Some(at) if has_been(at) && item.attempt == 1 => broken(
-                "replaced sets",
-                format!("{target} is removed from {}, and nothing of what replaces it serves", group.name()),
-            ),
-            _ => Ok(()),
         }
     }
 }

@@ -168,6 +168,7 @@ fn gate(pod: &PodFacts, scene: &Scene<'_>) -> Result<(), String> {
         return broken(NAME, format!("the gate of {name} is open for {ip}"));
     }
     let is_open = shown.is_open_for(&pod.ips) && !gate.unread;
+    let is_read = |healthy| scene.now.since(healthy) > super::LONGEST_UNREAD;
     let serves = |by: &super::scene::Written<'_>| {
         let target = Target::new(pod.ips[0], by.port);
         let waits = by.says(GATE_WHEN_UNUSED, "wait");
@@ -178,7 +179,7 @@ fn gate(pod: &PodFacts, scene: &Scene<'_>) -> Result<(), String> {
                 && if unused {
                     !waits
                 } else {
-                    scene.aws.healthy_since(arn, &target).is_some() && !is_deaf(&target)
+                    scene.aws.healthy_since(arn, &target).is_some_and(is_read) && !is_deaf(&target)
                 }
         })
     };

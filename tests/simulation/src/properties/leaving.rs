@@ -287,6 +287,10 @@ impl Properties {
             return Ok(());
         };
         let Some(arn) = scene.aws.arn(&binding.group).filter(|_| scene.knows) else { return Ok(()) };
+        // A Service that was deleted just now keeps what it had.
+        if !scene.cluster.writings_are_older(scene.now, Duration::from_secs(3)) {
+            return Ok(());
+        }
         let written = scene.written();
         let selects = |pod: &PodFacts, target: &Target| {
             matches!(&binding.pods, Pods::Selected(selector, TargetPort::Number(port), _)

@@ -128,20 +128,8 @@ impl Properties {
         self.ready.get(uid).is_some_and(|at| scene.now.since(*at) < patience)
     }
 
-    /// What becomes of pods, and since when nothing asks for a target.
+    /// What becomes of pods and nodes.
     fn observes(&mut self, scene: &Scene<'_>) {
-        let living = |uid: &Uid| scene.cluster.pods.values().find(|pod| pod.uid == *uid && lives(pod));
-        let written = scene.written();
-        for (key, uid) in self.asked.keys() {
-            let is_wanted = living(uid).is_some_and(|pod| {
-                written.iter().any(|by| by.group == key.0.name() && by.asks_for(pod, &key.1))
-            });
-            if is_wanted {
-                self.unwanted.remove(key);
-            } else {
-                self.unwanted.entry(key.clone()).or_insert(scene.now);
-            }
-        }
         for pod in scene.cluster.pods.values().filter(|pod| lives(pod)) {
             self.inhabited.extend(pod.ips.iter().map(|ip| (*ip, scene.now)));
         }
