@@ -42,11 +42,6 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-
-    /// The keys that have any.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.0.keys()
-    }
 }
 
 #[cfg(test)]
@@ -64,6 +59,6 @@ mod tests {
         map.take(&2, &'a');
         map.take(&3, &'a');
         assert_eq!((map.of(&1).collect::<String>(), map.of(&2).count()), ("b".into(), 0));
-        assert_eq!((map.has(&1), map.has(&2), map.keys().collect::<Vec<_>>()), (true, false, vec![&1]));
+        assert_eq!((map.has(&1), map.has(&2), map.len()), (true, false, 1));
     }
 }

@@ -291,11 +291,15 @@ impl World {
             cluster: &self.cluster,
             aws: &self.aws,
             store: &self.store,
-            bounds: self.settings.bounds,
+            settings: &self.settings,
+            sender: (replica, self.replicas[replica].life),
+            clocks_are_wrong: self.clocks.are_wrong(),
+            born: self.replicas[replica].born,
             knows: self.cluster.watches[replica].are_right(),
+            knows_pods: self.cluster.watches[replica].know_pods(),
             leads: {
                 let it = &self.replicas[replica];
-                it.leads && it.loaded.is_some() && it.oracle.has_seen_all()
+                it.loaded.filter(|_| it.leads && it.oracle.has_seen_all())
             },
             found: GROUPS
                 .map(|name| self.replicas[replica].engine.group_named(name).map(|group| group.arn.clone())),

@@ -84,7 +84,7 @@ pub fn settle(
                 continue;
             }
             Resolution::Failed(cause, said) => {
-                if cause == Cause::TargetGroupNotFound {
+                if matches!(cause, Cause::TargetGroupNotFound | Cause::AccessDenied) {
                     settled.unknown = settled.unknown.max(Some(Unknown::NotFound));
                 }
                 (cause, said.into_string())

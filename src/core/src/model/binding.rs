@@ -91,7 +91,7 @@ pub enum Resolution {
 /// Why it is not known whether there is a target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
-    /// AWS knew none of that name when it was asked, which a leader does again and a standby does not.
+    /// AWS knew none of that name when it was asked, or did not let us look. A leader asks again, and a standby does not.
     NotFound,
     /// It has not been looked up yet.
     Pending,

@@ -92,6 +92,11 @@ impl Aws {
         self.unused.get(arn).copied()
     }
 
+    /// Whether a zonal shift keeps new traffic away from a group.
+    pub fn is_shifted(&self, arn: &TargetGroupArn) -> bool {
+        self.group(arn).is_some_and(|group| group.shifted)
+    }
+
     /// Whether no listener uses a group.
     pub fn is_unused(&self, arn: &TargetGroupArn) -> bool {
         self.group(arn).is_some_and(|group| group.unused)

@@ -13,7 +13,7 @@ use headgate_core::{
 
 use super::stage::{Case, SECOND, Stage, expect, paused};
 use crate::objects::{pod, service};
-use crate::words::ip;
+use crate::words::{forbidden, ip, no_answer};
 
 /// All of them.
 pub const ALL: [Case; 13] = [
@@ -252,14 +252,19 @@ fn a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut() -> Result<(), 
     expect("pods whose eviction waits for the leader", &left, &vec![1])
 }
 
-/// The leader cannot look up the target group that a Service names: its pods may be targets there.
+/// The target group that a Service names cannot be looked up: its pods may be targets there.
 fn a_pod_whose_target_group_cannot_be_looked_up() -> Result<(), String> {
-    let mut stage = Stage::new(&[]);
-    stage.no_lookups = true;
-    stage.service(service("web"));
-    stage.pods(&[pod("web", 1), pod("other", 2)]);
-    stage.lead();
-    stage.passes(SECOND);
-    let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
-    expect("pods whose eviction waits", &left, &vec![1])
+    for (failure, leads) in [(no_answer(), true), (no_answer(), false), (forbidden(), false)] {
+        let mut stage = Stage::new(&[]);
+        stage.no_lookups = Some(failure.clone());
+        stage.service(service("web"));
+        stage.pods(&[pod("web", 1), pod("other", 2)]);
+        if leads {
+            stage.lead();
+        }
+        stage.passes(SECOND);
+        let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();
+        expect(&format!("pods whose eviction waits after {failure:?}"), &left, &vec![1])?;
+    }
+    Ok(())
 }

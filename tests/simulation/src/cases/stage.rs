@@ -39,8 +39,8 @@ pub struct Stage {
     pub marked: Vec<(String, Mark)>,
     /// Of so many removals the answer will be lost.
     pub lost_removals: usize,
-    /// No target group can be looked up.
-    pub no_lookups: bool,
+    /// No target group can be looked up, for this reason.
+    pub no_lookups: Option<Failure>,
     /// What was written on nodes: the same is not said twice.
     pub detached: Vec<(String, bool)>,
 }
@@ -66,7 +66,7 @@ impl Stage {
             marks: Vec::new(),
             marked: Vec::new(),
             lost_removals: 0,
-            no_lookups: false,
+            no_lookups: None,
             detached: Vec::new(),
         };
         stage.another_notes(noted);
@@ -116,7 +116,9 @@ impl Stage {
 
     fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
         match request {
-            Request::Call(Call::FindGroups { .. }) if self.no_lookups => return Err(no_answer()),
+            Request::Call(Call::FindGroups { .. }) if self.no_lookups.is_some() => {
+                return self.no_lookups.clone().map_or(Ok(Answer::Done), Err);
+            }
             Request::Call(Call::FindGroups { references })
                 if references.iter().any(|name| name.to_string() != group().arn.name()) =>
             {

@@ -3,7 +3,7 @@
 use super::{APPS, Cluster};
 use crate::words::gone;
 use headgate_core::model::{
-    Change, Failure, ObjectKey, PodFacts, Uid,
+    Change, Failure, Moment, ObjectKey, PodFacts, Uid,
     eviction::{Budget, Check, Checked},
     leaving::Mark,
 };
@@ -93,12 +93,23 @@ impl Cluster {
         }
     }
 
+    /// When a pod was asked to leave first, and last.
+    pub fn asked_to_leave(&self, uid: &Uid) -> Option<(Moment, Moment)> {
+        self.asked_to_leave.get(uid).copied()
+    }
+
     /// Something is written on a pod about its leaving.
     pub fn write_mark(&mut self, key: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), Failure> {
         let pod = self.pods.get_mut(key).filter(|pod| pod.uid == *uid).ok_or_else(gone)?;
+        if matches!(mark, Mark::Asked(_)) {
+            self.asked_to_leave.entry(uid.clone()).or_insert((self.now, self.now)).1 = self.now;
+        }
         let annotations = self.annotations.entry(uid.clone()).or_default();
         annotations.write(mark);
         let (leaving, left_over) = (annotations.facts().map(Box::new), annotations.left_over());
+        if leaving.is_none() {
+            self.asked_to_leave.remove(uid);
+        }
         if (&pod.leaving, pod.left_over) != (&leaving, left_over) {
             (pod.leaving, pod.left_over) = (leaving, left_over);
             let pod = pod.clone();

@@ -17,6 +17,7 @@ use std::{
 
 pub use self::evictions::Evicted;
 pub use self::nodes::any as any_node;
+use self::services::Deleted;
 pub use self::services::{Part, parts};
 pub use self::watches::Watches;
 use self::watches::leave_out;
@@ -32,6 +33,8 @@ pub const REPLICAS: usize = 2;
 const IPS: u8 = 9;
 /// From this last byte on addresses are those of foreign targets.
 const FOREIGN: u8 = 100;
+/// A node that is not ready for less than this may come back, and its pods keep their addresses.
+const NOT_LOST: Duration = Duration::from_secs(30);
 /// Labels of pods and Services: each Service selects one.
 pub const APPS: [&str; 2] = ["web", "api"];
 
@@ -60,6 +63,15 @@ pub struct Cluster {
     uids: u64,
     started: WallTime,
     now: Moment,
+    /// The Services that were deleted, and when.
+    deleted: Vec<Deleted>,
+    /// When each pod was asked to leave first, and last.
+    asked_to_leave: BTreeMap<Uid, (Moment, Moment)>,
+    /// When a Service or a TargetBinding changed last, and the pods whose containers ever were ready.
+    written: Moment,
+    were_ready: BTreeSet<Uid>,
+    /// What Services said before that cannot be followed any more, and all replicas were told.
+    followed: BTreeMap<ObjectKey, ServiceFacts>,
     /// When each pod got the address that it has, and how many had got theirs by then.
     got_ip: BTreeMap<Uid, (usize, Moment)>,
     given: usize,
@@ -96,6 +108,11 @@ impl Cluster {
             ghosts: Vec::new(),
             uids: 0,
             now: Moment::START,
+            deleted: Vec::new(),
+            followed: BTreeMap::new(),
+            asked_to_leave: BTreeMap::new(),
+            written: Moment::START,
+            were_ready: BTreeSet::new(),
             got_ip: BTreeMap::new(),
             given: 0,
             last_at: BTreeMap::new(),
@@ -145,6 +162,9 @@ impl Cluster {
                 list = leave_out(&list, rng, |service| &*service.key.name == APPS[0]);
             }
             services.relist(list, wrong);
+            if wrong {
+                self.followed.clear();
+            }
             events.push(if wrong { "event: services left out of a list" } else { "event: relist" });
         }
         if bindings.is_to_list() {
@@ -175,6 +195,7 @@ impl Cluster {
             0 => {
                 let all: Vec<ServiceFacts> = self.services.values().cloned().collect();
                 services.says_gone(leave_out(&all, rng, |_| false));
+                self.followed.clear();
                 "event: a watch says that services are gone"
             }
             1 => {
@@ -282,14 +303,31 @@ impl Cluster {
     }
 
     fn say_pod(&mut self, change: &Change<PodFacts>) {
+        if let Change::Applied(pod) = change
+            && pod.readiness.containers
+        {
+            self.were_ready.insert(pod.uid.clone());
+        }
         self.watches.iter_mut().for_each(|watches| watches.pods.say(change.clone()));
     }
 
+    /// Whether the containers of a pod ever were ready.
+    pub fn was_ready(&self, pod: &Uid) -> bool {
+        self.were_ready.contains(pod)
+    }
+
+    /// Whether no Service and no TargetBinding has changed for so long.
+    pub fn writings_are_older(&self, now: Moment, than: Duration) -> bool {
+        now.since(self.written) >= than
+    }
+
     fn say_service(&mut self, change: &Change<ServiceFacts>) {
+        self.written = self.now;
         self.watches.iter_mut().for_each(|watches| watches.services.say(change.clone()));
     }
 
     fn say_binding(&mut self, change: &Change<BindingFacts>) {
+        self.written = self.now;
         self.watches.iter_mut().for_each(|watches| watches.bindings.say(change.clone()));
     }
 
@@ -331,6 +369,52 @@ impl Cluster {
         let pod = self.pods.values().find(|pod| pod.uid == *uid);
         let is_well = |node: &Arc<str>| self.nodes.contains_key(node) && !self.not_ready.contains_key(node);
         self.has_kept(ip, uid, told) && pod.is_some_and(|pod| pod.node.as_ref().is_some_and(is_well))
+    }
+
+    /// Whether a pod, also one that ends, is the only one that shows its address, and has it.
+    pub fn is_alone(&self, pod: &PodFacts) -> bool {
+        let shows = |other: &PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
+        !self.pods.values().any(shows) && pod.ips.iter().all(|ip| self.last_at.get(ip) == Some(&pod.uid))
+    }
+
+    /// Whether a pod that runs has its address, and others that show it never had it; its node is well, or not for long, as a
+    /// process knows that has started at `born`.
+    pub fn keeps_its_address(&self, pod: &PodFacts, born: Moment) -> bool {
+        let shows = |other: &&PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
+        let is_well = |node: &Arc<str>| {
+            let lately = |since: &Moment| *since >= born && self.now.since(*since) < NOT_LOST;
+            self.nodes.contains_key(node) && self.not_ready.get(node).is_none_or(lately)
+        };
+        lives(pod)
+            && pod.has_sandbox
+            && self.has_kept(&pod.ips[0], &pod.uid, self.now)
+            && self.pods.values().filter(shows).all(|other| self.forged.contains(&other.uid))
+            && pod.node.as_ref().is_some_and(is_well)
+    }
+
+    /// The pod on the same node that got the address of this one later, and so has it.
+    pub fn later_at(&self, pod: &PodFacts, since: Moment) -> Option<&PodFacts> {
+        let got =
+            |pod: &PodFacts| self.got_ip.get(&pod.uid).filter(|(_, at)| *at >= since).map(|(got, _)| *got);
+        let got_this = got(pod)?;
+        let is_later = |other: &&PodFacts| {
+            lives(other) && other.node == pod.node && other.ips == pod.ips && got(other) > Some(got_this)
+        };
+        self.pods.values().find(is_later)
+    }
+
+    /// The pod on another node, which is well, that runs at an address of this one; this one never had it.
+    pub fn really_at(&self, pod: &PodFacts) -> Option<&PodFacts> {
+        let is_well = |node: &Arc<str>| self.nodes.get(node).is_some_and(|node| !node.not_ready);
+        let runs = |other: &&PodFacts| {
+            other.node != pod.node
+                && other.ips == pod.ips
+                && !other.finished
+                && !other.stopped
+                && other.has_sandbox
+        };
+        let mut others = self.pods.values().filter(runs).filter(|_| self.forged.contains(&pod.uid));
+        others.find(|other| !self.forged.contains(&other.uid) && other.node.as_ref().is_some_and(is_well))
     }
 
     fn gets_ip(&mut self, pod: &PodFacts) {

@@ -1,10 +1,13 @@
 //! What happens to Services, and how they are written.
 
+use std::time::Duration;
+
 use super::{APPS, Cluster};
 use crate::words::NAMESPACE;
 use headgate_core::model::{
-    Change, Labels, ObjectKey, Protocol, ServiceFacts, ServicePort, TargetPort, Texts,
+    Change, Labels, Moment, ObjectKey, Protocol, ServiceFacts, ServicePort, TargetPort, Texts,
     policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
+    target_binding::Pods,
 };
 
 /// A part of an annotation, by what can be read of it.
@@ -41,6 +44,15 @@ const BAD: [(&str, &[Part]); 5] = [
 pub fn parts(text: &str) -> &'static [Part] {
     let known = GOOD.iter().chain(&BAD).find(|(known, _)| *known == text);
     known.map(|(_, parts)| *parts).expect("an annotation of this module")
+}
+
+/// A Service that is gone.
+#[derive(Debug)]
+pub struct Deleted {
+    at: Moment,
+    /// Whether all replicas had been told all of the Services.
+    was_known: bool,
+    service: ServiceFacts,
 }
 
 fn good(rng: &mut fastrand::Rng) -> Box<str> {
@@ -163,6 +175,7 @@ impl Cluster {
             }],
             beyond: [].into(),
         };
+        self.forgets_service(&key);
         self.services.insert(key, service.clone());
         self.say_service(&Change::Applied(service));
         Some("event: service created")
@@ -179,6 +192,14 @@ impl Cluster {
         let before = service.clone();
         change(service, rng);
         let service = service.clone();
+        let is_bad = |service: &ServiceFacts| {
+            service.target_groups.as_deref().is_some_and(|text| BAD.iter().any(|(bad, _)| text == *bad))
+        };
+        if !is_bad(&service) {
+            self.followed.remove(&service.key);
+        } else if !is_bad(&before) && self.services_are_known() {
+            self.followed.insert(service.key.clone(), before.clone());
+        }
         (service != before).then(|| {
             self.say_service(&Change::Applied(service));
             name
@@ -189,8 +210,45 @@ impl Cluster {
         let at = rng.usize(0..self.services.len().max(1));
         let key = self.services.keys().nth(at)?.clone();
         let service = self.services.remove(&key)?;
+        let was_known = self.services_are_known();
+        self.forgets_service(&service.key);
+        self.deleted.push(Deleted { at: self.now, was_known, service: service.clone() });
         self.say_service(&Change::Deleted(service));
         Some("event: service deleted")
+    }
+
+    fn services_are_known(&self) -> bool {
+        self.watches.iter().all(|watches| watches.services.is_right())
+    }
+
+    fn forgets_service(&mut self, key: &ObjectKey) {
+        self.deleted.retain(|deleted| deleted.service.key != *key);
+        self.followed.remove(key);
+    }
+
+    /// The Services that were deleted so lately, and were known to all replicas before.
+    pub fn deleted_services(&self, now: Moment, lately: Duration) -> impl Iterator<Item = &ServiceFacts> {
+        let is_late = move |it: &&Deleted| now.since(it.at) < lately && it.was_known;
+        self.deleted.iter().filter(is_late).map(|it| &it.service)
+    }
+
+    /// Whether a Service was deleted so lately that selected pods with these labels.
+    pub fn was_selected(&self, labels: &Labels, now: Moment, lately: Duration) -> bool {
+        let mut late = self.deleted.iter().filter(|it| now.since(it.at) < lately);
+        late.any(|it| it.service.selector.selects(labels))
+    }
+
+    /// What Services said before that cannot be followed now, each with what it says.
+    pub fn followed(&self) -> impl Iterator<Item = (&ServiceFacts, &ServiceFacts)> {
+        self.followed.iter().filter_map(|(key, before)| Some((before, self.services.get(key)?)))
+    }
+
+    /// Whether any object selects pods with these labels.
+    pub fn anything_selects(&self, labels: &Labels) -> bool {
+        let by_binding =
+            |pods: &Pods| matches!(pods, Pods::Selected(selector, ..) if selector.selects(labels));
+        self.services.values().any(|service| service.selector.selects(labels))
+            || self.bindings.values().any(|binding| by_binding(&binding.pods))
     }
 
     /// A tool changes a Service by deleting it and making it anew.
@@ -198,6 +256,7 @@ impl Cluster {
         let at = rng.usize(0..self.services.len().max(1));
         let old = self.services.values().nth(at)?.clone();
         let new = ServiceFacts { uid: self.uid(), ..old.clone() };
+        self.forgets_service(&new.key);
         self.services.insert(new.key.clone(), new.clone());
         self.say_service(&Change::Deleted(old));
         self.say_service(&Change::Applied(new));

@@ -50,7 +50,7 @@ impl<T: Clone> Watch<T> {
     }
 
     /// Whether it has said all there is, and nothing else.
-    fn is_right(&self) -> bool {
+    pub fn is_right(&self) -> bool {
         self.unsaid.is_empty() && !self.is_to_list()
     }
 
@@ -95,6 +95,11 @@ impl Watches {
     pub fn are_right(&self) -> bool {
         let Self { pods, services, bindings, nodes } = self;
         pods.is_right() && services.is_right() && bindings.is_right() && nodes.is_right()
+    }
+
+    /// The same of pods and nodes.
+    pub fn know_pods(&self) -> bool {
+        self.pods.is_right() && self.nodes.is_right()
     }
 
     /// Whether everything has been said.

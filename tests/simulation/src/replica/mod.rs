@@ -47,6 +47,8 @@ pub struct Replica {
     pub oracle: Oracle,
     /// Which life of the process this is.
     pub life: u64,
+    /// When it has started.
+    pub born: Moment,
     /// Whether it was told to lead, and has the ledgers, and since when.
     pub leads: bool,
     pub loaded: Option<Moment>,
@@ -124,6 +126,7 @@ impl Replica {
             oracle,
             engine,
             life,
+            born: now,
             leads: false,
             loaded: None,
             inherited: BTreeSet::new(),

@@ -28,9 +28,8 @@ impl World {
                 self.aws.nobody_knew(group, items, self.now);
             }
         }
-        if let Err(failure) = &result {
-            self.properties.fails(&open.call, failure.class, self.now);
-        }
+        let is_known = self.is_of_this_term(&open);
+        self.properties.answered(&open, &result, is_known, self.now);
         let input = Input::Answered { id: open.id, result };
         self.answer(open.sender, input, open.sent)
     }
@@ -46,6 +45,9 @@ impl World {
     pub(super) fn end_ledger_request(&mut self) -> Result<(), String> {
         let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
         let Some((sender, input)) = ended else { return Ok(()) };
+        if matches!(input, Input::Answered { result: Err(_), .. }) {
+            self.properties.ledger_fails(self.now);
+        }
         self.answer(sender, input, self.now)
     }
 
@@ -149,7 +151,8 @@ impl World {
             Effect::Released(key, uid) => {
                 around.coverage.saw("effect: Released");
                 beside(it.check_release(&key, &uid, &around))?;
-                it.released.push((key, uid));
+                self.holds(replica, |properties, scene| properties.releases(&key, &uid, scene))?;
+                self.replicas[replica].released.push((key, uid));
             }
             Effect::Selected(namespace, _) => {
                 return Err(format!("namespaces are not selected here, and {namespace} is said to be"));
@@ -233,6 +236,7 @@ impl World {
             Asks::Mark(write) => {
                 around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
                 beside(it.check_mark(id, write, &mut around))?;
+                self.holds(sender.0, |properties, scene| properties.marks(write, scene))?;
             }
             Asks::Detached(_) if it.leads && !may_write => {
                 around.coverage.saw("replica: a word on a node held back after the lease");
@@ -246,6 +250,7 @@ impl World {
             Asks::Check(check) => {
                 around.coverage.saw("effect: CheckEviction");
                 beside(it.check_question(id, check, &around))?;
+                self.holds(sender.0, |properties, scene| properties.asks(check, scene))?;
             }
         }
         if may_write {

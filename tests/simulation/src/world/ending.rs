@@ -438,7 +438,7 @@ impl World {
 
     fn check_end(&self) -> Result<(), String> {
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
-        properties::converges(&self.scene(leader))?;
+        self.properties.converges(!self.drains.is_empty(), &self.scene(leader))?;
         properties::beside(self.check_end_by_the_oracle())
     }
 

@@ -204,6 +204,7 @@ impl World {
         let (it, around) = self.around(replica);
         beside(it.check_passes(&drain.pod, &drain.uid, reason, &around))
             .map_err(|broken| format!("[{replica}] {broken}"))?;
+        self.holds(replica, |properties, scene| properties.evicts(&drain.pod, &drain.uid, reason, scene))?;
         if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
             return Err(format!(

@@ -1,0 +1,262 @@
+//! What is asked of AWS: by whom, how often, and about what.
+
+use std::time::Duration;
+
+use headgate_core::{
+    ledger::PodMark,
+    model::{
+        Call, CallItem, Cause, Moment, PodFacts, TargetGroupArn,
+        policy::{OWNERSHIP, PAUSED},
+    },
+};
+
+use super::scene::{Wanted, Written};
+use super::{
+    Properties, Scene, TakenOut, broken, is_about,
+    prompt::{BACKOFF, GRACE},
+};
+use crate::{
+    aws::STALE,
+    cluster::lives,
+    words::{Key, MANY_HEALTHY, Sender},
+};
+
+/// AWS's limit for Register and Deregister, in calls a second and at once.
+const RATE: (f64, f64) = (4.0, 20.0);
+/// Targets in a call at most.
+const MOST: usize = 100;
+/// What was asked for is registered no more when what is written is so old, and all that was written before is forgotten.
+const SETTLED: Duration = Duration::from_secs(15);
+const DOUBTED: Duration = Duration::from_secs(75);
+
+impl Properties {
+    /// A call to AWS leaves.
+    pub fn calls(&mut self, sender: Sender, call: &Call, scene: &Scene<'_>) -> Result<(), String> {
+        let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
+            return Ok(());
+        };
+        let Some(leads) = scene.leads else {
+            let action = call.action();
+            return broken(
+                "authority",
+                format!("{action} by who does not lead, or has not been told all yet"),
+            );
+        };
+        let (per_second, burst) = RATE;
+        let (tokens, at) = self.tokens.get(&sender).copied().unwrap_or((burst, Moment::START));
+        let tokens = (tokens + scene.now.since(at).as_secs_f64() * per_second).min(burst) - 1.0;
+        self.tokens.insert(sender, (tokens, scene.now));
+        if tokens < -1e-6 {
+            return broken("rate", "more calls than AWS's limit allows");
+        }
+        if items.is_empty() || items.len() > MOST {
+            return broken("rate", format!("a call with {} targets", items.len()));
+        }
+        for item in items {
+            let key = (group.clone(), item.target);
+            self.taken.remove(&key);
+            if matches!(call, Call::Register { .. }) {
+                let of_this_term =
+                    scene.aws.open.iter().filter(|open| open.sender == sender && open.sent >= leads);
+                let mut removals = of_this_term.filter(|open| matches!(open.call, Call::Deregister { .. }));
+                if removals.any(|open| is_about(&open.call, &key)) {
+                    return broken(
+                        "order",
+                        format!("{} is registered while its removal is open", item.target),
+                    );
+                }
+                self.waits_for_removals(scene)?;
+                self.registers(group, item, scene)?;
+                self.askers.insert(key, sender);
+            } else {
+                self.deregisters(group, item, scene)?;
+                let by_what_is_written = matches!(
+                    item.reason,
+                    Cause::NotSelected
+                        | Cause::PortChanged
+                        | Cause::BindingRemoved
+                        | Cause::StaleTarget
+                        | Cause::ForeignTarget
+                        | Cause::TargetReappeared
+                );
+                let (at, of) = (scene.now, item.uid.clone());
+                self.taken_out.insert(key, TakenOut { at, of, by: sender, for_the_pod: !by_what_is_written });
+            }
+            is_not_paused(group, item, scene)?;
+        }
+        Ok(())
+    }
+
+    /// No registration takes a token that an overdue removal waits for.
+    fn waits_for_removals(&self, scene: &Scene<'_>) -> Result<(), String> {
+        let is_asked = |key: &Key| scene.aws.open.iter().any(|open| is_about(&open.call, key));
+        let fails =
+            |group: &TargetGroupArn| self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
+        let mut due = self.due.iter().filter(|(key, since)| **since < scene.now && !fails(&key.0));
+        match due.find(|(key, _)| scene.aws.has(&key.0, &key.1) && !is_asked(key)) {
+            Some(((group, target), _)) => broken(
+                "order",
+                format!("a registration goes before the removal of {target} from {}", group.name()),
+            ),
+            None => Ok(()),
+        }
+    }
+
+    fn registers(
+        &mut self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        scene: &Scene<'_>,
+    ) -> Result<(), String> {
+        let (target, name) = (item.target, group.name());
+        if !scene.store.says(group, &target, PodMark::of(&item.uid)) {
+            return broken(
+                "ledger first",
+                format!("{target} is registered in {name}, and not in the ledger"),
+            );
+        }
+        let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid);
+        if let Some(pod) = pod.filter(|pod| scene.knows_pods && lives(pod) && pod.ips.contains(&target.ip)) {
+            let later = scene.cluster.later_at(pod, scene.born);
+            if let Some(other) = scene.cluster.really_at(pod).or(later) {
+                return broken(
+                    "addresses",
+                    format!(
+                        "{target} is registered in {name} for {}, and {} runs there",
+                        item.uid, other.uid
+                    ),
+                );
+            }
+        }
+        if scene.knows {
+            let Some(pod) = pod.filter(|pod| lives(pod) && pod.ips.contains(&target.ip)) else {
+                return broken(
+                    "living pods",
+                    format!("{target} is registered in {name} for {}, which has ended", item.uid),
+                );
+            };
+            let written = scene.written();
+            let asks = |by: &&Written<'_>| by.group == name && by.asks_for(pod, &target);
+            let was_selected = scene.cluster.was_selected(&pod.labels, scene.now, GRACE);
+            let is_new =
+                !was_selected && !self.asked.contains_key(&((group.clone(), target), item.uid.clone()));
+            let was_ready = scene.cluster.was_ready(&item.uid);
+            let mut asking = written.iter().filter(asks).peekable();
+            // What a list or a watch says to be gone may be doubted for a while.
+            let settled = if asking.peek().is_some() { SETTLED } else { DOUBTED };
+            if is_new
+                && scene.is_clear()
+                && scene.cluster.writings_are_older(scene.now, settled)
+                && !asking.any(|by| was_ready || by.is_content_with(pod))
+            {
+                return broken(
+                    "living pods",
+                    format!("{target} is registered in {name}, and nothing asks for that"),
+                );
+            }
+            // A Service without a selector keeps what it had, and takes in no more.
+            let selects = |by: &Written<'_>| by.selector.selects(&pod.labels);
+            let takes_none = written.iter().any(|by| by.group == name && by.selector.is_empty());
+            if is_new
+                && takes_none
+                && scene.cluster.writings_are_older(scene.now, SETTLED)
+                && !scene.cluster.anything_selects(&pod.labels)
+                && !written.iter().any(selects)
+            {
+                return broken(
+                    "living pods",
+                    format!("{target} is registered in {name}, and nothing selects its pod"),
+                );
+            }
+            self.puts_back(group, item, scene)?;
+        }
+        self.asked.insert(((group.clone(), target), item.uid.clone()), scene.now);
+        Ok(())
+    }
+
+    fn deregisters(&self, group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
+        let (target, name) = (item.target, group.name());
+        let is_lost = item.reason == Cause::IpChanged && item.since == scene.now && scene.knows_pods;
+        let its = scene.cluster.pods.values().find(|pod| pod.uid == item.uid && pod.ips.contains(&target.ip));
+        if its.is_some_and(|pod| is_lost && scene.cluster.keeps_its_address(pod, scene.born)) {
+            return broken(
+                "addresses",
+                format!("{target} is taken from {}, which has the address", item.uid),
+            );
+        }
+        if !scene.knows {
+            return Ok(());
+        }
+        let key = (group.clone(), target);
+        let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
+        if let Some(pod) =
+            pod.filter(|_| item.reason == Cause::PodEvicting && !self.taken_out.contains_key(&key))
+        {
+            self.leaves(pod, item, scene)?;
+        }
+        let mut written =
+            scene.written().into_iter().filter(|by| by.group == name && !by.is_deleted).peekable();
+        let is_exclusive = written.peek().is_some() && written.all(|by| by.may_say(OWNERSHIP, "exclusive"));
+        if scene.aws.foreign_targets(group).any(|foreign| *foreign == target) && !is_exclusive {
+            return broken(
+                "foreign targets",
+                format!("{target} is removed from {name}, and somebody else put it there"),
+            );
+        }
+        let nobody_lived = self.inhabited.get(&target.ip).is_none_or(|at| *at < scene.born);
+        let began = self.read.get(group).filter(|began| Some(**began) >= scene.leads);
+        let was_healthy =
+            scene.aws.healthy_since(group, &target).is_some_and(|at| Some(&(at + STALE)) < began);
+        if nobody_lived && was_healthy && scene.cluster.elsewhere.contains(&target.ip) && !is_exclusive {
+            return broken(
+                "foreign targets",
+                format!("{target} is another cluster's, and is removed from {name}"),
+            );
+        }
+        let wanted = scene.wanted(group);
+        // One that was never registered, or not by this binding, may have to be ready first.
+        let is_registered = |wanted: &&Wanted<'_>| {
+            let asked = self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()));
+            wanted.pod.is_ready() || asked && name != MANY_HEALTHY && wanted.by.is_content_with(wanted.pod)
+        };
+        match wanted.iter().filter(is_registered).find(|wanted| wanted.target == target) {
+            // One that is not ready for long may be taken out where that is asked for.
+            Some(wanted) if !wanted.by.may_deregister() || wanted.pod.is_ready() => broken(
+                "living pods",
+                format!("{target} of {} is removed from {name}, and it lives", wanted.pod.key.name),
+            ),
+            Some(wanted) if self.was_ready(&wanted.pod.uid, scene) => broken(
+                "living pods",
+                format!("{target} of {} is removed, and was ready a moment ago", wanted.pod.key.name),
+            ),
+            _ => {
+                let was_its = |pod: &PodFacts| self.asked.contains_key(&(key.clone(), pod.uid.clone()));
+                let stays = pod.filter(|pod| scene.has_its_address(pod) && !scene.leaves(pod));
+                if stays.is_some_and(|pod| was_its(pod) && scene.kept(group, pod, &target)) {
+                    return broken(
+                        "living pods",
+                        format!("{target} is removed from {name} for an annotation that cannot be read"),
+                    );
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_not_paused(group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
+    if !scene.knows {
+        return Ok(());
+    }
+    let (wanted, written) = (scene.wanted(group), scene.written());
+    let mut all = written.iter().filter(|by| by.group == group.name()).peekable();
+    if scene.is_clear() && all.peek().is_some() && all.all(|by| by.says(PAUSED, "true")) {
+        return broken("pause", format!("{} is written to, and all that bind it are paused", group.name()));
+    }
+    let mut its =
+        wanted.iter().filter(|wanted| wanted.target == item.target && wanted.pod.uid == item.uid).peekable();
+    if its.peek().is_some() && its.all(|wanted| wanted.by.says(PAUSED, "true")) {
+        return broken("pause", format!("{} of {} is written to, and is paused", item.target, group.name()));
+    }
+    Ok(())
+}

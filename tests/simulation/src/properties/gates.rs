@@ -1,0 +1,141 @@
+//! Readiness gates.
+
+use std::time::Duration;
+
+use headgate_core::model::{
+    CallItem, Cause, Moment, PodFacts, TargetGroupArn, gate::GateWrite, gate::Shown, policy::GATE_WHEN_UNUSED,
+};
+
+use super::{Properties, Scene, broken};
+use crate::{cluster::lives, words::GROUPS, words::Key};
+
+/// A gate that has to be closed before a target is put back is waited for so long.
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
+
+impl Properties {
+    /// A readiness gate is written.
+    pub fn writes_gate(&mut self, write: &GateWrite, scene: &Scene<'_>) -> Result<(), String> {
+        let (name, reason) = (&write.pod.name, write.condition.reason);
+        if scene.leads.is_none() {
+            return broken(
+                "authority",
+                format!("the gate of {name} is written by who does not lead, or not know all"),
+            );
+        }
+        if !write.condition.open {
+            self.closed_gates.insert(write.uid.clone(), scene.now);
+        }
+        let pod = scene.cluster.pods.get(&write.pod).filter(|pod| pod.uid == write.uid && lives(pod));
+        if let Some(pod) = pod.filter(|_| !write.condition.open && reason != Cause::IpChanged) {
+            return self.closes_gate(pod, scene);
+        }
+        let Some(pod) = pod.filter(|_| write.condition.open && scene.knows) else {
+            return Ok(());
+        };
+        if reason == Cause::NodeDisrupted {
+            let by = pod.passed_over;
+            let is_passed_over = by.by_all || by.by_karpenter || by.by_cluster_autoscaler;
+            return if is_passed_over {
+                Ok(())
+            } else {
+                broken("gates", format!("that of {name} opens for its node"))
+            };
+        }
+        let (mut unread, mut waits) = (0, None);
+        for arn in GROUPS.iter().filter_map(|name| scene.aws.arn(name)) {
+            for wanted in scene.wanted(arn).iter().filter(|wanted| wanted.pod.uid == pod.uid) {
+                let key = (arn.clone(), wanted.target);
+                if reason == Cause::HealthUnreadable && self.is_unread(&key, pod, scene) {
+                    unread += 1;
+                    continue;
+                }
+                let unused = scene.aws.unused(arn).filter(|_| !wanted.by.says(GATE_WHEN_UNUSED, "wait"));
+                let asked = self.asked.get(&(key, pod.uid.clone()));
+                let healthy = scene.aws.proven(arn, &wanted.target, &pod.uid).max(unused);
+                if asked.is_none()
+                    || healthy.is_none_or(|at| Some(&at) < asked && !scene.aws.has(arn, &wanted.target))
+                {
+                    waits = Some(arn.name());
+                }
+            }
+        }
+        match (reason, waits) {
+            // What these words say is not that the pod is healthy.
+            (Cause::NothingBound | Cause::TargetUnused, _) => Ok(()),
+            (_, Some(group)) => {
+                broken("gates", format!("that of {name} opens, and {group} never saw it healthy"))
+            }
+            (Cause::HealthUnreadable, None) if unread == 0 => broken(
+                "gates",
+                format!("that of {name} opens for health that cannot be read, and it could be"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a gate may open for a target whose health cannot be read: AWS has answered that it has it, and no read was
+    /// answered since, for long enough.
+    fn is_unread(&self, key: &Key, pod: &PodFacts, scene: &Scene<'_>) -> bool {
+        let was_open = pod.gate.as_deref().is_some_and(|gate| gate.shown == Shown::ClosedAgain);
+        let Some(patience) = scene.settings.gate_patience.filter(|_| !was_open) else { return false };
+        let taken = self.taken.get(key).filter(|(uid, since)| *uid == pod.uid && Some(*since) >= scene.leads);
+        let Some((_, since)) = taken else { return false };
+        let began = |all: &std::collections::BTreeMap<TargetGroupArn, Moment>| all.get(&key.0).copied();
+        scene.now.since(*since) >= patience
+            && began(&self.read).is_none_or(|began| began < *since)
+            && began(&self.not_read).is_some_and(|began| began >= *since)
+    }
+
+    /// An open gate of a pod that stays is not closed, unless Headgate takes the pod out.
+    fn closes_gate(&self, pod: &PodFacts, scene: &Scene<'_>) -> Result<(), String> {
+        let is_open =
+            pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips) && !gate.unread);
+        // Whoever leads next cannot know whether AWS had what was to be taken out.
+        let was_out = self.taken_out.values().any(|out| out.is_of(&pod.uid));
+        if is_open && scene.knows && !was_out && scene.has_its_address(pod) && !scene.leaves(pod) {
+            return broken(
+                "gates",
+                format!("that of {} is closed, and nobody has taken it out", pod.key.name),
+            );
+        }
+        Ok(())
+    }
+
+    /// A pod that was taken out has its gate closed before it is registered again.
+    pub(super) fn puts_back(
+        &self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        scene: &Scene<'_>,
+    ) -> Result<(), String> {
+        let of_the_pod = matches!(
+            item.reason,
+            Cause::PodReady | Cause::PodHasIp | Cause::PodListed | Cause::EvictionGivenUp | Cause::NodeStays
+        );
+        let key = (group.clone(), item.target);
+        let Some(out) = self.taken_out.get(&key).filter(|out| out.for_the_pod && out.is_of(&item.uid)) else {
+            return Ok(());
+        };
+        let was_asked = self.asked.get(&(key, item.uid.clone())).is_some_and(|asked| *asked < out.at);
+        let is_open = scene.cluster.pods.get(&item.pod).and_then(|pod| {
+            let gate = pod.gate.as_deref()?;
+            Some(gate.shown.is_open_for(&pod.ips))
+        });
+        let was_closed = self.closed_gates.get(&item.uid).is_some_and(|at| *at >= out.at);
+        let since = scene.leads.map_or(item.since, |leads| leads.max(item.since));
+        if of_the_pod
+            && item.attempt == 1
+            && was_asked
+            && is_open == Some(true)
+            && !was_closed
+            && scene.aws.was_taken_out_again(group, &item.target)
+            && scene.now < since + CLOSED_WITHIN
+        {
+            return broken(
+                "gates",
+                format!("{} is put back into {}, and the gate of its pod is open", item.target, group.name()),
+            );
+        }
+        Ok(())
+    }
+}

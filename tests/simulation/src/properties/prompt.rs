@@ -1,0 +1,155 @@
+//! What has to go is taken out at once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use headgate_core::model::{Moment, NodeFacts, PodFacts, Uid, policy::PAUSED, signal::DYING};
+
+use super::{Properties, Scene, broken, is_about};
+use crate::{
+    cluster::lives,
+    words::{GROUPS, Sender},
+};
+
+/// What has to go is taken out within this time, as long as no call about its group fails; after a failure it may wait so long.
+const PROMPT: Duration = Duration::from_secs(6);
+pub const BACKOFF: Duration = Duration::from_secs(20);
+/// What is asked for is registered within this time, as long as nothing fails.
+const REGISTERED: Duration = Duration::from_secs(15);
+/// A deleted Service keeps its targets for a minute after a replica was told, which may be late.
+pub const GRACE: Duration = Duration::from_secs(180);
+
+impl Properties {
+    /// Time has passed; `acts`: who leads knows all, and may call AWS. What a leader before has left may be somebody else's by
+    /// now, and what is paused stays.
+    pub fn passes(&mut self, acts: Option<Sender>, scene: &Scene<'_>) -> Result<(), String> {
+        self.observes(scene);
+        if scene.policies().any(|policy| policy.get(PAUSED).is_some_and(|said| said != "false")) {
+            self.paused = Some(scene.now);
+        }
+        // A Service that is deleted while it is paused is so for as long as its targets stay.
+        let is_paused = self.paused.is_some_and(|at| scene.now.since(at) < GRACE);
+        if acts.is_none() || !scene.knows || is_paused {
+            self.due.clear();
+            self.missing.clear();
+            return Ok(());
+        }
+        let mut due = BTreeMap::new();
+        for (key, uid) in self.asked.keys() {
+            let (group, target) = key;
+            let fails = self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
+            let dies = |pod: &PodFacts| {
+                let since = pod.node.as_ref().and_then(|node| self.dying.get(node));
+                since.is_some_and(|since| {
+                    self.asked.get(&(key.clone(), pod.uid.clone())).is_some_and(|asked| asked < since)
+                })
+            };
+            let lives_on = scene
+                .cluster
+                .pods
+                .values()
+                .any(|pod| pod.uid == *uid && !pod.terminating && !pod.finished && !dies(pod));
+            let is_somebodys = scene
+                .cluster
+                .pods
+                .values()
+                .any(|pod| lives(pod) && pod.ips.contains(&target.ip) && !(pod.uid == *uid && dies(pod)));
+            let is_known = scene.found.contains(&Some(group.clone()));
+            let is_anothers = self.askers.get(key).copied() != acts;
+            let is_asked = scene.aws.open.iter().any(|open| is_about(&open.call, key));
+            // What a late call has brought back nobody knows before a read.
+            let is_there = scene.aws.sends_to(group, target, Duration::ZERO, scene.now).is_some();
+            if is_there
+                && is_known
+                && !(lives_on
+                    || is_somebodys
+                    || fails
+                    || self.refused.contains(key)
+                    || is_anothers
+                    || is_asked)
+            {
+                let since = self.due.get(key).copied().unwrap_or(scene.now);
+                if scene.now.since(since) > PROMPT {
+                    return broken(
+                        "promptness",
+                        format!(
+                            "{target} stays in {}, and its pod has ended, or its node dies",
+                            group.name()
+                        ),
+                    );
+                }
+                due.insert(key.clone(), since);
+            }
+        }
+        self.due = due;
+        self.registers_soon(scene)
+    }
+
+    /// What is asked for by a pod that is ready is registered soon.
+    fn registers_soon(&mut self, scene: &Scene<'_>) -> Result<(), String> {
+        let before = std::mem::take(&mut self.missing);
+        let lately = |at: &Moment| scene.now.since(*at) < BACKOFF;
+        if !scene.is_clear() || self.ledger_failed.as_ref().is_some_and(lately) {
+            return Ok(());
+        }
+        for arn in GROUPS.iter().filter_map(|name| scene.aws.arn(name)) {
+            if self.failed.get(arn).is_some_and(lately) || scene.aws.is_full(arn.name()) {
+                continue;
+            }
+            for wanted in scene.wanted(arn).iter().filter(|wanted| wanted.pod.is_ready()) {
+                let key = (arn.clone(), wanted.target);
+                let asked = self.asked.get(&(key.clone(), wanted.pod.uid.clone()));
+                // What others took out is seen in a read.
+                let put = scene.aws.registered(arn, &wanted.target);
+                let was_there = asked.is_some_and(|asked| {
+                    put >= Some(*asked) && self.taken_out.get(&key).is_none_or(|out| out.at < *asked)
+                });
+                let is_asked = scene.aws.open.iter().any(|open| is_about(&open.call, &key));
+                if scene.aws.has(arn, &wanted.target) || was_there || is_asked || self.refused.contains(&key)
+                {
+                    continue;
+                }
+                let since = before.get(&key).copied().unwrap_or(scene.now);
+                if scene.now.since(since) > REGISTERED {
+                    let name = &wanted.pod.key.name;
+                    return broken(
+                        "promptness",
+                        format!("{} of {name} is not registered in {}", key.1, arn.name()),
+                    );
+                }
+                self.missing.insert(key, since);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a pod was ready less long ago than it may be not ready.
+    pub(super) fn was_ready(&self, uid: &Uid, scene: &Scene<'_>) -> bool {
+        let patience = scene.settings.not_ready_for;
+        self.ready.get(uid).is_some_and(|at| scene.now.since(*at) < patience)
+    }
+
+    /// What becomes of pods and nodes.
+    fn observes(&mut self, scene: &Scene<'_>) {
+        for pod in scene.cluster.pods.values().filter(|pod| lives(pod)) {
+            self.inhabited.extend(pod.ips.iter().map(|ip| (*ip, scene.now)));
+        }
+        let evicted = scene.cluster.pods.values().filter(|pod| pod.is_evicted);
+        self.drained.extend(evicted.filter_map(|pod| pod.node.clone()));
+        for pod in scene.cluster.pods.values().filter(|pod| pod.is_ready()) {
+            self.ready.insert(pod.uid.clone(), scene.now);
+        }
+        let is_dying =
+            |node: &&NodeFacts| node.shuts_down || node.taints.iter().any(|taint| DYING.contains(&&**taint));
+        let nodes = scene.cluster.nodes.values().filter(|_| scene.cluster.nodes_are_watched());
+        let dying: Vec<&NodeFacts> = nodes.filter(is_dying).collect();
+        for node in &dying {
+            self.dying.entry(node.name.clone()).or_insert(scene.now);
+        }
+        self.dying.retain(|name, _| dying.iter().any(|node| node.name == *name));
+        let asked = scene.cluster.pods.values().filter(|pod| pod.leaving.is_some());
+        for pod in asked.clone() {
+            self.asked_to_leave.entry(pod.uid.clone()).or_insert(scene.now);
+        }
+        self.asked_to_leave.retain(|uid, _| asked.clone().any(|pod| pod.uid == *uid));
+    }
+}
