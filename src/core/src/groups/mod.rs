@@ -111,7 +111,7 @@ impl Groups {
     /// The same of a replica that leads no more: what AWS was told is not known to it, nor what AWS showed. These targets are
     /// wanted, and who went is remembered.
     pub fn after_term(&self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
-        let mut after = Self::new(self.settings.clone());
+        let mut after = Self::new(self.settings);
         for (arn, group) in &self.all {
             after.make(arn).registrations.have_departed(group.registrations.departed(now));
         }
