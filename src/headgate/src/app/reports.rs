@@ -127,7 +127,7 @@ impl Reports {
                 match item.reason {
                     Cause::PodHasIp => self.metrics.registering(wait),
                     Cause::PodTerminating | Cause::PodDeleted | Cause::PodMissing | Cause::PodFinished => {
-                        self.metrics.deregistering(wait)
+                        self.metrics.deregistering(wait);
                     }
                     _ => {}
                 }
