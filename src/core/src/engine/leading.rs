@@ -1,9 +1,9 @@
 //! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
 //!
-//! A standby keeps index, bindings and target groups ready, looks up what users named, reads the ledgers to learn which
-//! pods were targets before it saw them, or while its watches were cut, and is silent. A new leader first loads the
-//! ledgers; until it has them and every watch has listed, it calls nothing but look-ups. A leader that is told to stand
-//! by forgets what AWS was told, and whatever answers come afterwards.
+//! A standby keeps what the watches show, looks up what users named, reads the ledgers to learn which pods were targets before
+//! it saw them, or while its watches were cut, and is silent. A new leader first loads the ledgers; until it has them and
+//! every watch has listed, it calls nothing but look-ups. When the lead is lost, what only a leader knows is dropped
+//! (`leader.rs`), the target groups are made anew from what the watches want, and answers that come later reach nobody.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
