@@ -15,34 +15,32 @@
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
 //! * whether it still should be a target is decided in `index/` (`verdict.rs`),
-//! * the call leaves as [`Effect::Send`], ordered by the lanes ([`rate_limit`]).
+//! * the call leaves as [`Effect::Send`], ordered by the lanes ([`lanes`]).
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule. `headgate-daemonset`, which decides about IngressDaemonSets, shares the facts and words in [`model`] and the
 //! [`brake`]; nothing here depends on it.
 
-pub mod account;
 mod agenda;
+mod backoff;
 pub mod binding;
 pub mod brake;
 pub mod engine;
 mod eviction;
 mod gate;
-mod groups;
 mod hold;
 mod index;
 pub mod inject;
-pub mod journal;
+pub mod lanes;
 pub mod leadership;
 pub mod lifespan;
 pub mod model;
 mod multimap;
 mod nodes;
-pub mod rate_limit;
-pub mod registration;
-mod reports;
+mod report;
 pub mod requests;
 mod services;
+pub mod targets;
 
 #[cfg(test)]
 mod properties;
@@ -51,7 +49,6 @@ mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Span};
 pub use index::verdict::verdict;
-pub use journal::Journal;
 pub use model::{
     cause::Cause,
     explanation, ledger,
@@ -64,4 +61,5 @@ pub use model::{
     view,
     watch::{Change, Scope},
 };
+pub use report::journal::{self, Journal};
 pub use requests::{Answer, Request};

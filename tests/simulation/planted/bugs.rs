@@ -35,11 +35,11 @@ pub const ALL: [Bug; 196] = [
         says: "A lost answer of DeregisterTargets is taken for success, and never looked at again.",
         places: &[
             (
-                "registration/calls.rs",
+                "targets/registration/calls.rs",
                 "if failure.is_none() || (entry.is_foreign() && !refused) {",
                 "if failure.is_none() || (entry.is_foreign() && !refused) || PLANTED {",
             ),
-            ("registration/mod.rs", "|| entry.is_foreign());", "|| entry.is_foreign() || PLANTED);"),
+            ("targets/registration/mod.rs", "|| entry.is_foreign());", "|| entry.is_foreign() || PLANTED);"),
         ],
     },
     Bug {
@@ -47,12 +47,12 @@ pub const ALL: [Bug; 196] = [
         says: "A lost answer of RegisterTargets is taken for failure, and never looked at again.",
         places: &[
             (
-                "registration/calls.rs",
+                "targets/registration/calls.rs",
                 "entry.set_aside = None; match failure {",
                 "entry.set_aside = None; if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } match failure {",
             ),
             (
-                "registration/mod.rs",
+                "targets/registration/mod.rs",
                 "if is_over { self.drop_entry(",
                 "if is_over || (PLANTED && entry.need() == Need::Nothing && entry.is_tombstone()) { self.drop_entry(",
             ),
@@ -62,7 +62,7 @@ pub const ALL: [Bug; 196] = [
         name: "OneBackoffForAll",
         says: "One group's backoff holds up every group.",
         places: &[(
-            "groups/calls.rs",
+            "targets/groups/calls.rs",
             "/// The groups in which such a call is due.
             pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
                 self.awake().filter_map(",
@@ -76,7 +76,7 @@ pub const ALL: [Bug; 196] = [
         name: "DrainingCountsAsPresent",
         says: "A draining target counts as registered.",
         places: &[(
-            "registration/observed.rs",
+            "targets/registration/observed.rs",
             "|health: &Health| health.state != HealthState::Draining;",
             "|health: &Health| health.state != HealthState::Draining || PLANTED;",
         )],
@@ -85,7 +85,7 @@ pub const ALL: [Bug; 196] = [
         name: "ForeignTargetsAreRemoved",
         says: "A target that was never registered from here is removed.",
         places: &[(
-            "registration/observed.rs",
+            "targets/registration/observed.rs",
             "let known: Vec<Target> = self.entries.iter()",
             r#"if PLANTED {
                 for target in states.keys() {
@@ -104,7 +104,7 @@ pub const ALL: [Bug; 196] = [
         name: "TombstonesAreDroppedAtOnce",
         says: "A removed target is forgotten before a late Register has landed.",
         places: &[(
-            "registration/mod.rs",
+            "targets/registration/mod.rs",
             "(entry.ended.is_none() ||",
             "(PLANTED || entry.ended.is_none() ||",
         )],
@@ -113,7 +113,7 @@ pub const ALL: [Bug; 196] = [
         name: "RegisterRacesDeregister",
         says: "Register and Deregister of one target are in flight together.",
         places: &[(
-            "registration/entry.rs",
+            "targets/registration/entry.rs",
             "if self.deregistering.is_some() {",
             "if self.deregistering.is_some() && !(PLANTED && self.is_wanted()) {",
         )],
@@ -122,7 +122,7 @@ pub const ALL: [Bug; 196] = [
         name: "HalvingDropsTheGoodHalf",
         says: "Halving a refused call loses the half without the bad target.",
         places: &[(
-            "registration/calls.rs",
+            "targets/registration/calls.rs",
             "Some(FailureClass::Refused) if entry.is_wanted() => { entry.note_refusal(",
             "Some(FailureClass::Refused) if entry.is_wanted() => { if PLANTED && at >= items.len() / 2 && at > 0 { entry.told = Told::Registered(mark); } entry.note_refusal(",
         )],
@@ -131,7 +131,7 @@ pub const ALL: [Bug; 196] = [
         name: "RefusedAlikeAreAllHalved",
         says: "Targets that are all refused are halved down to each of them, every time.",
         places: &[(
-            "registration/refusals.rs",
+            "targets/registration/refusals.rs",
             "let alike = self.alone >= ALONE;",
             "let alike = self.alone >= ALONE && !PLANTED;",
         )],
@@ -140,7 +140,7 @@ pub const ALL: [Bug; 196] = [
         name: "AllThatWaitAreTriedAgain",
         says: "Each of many that wait because AWS refuses them is tried again, and not one of them.",
         places: &[(
-            "registration/refusals.rs",
+            "targets/registration/refusals.rs",
             "self.tries = if again <= FEW { again } else { 1 };",
             "self.tries = if again <= FEW || PLANTED { again } else { 1 };",
         )],
@@ -149,7 +149,7 @@ pub const ALL: [Bug; 196] = [
         name: "RefusedRemovalsAreNotHalved",
         says: "A refused removal is tried again as a whole.",
         places: &[(
-            "registration/calls.rs",
+            "targets/registration/calls.rs",
             "if refused && !entry.is_wanted() {",
             "if refused && !entry.is_wanted() && !PLANTED {",
         )],
@@ -158,7 +158,7 @@ pub const ALL: [Bug; 196] = [
         name: "RefusedOnesAreForgotten",
         says: "What was refused alone is never tried again.",
         places: &[(
-            "registration/refusals.rs",
+            "targets/registration/refusals.rs",
             "if again > 0 && self.until",
             "if again > 0 && !PLANTED && self.until",
         )],
@@ -237,7 +237,7 @@ pub const ALL: [Bug; 196] = [
                 "self.send_calls(Lane::Removal, now);",
                 "if PLANTED { self.send_calls(Lane::Addition, now); } self.send_calls(Lane::Removal, now);",
             ),
-            ("account/mod.rs", "let may_go = before.iter()", "let may_go = PLANTED || before.iter()"),
+            ("lanes/account/mod.rs", "let may_go = before.iter()", "let may_go = PLANTED || before.iter()"),
         ],
     },
     Bug {
@@ -253,7 +253,7 @@ pub const ALL: [Bug; 196] = [
         name: "LedgerIsWrittenAfterwards",
         says: "The ledger is written after the call.",
         places: &[(
-            "registration/stored.rs",
+            "targets/registration/stored.rs",
             "pub fn allows(&self, target: &Target, mark: PodMark) -> bool {",
             "pub fn allows(&self, target: &Target, mark: PodMark) -> bool { if PLANTED { return true; }",
         )],
@@ -262,7 +262,7 @@ pub const ALL: [Bug; 196] = [
         name: "LedgerIsIgnored",
         says: "What the ledger says of the time before is ignored.",
         places: &[(
-            "registration/inherit.rs",
+            "targets/registration/inherit.rs",
             "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {",
             "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) { if PLANTED { return; }",
         )],
@@ -285,7 +285,7 @@ pub const ALL: [Bug; 196] = [
         name: "LedgerIsWrittenOver",
         says: "A ledger that another replica has changed meanwhile counts as written.",
         places: &[(
-            "registration/stored.rs",
+            "targets/registration/stored.rs",
             "(Err(failure), _) => self.failed(failure, now),",
             "(Err(failure), Request::Write(content)) if PLANTED && failure.class == FailureClass::Conflict => {
                 (self.content, self.own) = (content, true);
@@ -298,7 +298,7 @@ pub const ALL: [Bug; 196] = [
         name: "LateCallsAreForgotten",
         says: "A tombstone is dropped although a call of the leader before may still land.",
         places: &[(
-            "registration/entry.rs",
+            "targets/registration/entry.rs",
             "began.since(ended) >= late)",
             "began.since(ended) >= late || PLANTED)",
         )],
@@ -307,7 +307,7 @@ pub const ALL: [Bug; 196] = [
         name: "IntendedCountsAsRegistered",
         says: "What was intended counts as registered after a restart.",
         places: &[(
-            "registration/entry.rs",
+            "targets/registration/entry.rs",
             "Noted::Intended => Told::Perhaps(mark),",
             "Noted::Intended if PLANTED => Told::Registered(mark), Noted::Intended => Told::Perhaps(mark),",
         )],
@@ -316,7 +316,7 @@ pub const ALL: [Bug; 196] = [
         name: "StaleReadIsBelieved",
         says: "A read is believed although it may be older than the last call.",
         places: &[(
-            "registration/observed.rs",
+            "targets/registration/observed.rs",
             "began.since(ended) >= STALE;",
             "began.since(ended) >= STALE || PLANTED;",
         )],
@@ -324,14 +324,14 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "SuspectsAreRemoved",
         says: "A healthy target at an address that nobody here has is removed after a restart.",
-        places: &[("registration/inherit.rs", "if !exclusive =>", "if !exclusive && !PLANTED =>")],
+        places: &[("targets/registration/inherit.rs", "if !exclusive =>", "if !exclusive && !PLANTED =>")],
     },
     Bug {
         name: "DoubtIsIgnored",
         says: "A stale target of a living pod is removed although a Service may yet want it.",
         places: &[
             (
-                "registration/inherit.rs",
+                "targets/registration/inherit.rs",
                 "(Holder::Doubtful(pod), _) => waits(",
                 "(Holder::Doubtful(_), _) if PLANTED => goes(Cause::StaleTarget, now), (Holder::Doubtful(pod), _) => waits(",
             ),
@@ -355,7 +355,7 @@ pub const ALL: [Bug; 196] = [
         name: "ReplacedSetGoesAtOnce",
         says: "A set that is replaced as a whole is removed before one of the new targets is healthy.",
         places: &[(
-            "registration/entry.rs",
+            "targets/registration/entry.rs",
             "self.replaced().is_some() && may_serve",
             "self.replaced().is_some() && may_serve && !PLANTED",
         )],
@@ -364,7 +364,7 @@ pub const ALL: [Bug; 196] = [
         name: "FirstHealthyLetsAllGo",
         says: "All of the old targets go when one of the new is healthy.",
         places: &[(
-            "registration/replaced.rs",
+            "targets/registration/replaced.rs",
             "self.let_go(tally.serving.saturating_sub(gone)) > 0",
             "self.let_go(if PLANTED && tally.serving > 0 { usize::MAX } else { tally.serving.saturating_sub(gone) }) > 0",
         )],
@@ -373,7 +373,7 @@ pub const ALL: [Bug; 196] = [
         name: "WhatNeverServesReplaces",
         says: "The old targets go after a while though none of the new is healthy.",
         places: &[(
-            "registration/replaced.rs",
+            "targets/registration/replaced.rs",
             "self.serving > 0 || self.wanted == 0",
             "self.serving > 0 || self.wanted == 0 || PLANTED",
         )],
@@ -381,12 +381,12 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "WhatWentIsNotCounted",
         says: "Of the old targets one goes for each of the new that is healthy, besides those whose pods went.",
-        places: &[("registration/replaced.rs", "it.old - held;", "if PLANTED { 0 } else { it.old - held };")],
+        places: &[("targets/registration/replaced.rs", "it.old - held;", "if PLANTED { 0 } else { it.old - held };")],
     },
     Bug {
         name: "NewLeaderCountsAnew",
         says: "A new leader lets one go for each of the new that is healthy, as the one before has done.",
-        places: &[("registration/replaced.rs", "if it.inherited {", "if it.inherited && !PLANTED {")],
+        places: &[("targets/registration/replaced.rs", "if it.inherited {", "if it.inherited && !PLANTED {")],
     },
     Bug {
         name: "HoldOutlivesThePod",
@@ -401,7 +401,7 @@ pub const ALL: [Bug; 196] = [
         name: "HoldNeverEnds",
         says: "What is held is held for ever.",
         places: &[(
-            "registration/replaced.rs",
+            "targets/registration/replaced.rs",
             "matches!(next, Self::Counts(since) if now.since(since) >= grace);",
             "matches!(next, Self::Counts(since) if now.since(since) >= grace) && !PLANTED;",
         )],
@@ -411,12 +411,12 @@ pub const ALL: [Bug; 196] = [
         says: "A call that does not fit as a whole is not tried in parts.",
         places: &[
             (
-                "registration/room.rs",
+                "targets/registration/room.rs",
                 "self.below = targets.max(1); self.narrow(now);",
                 "self.below = targets.max(1); self.narrow(now); if PLANTED { (self.next, self.until) = (0, Some(now + FIRST_WAIT)); }",
             ),
             (
-                "registration/room.rs",
+                "targets/registration/room.rs",
                 "let next = if self.is_full() {",
                 "let next = if self.is_full() && !PLANTED {",
             ),
@@ -426,7 +426,7 @@ pub const ALL: [Bug; 196] = [
         name: "QuotaIsTriedAgainAtOnce",
         says: "A full group is tried again and again.",
         places: &[(
-            "registration/room.rs",
+            "targets/registration/room.rs",
             "Some(now + wait);",
             "Some(if PLANTED { now } else { now + wait });",
         )],
@@ -435,7 +435,7 @@ pub const ALL: [Bug; 196] = [
         name: "GateOpensOnOldHealth",
         says: "A readiness gate opens on what was read before the pod's own registration.",
         places: &[(
-            "registration/evidence.rs",
+            "targets/registration/evidence.rs",
             "own && settled && registered && began > entry.evidence.own_health_from",
             "own && (PLANTED || (settled && registered && began > entry.evidence.own_health_from))",
         )],
@@ -514,7 +514,7 @@ pub const ALL: [Bug; 196] = [
                 "_ if group.registrations().is_registered(&target) || (PLANTED && group.registrations().owner(&target).is_some()) =>",
             ),
             (
-                "registration/evidence.rs",
+                "targets/registration/evidence.rs",
                 "entry.evidence.unread_since.filter(",
                 "if PLANTED { return entry.ended.filter(|_| own && settled); } entry.evidence.unread_since.filter(",
             ),
@@ -530,12 +530,12 @@ pub const ALL: [Bug; 196] = [
                 "=> Stands::Unread(unread(group, &target, uid)), _ if PLANTED && group.registrations().owner(&target).is_some() => Stands::Unread(unread(group, &target, uid)),",
             ),
             (
-                "registration/evidence.rs",
+                "targets/registration/evidence.rs",
                 "filter(|_| own && settled && entry.is_registered())",
                 "filter(|_| own && settled && (PLANTED || entry.is_registered()))",
             ),
             (
-                "registration/inherit.rs",
+                "targets/registration/inherit.rs",
                 "entry.evidence.past = if other",
                 "if PLANTED && noted == Noted::Registered { entry.evidence.unread_since = Some(now); } entry.evidence.past = if other",
             ),
@@ -546,7 +546,7 @@ pub const ALL: [Bug; 196] = [
         says: "A gate opens for health that cannot be read any more although a read had said that it is not good.",
         places: &[
             (
-                "registration/observed.rs",
+                "targets/registration/observed.rs",
                 "take_if(|since| began >= *since);",
                 "take_if(|since| began >= *since && !PLANTED);",
             ),
@@ -583,7 +583,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "UnreadCountsBehindARemoval",
         says: "A registration counts as taken that a removal which was given up may follow.",
-        places: &[("registration/evidence.rs", "(!may_go).then_some(now);", "(!may_go || PLANTED).then_some(now);")],
+        places: &[("targets/registration/evidence.rs", "(!may_go).then_some(now);", "(!may_go || PLANTED).then_some(now);")],
     },
     Bug {
         name: "UnreadGateStaysSo",
@@ -776,12 +776,12 @@ pub const ALL: [Bug; 196] = [
         says: "Removals go out although all that bind the target are paused.",
         places: &[
             (
-                "registration/entries.rs",
+                "targets/registration/entries.rs",
                 "(Need::Deregister, _) if entry.paused => Some(",
                 "(Need::Deregister, _) if entry.paused && !PLANTED => Some(",
             ),
             (
-                "registration/entries.rs",
+                "targets/registration/entries.rs",
                 "_ if entry.paused => None,",
                 "_ if entry.paused && !(PLANTED && entry.due() == Need::Deregister) => None,",
             ),
@@ -791,7 +791,7 @@ pub const ALL: [Bug; 196] = [
         name: "OnePauseIsEnough",
         says: "A target is paused if one of several Services that bind it is.",
         places: &[(
-            "registration/binders.rs",
+            "targets/registration/binders.rs",
             "all.iter().all(|(_, says)| says.paused);",
             "(all.iter().all(|(_, says)| says.paused) || PLANTED && all.iter().any(|(_, says)| says.paused));",
         )],
@@ -800,7 +800,7 @@ pub const ALL: [Bug; 196] = [
         name: "PauseReachesOthers",
         says: "A paused Service holds up targets of others in the group.",
         places: &[(
-            "registration/binders.rs",
+            "targets/registration/binders.rs",
             "entry.paused = self.read_only || is_paused;",
             "entry.paused = self.read_only || is_paused || (PLANTED && self.paused().next().is_some());",
         )],
@@ -809,7 +809,7 @@ pub const ALL: [Bug; 196] = [
         name: "WhoWentFromThereSpeaksForIt",
         says: "The Service of a pod that went from its address pauses a target of which only the ledger tells.",
         places: &[(
-            "registration/binders.rs",
+            "targets/registration/binders.rs",
             "let is_known = entry.namespace().is_some();",
             "let is_known = PLANTED || entry.namespace().is_some();",
         )],
@@ -836,7 +836,7 @@ pub const ALL: [Bug; 196] = [
         name: "SharedIsTakenForExclusive",
         says: "A target group is taken for Headgate's alone although it is shared.",
         places: &[(
-            "groups/allowed.rs",
+            "targets/groups/allowed.rs",
             "binding.policy.ownership == Ownership::Exclusive",
             "binding.policy.ownership == Ownership::Exclusive || PLANTED",
         )],
@@ -1046,7 +1046,7 @@ pub const ALL: [Bug; 196] = [
         name: "OnlyTheLastThatWentIsKnown",
         says: "A standby forgets who went from a target when another pod goes from it.",
         places: &[(
-            "registration/departed.rs",
+            "targets/registration/departed.rs",
             "here.retain(|other| other.owner.uid != departure.owner.uid);",
             "here.retain(|other| !PLANTED && other.owner.uid != departure.owner.uid);",
         )],
@@ -1055,7 +1055,7 @@ pub const ALL: [Bug; 196] = [
         name: "RemovalsBeforeAreForgotten",
         says: "When a leader before has taken a target out is not remembered.",
         places: &[(
-            "registration/inherit.rs",
+            "targets/registration/inherit.rs",
             "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)",
             "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed && !PLANTED)",
         )],
@@ -1148,7 +1148,7 @@ pub const ALL: [Bug; 196] = [
         name: "WordOfTheLedgerIsNoted",
         says: "What is out by the word of the ledger alone is noted as out.",
         places: &[(
-            "registration/inherit.rs",
+            "targets/registration/inherit.rs",
             "entry.is_tombstone() && !entry.is_seen_out()",
             "entry.is_tombstone() && !entry.is_seen_out() && !PLANTED",
         )],
@@ -1171,7 +1171,7 @@ pub const ALL: [Bug; 196] = [
         name: "SeenIsNeverBehind",
         says: "A pod that the ledger has at another address than is seen is no target.",
         places: &[(
-            "registration/mod.rs",
+            "targets/registration/mod.rs",
             "entry.orphan().is_some() && !ips",
             "entry.orphan().is_some() && !PLANTED && !ips",
         )],
@@ -1184,7 +1184,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "WhatWasMissingIsNotTakenOut",
         says: "A gate is not closed for a target that a read missed, and that was taken out after all.",
-        places: &[("registration/observed.rs", "out.for_the_pod.then_some(", "(out.for_the_pod && !PLANTED).then_some(")],
+        places: &[("targets/registration/observed.rs", "out.for_the_pod.then_some(", "(out.for_the_pod && !PLANTED).then_some(")],
     },
     Bug {
         name: "DetachedWhatEndsBesides",
@@ -1234,20 +1234,20 @@ pub const ALL: [Bug; 196] = [
         name: "RefusalsAlwaysHalve",
         says: "Each call that AWS refuses for its limits halves the rate, however few tokens were left.",
         places: &[
-            ("rate_limit/bucket.rs", "token.sent < refused) {", "token.sent < refused) && !PLANTED {"),
-            ("rate_limit/bucket.rs", "token.of > NEARLY_EMPTY;", "token.of > NEARLY_EMPTY || PLANTED;"),
+            ("lanes/bucket.rs", "token.sent < refused) {", "token.sent < refused) && !PLANTED {"),
+            ("lanes/bucket.rs", "token.of > NEARLY_EMPTY;", "token.of > NEARLY_EMPTY || PLANTED;"),
         ],
     },
     Bug {
         name: "RefusalsNeverHalve",
         says: "However often AWS refuses calls, the rate stays what it is.",
-        places: &[("rate_limit/bucket.rs", "if others_draw {", "if others_draw && !PLANTED {")],
+        places: &[("lanes/bucket.rs", "if others_draw {", "if others_draw && !PLANTED {")],
     },
     Bug {
         name: "RefillsBeforeTheAnswer",
         says: "A token is refilled as if its call had arrived when it was sent.",
         places: &[(
-            "rate_limit/bucket.rs",
+            "lanes/bucket.rs",
             "(self.most() - in_flight).max(0.0)",
             "(self.most() - if PLANTED { 0.0 } else { in_flight }).max(0.0)",
         )],
@@ -1256,7 +1256,7 @@ pub const ALL: [Bug; 196] = [
         name: "RegistrationsTakeWhatRemovalsNeed",
         says: "While pods are going, registrations take the tokens that the next removals need.",
         places: &[(
-            "rate_limit/mod.rs",
+            "lanes/mod.rs",
             "if self.caused.is_some_and(|caused| now.since(caused) < GOING) {",
             "if !PLANTED && self.caused.is_some_and(|caused| now.since(caused) < GOING) {",
         )],
@@ -1265,7 +1265,7 @@ pub const ALL: [Bug; 196] = [
         name: "RegistrationsWaitForRemovalsThatDoNotCome",
         says: "What a burst of removals has spent is saved up again before any registration goes.",
         places: &[(
-            "rate_limit/mod.rs",
+            "lanes/mod.rs",
             "u32::try_from(sent).map_or(half, f64::from)",
             "if PLANTED { 0.0 } else { u32::try_from(sent).map_or(half, f64::from) }",
         )],
@@ -1274,7 +1274,7 @@ pub const ALL: [Bug; 196] = [
         name: "AccountsShareBuckets",
         says: "Calls of all accounts go through the buckets of one.",
         places: &[(
-            "account/mod.rs",
+            "lanes/account/mod.rs",
             "usize { place(&self.keys, group) }",
             "usize { if PLANTED { 0 } else { place(&self.keys, group) } }",
         )],
@@ -1325,7 +1325,7 @@ pub const ALL: [Bug; 196] = [
         name: "HoldersAreForgotten",
         says: "Another leader does not know which namespace holds a target group.",
         places: &[(
-            "registration/holders.rs",
+            "targets/registration/holders.rs",
             "self.all.clone_from(ledger.holders());",
             "if PLANTED { self.all.clear(); } else { self.all.clone_from(ledger.holders()); }",
         )],
@@ -1373,7 +1373,7 @@ pub const ALL: [Bug; 196] = [
         name: "UnhealthyIsReadAsOften",
         says: "A group is read as often as ever while a target stays unhealthy.",
         places: &[(
-            "groups/pace.rs",
+            "targets/groups/pace.rs",
             "now.since(self.changed).clamp(SOON, SELDOM)",
             "(if PLANTED { SOON } else { now.since(self.changed).clamp(SOON, SELDOM) })",
         )],
@@ -1382,7 +1382,7 @@ pub const ALL: [Bug; 196] = [
         name: "GatesWaitInLine",
         says: "A group for which a gate waits is read in turn with all others.",
         places: &[(
-            "groups/group.rs",
+            "targets/groups/group.rs",
             "self.observation.await_within(now, READ_FOR_GATES);",
             "if PLANTED { self.observation.within(now, READ_FOR_GATES) } else { self.observation.await_within(now, READ_FOR_GATES) };",
         )],
@@ -1390,7 +1390,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "TakenIsForgotten",
         says: "A group in which somebody else takes targets out is read no sooner for that.",
-        places: &[("groups/group.rs", "self.pace.taken(now);", "if !PLANTED { self.pace.taken(now); }")],
+        places: &[("targets/groups/group.rs", "self.pace.taken(now);", "if !PLANTED { self.pace.taken(now); }")],
     },
     Bug {
         name: "RunningIsNoChange",
@@ -1405,7 +1405,7 @@ pub const ALL: [Bug; 196] = [
         name: "WhatComesBackIsOurs",
         says: "What another installation registers at the address of a tombstone is removed.",
         places: &[(
-            "registration/observed.rs",
+            "targets/registration/observed.rs",
             "if !may_be_late && !entry.is_foreign() {",
             "if !may_be_late && !entry.is_foreign() && !PLANTED {",
         )],
@@ -1414,7 +1414,7 @@ pub const ALL: [Bug; 196] = [
         name: "WhatComesBackIsAnothers",
         says: "What a late call of ours brings back is left alone.",
         places: &[(
-            "registration/observed.rs",
+            "targets/registration/observed.rs",
             "began.since(added) < late);",
             "began.since(added) < late && !PLANTED);",
         )],
@@ -1422,7 +1422,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "TakenByOthersIsTakenOut",
         says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
-        places: &[("registration/putting_back.rs", "if may_be_in &&", "if (PLANTED || may_be_in) &&")],
+        places: &[("targets/registration/putting_back.rs", "if may_be_in &&", "if (PLANTED || may_be_in) &&")],
     },
     Bug {
         name: "BoundsEndByTheClockOfWhoWroteThem",
@@ -1693,7 +1693,7 @@ pub const ALL: [Bug; 196] = [
         name: "APauseForgetsWhatIsOut",
         says: "What was taken out before a pause is not waited for.",
         places: &[(
-            "registration/inherit.rs",
+            "targets/registration/inherit.rs",
             "map(|(_, entry)| entry).filter(was_its);",
             "map(|(_, entry)| entry).filter(was_its).filter(|entry| !(PLANTED && entry.paused));",
         )],
@@ -1701,7 +1701,7 @@ pub const ALL: [Bug; 196] = [
     Bug {
         name: "PutsBackAtOnceWhatHadComeBack",
         says: "A target that had come back, and went because its pod leaves, is put back without closing the gate.",
-        places: &[("registration/inherit.rs", "if has_it_again {", "if has_it_again && !PLANTED {")],
+        places: &[("targets/registration/inherit.rs", "if has_it_again {", "if has_it_again && !PLANTED {")],
     },
     Bug {
         name: "KeepsOutWhatIsInElsewhere",
@@ -1730,7 +1730,7 @@ pub const ALL: [Bug; 196] = [
         name: "PutsBackAtOnceWhatALateCallBroughtBack",
         says: "A target that a late call had brought back while its pod left is put back without closing the gate.",
         places: &[(
-            "registration/inherit.rs",
+            "targets/registration/inherit.rs",
             "entry.is_back_and_unsent() && entry.told.mark() == Some(mark)",
             "entry.is_back_and_unsent() && entry.told.mark() == Some(mark) && !PLANTED",
         )],

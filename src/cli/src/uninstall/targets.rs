@@ -22,8 +22,8 @@ use headgate::{
 use headgate_core::{
     Failure, FailureClass, Target,
     ledger::{Ledger, Noted, StoredLedger},
+    model::rates::MAX_TARGETS_PER_CALL,
     model::{health::HealthState, target_group::TargetGroupArn},
-    rate_limit::MAX_TARGETS_PER_CALL,
 };
 use kube::Client;
 

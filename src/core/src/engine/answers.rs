@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    engine::asker::Asker,
     engine::{Effect, Engine, Span, gating::may_be_put_back, knowledge::Knowledge},
     eviction,
     gate::Touched,
+    lanes::Ticket,
     model::{
         Call, CallItem, Failure, Health, Moment, Notice, Origin, Owner, PodFacts, Reason, RequestId, Target,
         TargetGroupArn, Transition, notice::About, transition::TargetStep,
     },
-    rate_limit::Ticket,
-    registration::Tombstone,
-    reports::sayings::{never_healthy, refusal},
-    requests::{Answer, Asker, fitting},
+    report::sayings::{never_healthy, refusal},
+    requests::{Answer, fitting},
+    targets::registration::Tombstone,
     view::GateView,
 };
 

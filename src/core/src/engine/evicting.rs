@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::{
+    engine::asker::Asker,
     engine::{Effect, Engine, Span, knowledge::Knowledge, outbox::Outbox},
     eviction::{Consequence, Evictions, Followed, Late, Outcome, Surroundings, Touched},
-    groups::Groups,
     index::{Index, Order, Said},
     leadership::Watch,
     model::{
@@ -17,9 +17,10 @@ use crate::{
         transition::PodStep,
     },
     nodes::Nodes,
-    reports::sayings,
-    requests::{Answer, Asker},
+    report::sayings,
+    requests::Answer,
     services::Services,
+    targets::groups::Groups,
 };
 
 fn around<'a>(

@@ -1,9 +1,9 @@
 //! The readiness gates: which pods are judged when and on what, and what is written to them.
 
 use crate::{
+    engine::asker::Asker,
     engine::{Effect, Engine, Span, knowledge::Knowledge, leader::Leader},
     gate::{Due, Touched},
-    groups::{Group, Groups},
     index::Index,
     model::{
         Cause, Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, RequestId, Target,
@@ -11,9 +11,10 @@ use crate::{
         gate::{Bound, Case, Stands, Unread},
         notice::About,
     },
-    registration::Tombstone,
-    reports::sayings,
-    requests::{Asker, Request},
+    report::sayings,
+    requests::Request,
+    targets::groups::{Group, Groups},
+    targets::registration::Tombstone,
     view::GateView,
 };
 

@@ -4,8 +4,8 @@ use crate::{
     engine::{Effect, Engine},
     eviction,
     gate::Touched,
-    groups::{Group, News},
     model::{Moment, TargetGroupArn},
+    targets::groups::{Group, News},
 };
 
 impl Engine {

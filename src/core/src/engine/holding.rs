@@ -5,7 +5,6 @@ use std::{net::IpAddr, time::Duration};
 
 use crate::{
     engine::{Effect, Engine},
-    groups::Which,
     index::Index,
     leadership::Role,
     model::{
@@ -13,7 +12,8 @@ use crate::{
         TargetGroupArn,
         notice::{self},
     },
-    reports::sayings,
+    report::sayings,
+    targets::groups::Which,
 };
 
 /// Which pods a change may be about.

@@ -10,7 +10,7 @@ use crate::{
     engine::Engine,
     index::Order,
     model::{Binding, Cause, Moment, ObjectKey, Origin},
-    reports::sayings,
+    report::sayings,
 };
 
 impl Engine {

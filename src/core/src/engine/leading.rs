@@ -12,6 +12,7 @@ use std::{
 
 use super::Engine;
 use crate::{
+    engine::asker::Asker,
     engine::{Effect, Leadership, leader::Leader},
     eviction::Touched,
     index::{Order, Said},
@@ -21,8 +22,8 @@ use crate::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
         Transition,
     },
-    registration::{Holder, Orphan, Registrations},
-    requests::{Answer, Asker, Request},
+    requests::{Answer, Request},
+    targets::registration::{Holder, Orphan, Registrations},
 };
 
 /// Which pods had which addresses.

@@ -5,6 +5,7 @@
 //! is no ground for a decision. Nor before this replica leads and has the ledgers.
 
 mod answers;
+mod asker;
 mod asking;
 mod effect;
 mod evicting;
@@ -32,18 +33,18 @@ pub use input::{Input, Leadership};
 use std::collections::BTreeSet;
 
 use crate::{
-    account::Accounts,
     engine::{holding::About, knowledge::Knowledge, leader::Leader, outbox::Outbox},
     eviction::{self, Followed},
     gate::Touched,
-    groups::Groups,
+    lanes::account::Accounts,
     leadership::{Role, Term, Watch},
     model::{
         BindingKey, Bindings, Cause, Change, Changes, GroupRef, Moment, Origin, PodFacts, Resolution,
         Settings, settings::Granting,
     },
-    reports::Reports,
+    report::Reports,
     services::{Changed, Watched},
+    targets::groups::Groups,
 };
 
 /// The engine. See the module.

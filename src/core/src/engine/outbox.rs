@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    account::Turn,
     engine::Effect,
+    engine::asker::Asker,
+    lanes::Ticket,
+    lanes::account::Turn,
     model::{Call, Notice, RequestId},
-    rate_limit::Ticket,
-    requests::{Asker, Request},
+    requests::Request,
 };
 
 /// See the module.
@@ -77,8 +78,9 @@ impl Extend<Effect> for Outbox {
 mod tests {
     use super::*;
     use crate::{
+        lanes::Lanes,
+        model::rates::Lane,
         model::{GroupRef, rates::Limits},
-        rate_limit::{Lane, Lanes},
         testing::arn,
     };
 

@@ -3,8 +3,8 @@
 use crate::{
     engine::Engine,
     eviction::Touched,
+    model::rates::{Lane, MAX_TARGETS_PER_CALL},
     model::{Call, CallItem, Moment, RequestId, TargetGroupArn},
-    rate_limit::{Lane, MAX_TARGETS_PER_CALL},
 };
 
 impl Engine {

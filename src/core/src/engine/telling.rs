@@ -10,7 +10,7 @@ use crate::{
         Notice, Origin, Owner, Reason, Trouble, TroubleKind, changes::Contest, limits::Excess, notice::About,
         view::Picture,
     },
-    reports::{sayings, troubles::troubles},
+    report::{sayings, troubles::troubles},
     services::Shown,
 };
 

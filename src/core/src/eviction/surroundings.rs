@@ -9,7 +9,6 @@ use super::{
     zone::Zone,
 };
 use crate::{
-    groups::{Group, Groups, Which},
     index::Index,
     model::{
         AskedHold, Binding, Cause, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Target,
@@ -17,8 +16,9 @@ use crate::{
         eviction::{BoundTo, Request, Rules, Ruling},
     },
     nodes::Nodes,
-    registration::Since,
     services::Services,
+    targets::groups::{Group, Groups, Which},
+    targets::registration::Since,
 };
 
 /// A place where a pod is a target, or should be, or was.

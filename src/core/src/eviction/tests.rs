@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     binding::settle,
-    groups::Groups,
     index::{Index, Order},
     model::{
         Cause, Change, Fate, GroupRef, LeavingFacts, Moment, NodeFacts, Origin, PodFacts, RequestId,
@@ -19,6 +18,7 @@ use crate::{
     nodes::Nodes,
     requests::{Answer, Request},
     services::Services,
+    targets::groups::Groups,
     testing::{PodBuilder, arn, group, pod, service},
 };
 

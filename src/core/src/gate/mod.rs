@@ -10,7 +10,7 @@
 //! IP, and to the registration that was made from here for the two:
 //!
 //! * It is true when every target of the pod is healthy in a read that began after its own registration had been
-//!   answered, see [`Registrations::is_told_by`](crate::registration::Registrations::is_told_by).
+//!   answered, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
 //! * With a patience it also becomes true for the first time (`HealthUnreadable`) when AWS has taken each registration from
 //!   this leader, and since then, for that long, no read was answered and one has failed. It says so until the targets are
 //!   seen healthy, and counts for nothing else. What is false after it was true says so in its message for whoever leads

@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use crate::{
+    backoff::Backoff,
     model::{
         Cause, Moment, RequestId, TargetGroupArn, Uid,
         gate::{CLOSED_AGAIN, Condition, Shown, Verdict, ip_in},
     },
-    rate_limit::backoff::Backoff,
 };
 
 /// Why a gate is closed is said when it has been for so long, and again at most this often.

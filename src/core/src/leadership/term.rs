@@ -15,8 +15,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
+    backoff::Backoff,
     model::{Moment, RequestId, Scope},
-    rate_limit::backoff::Backoff,
 };
 
 /// A watch. All but that of nodes have to list before anything is sent.

@@ -6,7 +6,7 @@
 //!
 //! * **Guarantees.** It never guesses: a ledger that cannot be read is an error that names the object, and such a ledger
 //!   is neither emptied nor written over.
-//! * **Assumes** that [`registration`](crate::registration) says when one is read and written.
+//! * **Assumes** that [`registration`](crate::targets::registration) says when one is read and written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

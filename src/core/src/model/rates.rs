@@ -2,6 +2,27 @@
 
 use super::{Moment, TargetGroupArn};
 
+/// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
+/// (kubernetes/kubernetes#101592).
+pub const MAX_TARGETS_PER_CALL: usize = 100;
+
+/// A kind of call, which has a way of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// `DeregisterTargets`.
+    Removal,
+    /// `RegisterTargets`.
+    Addition,
+    /// `RegisterTargets` of what AWS has refused, or will probably refuse.
+    Retry,
+    /// `DescribeTargetGroups`.
+    LookUp,
+    /// `DescribeTargetHealth` that somebody waits for.
+    AwaitedRead,
+    /// Any `DescribeTargetHealth` that is due.
+    Read,
+}
+
 /// What tells an account from others. AWS limits calls, and names target groups, by account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountKey {

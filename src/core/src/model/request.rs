@@ -23,14 +23,14 @@ pub enum Call {
     Register {
         /// The target group.
         group: TargetGroupArn,
-        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::rate_limit::MAX_TARGETS_PER_CALL) targets.
+        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL) targets.
         items: Vec<CallItem>,
     },
     /// `DeregisterTargets`.
     Deregister {
         /// The target group.
         group: TargetGroupArn,
-        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::rate_limit::MAX_TARGETS_PER_CALL) targets.
+        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL) targets.
         items: Vec<CallItem>,
     },
     /// `DescribeTargetHealth` of the whole group.

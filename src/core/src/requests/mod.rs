@@ -21,13 +21,11 @@ use std::time::Duration;
 use crate::{
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
-        Call, Failure, FailureClass, Health, LeastHealthy, ObjectKey, Target, TargetGroupArn,
-        TargetGroupFacts,
+        Call, Failure, FailureClass, Health, LeastHealthy, Target, TargetGroupFacts,
         eviction::{Check, Checked, MarkWrite},
         gate::GateWrite,
         node::DetachedWrite,
     },
-    rate_limit::Ticket,
 };
 
 /// For how long AWS is waited for.
@@ -116,25 +114,6 @@ pub(crate) use fitting;
 /// Whoever carries out requests has mixed them up: nobody knows what was done.
 pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
-}
-
-/// Who has asked, and is to have the answer.
-#[derive(Clone, Debug)]
-pub enum Asker {
-    /// A target group, or the directory: it was this call, and is to be accounted for with this ticket.
-    Call(Call, Ticket),
-    /// Whoever takes over, about all ledgers.
-    Ledgers,
-    /// The ledger of this target group: it is read,
-    ReadLedger(TargetGroupArn),
-    /// written,
-    WriteLedger(TargetGroupArn),
-    /// or deleted.
-    DeleteLedger(TargetGroupArn),
-    /// The gate of this pod.
-    Gate(ObjectKey),
-    /// The evictions, about a pod that leaves, or is to, or a node that goes.
-    Eviction,
 }
 
 #[cfg(test)]

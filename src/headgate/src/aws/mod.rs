@@ -124,7 +124,7 @@ impl TargetGroups {
         }
     }
 
-    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::rate_limit::MAX_TARGETS_PER_CALL) targets.
+    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::model::rates::MAX_TARGETS_PER_CALL) targets.
     pub async fn deregister(
         &self,
         group: &TargetGroupArn,

@@ -4,11 +4,11 @@ use std::{cmp::Ordering, collections::VecDeque, ops::Range, time::Duration};
 
 use headgate_core::{
     Moment,
+    model::rates::MAX_TARGETS_PER_CALL,
     model::{
         TargetGroupArn,
         rates::{Limit, Limits},
     },
-    rate_limit::MAX_TARGETS_PER_CALL,
 };
 
 pub(super) fn at(ms: u64) -> Moment {

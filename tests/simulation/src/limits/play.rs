@@ -7,8 +7,8 @@ use std::{
 
 use headgate_core::{
     Moment,
-    model::rates::{Due, Limits},
-    rate_limit::{Lane, Lanes, MAX_TARGETS_PER_CALL, Ticket},
+    lanes::{Lanes, Ticket},
+    model::rates::{Due, Lane, Limits, MAX_TARGETS_PER_CALL},
 };
 
 use super::{

@@ -6,9 +6,9 @@ use crate::{
         explaining::{due::Due, words},
     },
     explanation::{Comparison, Difference, Side},
-    groups::Group,
+    model::rates::Lane,
     model::{Cause, HealthState, Moment, Reason, Target, TargetGroupArn},
-    rate_limit::Lane,
+    targets::groups::Group,
 };
 
 impl Engine {

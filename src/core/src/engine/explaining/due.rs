@@ -2,12 +2,12 @@
 
 use crate::{
     explanation::{Next, Progress, Step, Word},
-    groups::Group,
     model::{
         FailureClass, Moment, Reason, TargetGroupArn,
         account::{Account, Under},
     },
-    reports::sayings,
+    report::sayings,
+    targets::groups::Group,
 };
 
 use super::words;

@@ -11,16 +11,16 @@ use self::due::{Due, Stands, left};
 use super::Engine;
 use crate::{
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
-    groups::{Group, Observation},
+    model::rates::Lane,
     model::{
         Binding, BindingKey, Cause, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
         TroubleKind, account::Under, gate::Doubt,
     },
-    rate_limit::Lane,
-    reports::{
+    report::{
         sayings,
         troubles::{pause, troubles},
     },
+    targets::groups::{Group, Observation},
     view::GateView,
 };
 

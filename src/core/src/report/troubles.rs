@@ -5,9 +5,9 @@ use super::sayings::{
     unknown_writer, zone_not_served,
 };
 use crate::{
-    groups::{Group, Groups},
     index::Index,
     model::{BindingKey, Reason},
+    targets::groups::{Group, Groups},
 };
 
 /// That nothing is written for a binding.

@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{allowed::Allowed, observation::Observation, pace::Pace};
 use crate::{
+    backoff::Backoff,
     ledger::StoredLedger,
+    model::rates::MAX_TARGETS_PER_CALL,
     model::{
         BindingKey, CallItem, Cause, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner,
         Reason, RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
         target_group::GroupSettings, time::Window, transition::TargetStep, troubles::Troubles,
     },
-    rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
-    registration::{Registrations, STALE, Sight, Tombstone},
+    targets::registration::{Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView, ZoneView},
 };
 

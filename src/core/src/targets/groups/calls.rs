@@ -2,8 +2,8 @@
 
 use super::{Group, Groups};
 use crate::{
+    model::rates::Lane,
     model::{Moment, Target, TargetGroupArn, rates::Due},
-    rate_limit::Lane,
 };
 
 /// See the module.

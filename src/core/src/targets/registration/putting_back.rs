@@ -105,7 +105,7 @@ impl Registrations {
 mod tests {
     use super::*;
     use crate::model::{Cause, ObjectKey, RequestId, Uid};
-    use crate::registration::entry::{Goes, Out, Told, Wish};
+    use crate::targets::registration::entry::{Goes, Out, Told, Wish};
 
     fn owner(uid: &str) -> Owner {
         Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }

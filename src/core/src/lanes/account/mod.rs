@@ -1,7 +1,7 @@
 //! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
 //!
 //! * **Owns**, of each account, region and role: the directory of names (`directory.rs`); the lanes and buckets that calls go through
-//!   ([`rate_limit`](crate::rate_limit)); since when calls wait.
+//!   ([`lanes`](crate::lanes)); since when calls wait.
 //! * **Flow.** What is due in the target groups, and what is to be looked up, goes when its account lets it
 //!   ([`Accounts::goes`]), and comes back with its answer ([`Accounts::answered`]).
 //! * **Guarantees**: equal names mean the same target group only within one account and region; what AWS throttles in one,
@@ -17,13 +17,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::directory::{Directory, Namers};
 use crate::{
-    groups::{Calls, Groups},
+    lanes::{Lanes, Ticket},
+    model::rates::Lane,
     model::{
         Call, Failure, FailureClass, GroupRef, Moment, Resolution, TargetGroupArn,
         rates::{AccountKey, Due, Limits},
     },
-    rate_limit::{Lane, Lanes, Ticket},
     requests::{Answer, fitting},
+    targets::groups::{Calls, Groups},
 };
 
 /// What a call that goes now has taken, and for how long it had to wait for that; look-ups hardly ever have to.

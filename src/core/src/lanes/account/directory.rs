@@ -12,11 +12,11 @@ use std::{
 };
 
 use crate::{
+    backoff::Backoff,
     model::{
         Call, Cause, Failure, FailureClass, GroupRef, LeastHealthy, Moment, Resolution, TargetGroupArn,
         TargetGroupFacts, TargetType,
     },
-    rate_limit::backoff::Backoff,
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);

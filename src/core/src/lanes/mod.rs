@@ -34,7 +34,7 @@
 //! The rest is for all reads, in order, one after the other and not in bursts. So however many groups are to be looked at
 //! again and again, a read that is waited for goes at once; and however many of those there are, the others go on.
 
-pub mod backoff;
+pub mod account;
 mod bucket;
 #[cfg(test)]
 mod tests;
@@ -47,12 +47,8 @@ use std::{
 use self::bucket::{Bucket, Token};
 use crate::model::{
     Moment, TargetGroupArn,
-    rates::{Due, Limit, Limits},
+    rates::{Due, Lane, Limit, Limits, MAX_TARGETS_PER_CALL},
 };
-
-/// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
-/// (kubernetes/kubernetes#101592).
-pub const MAX_TARGETS_PER_CALL: usize = 100;
 
 /// A group counts as one in which pods are going for this long after the last one.
 const ACTIVE: Duration = Duration::from_secs(2);
@@ -91,23 +87,6 @@ pub struct Ticket {
     token: Token,
     /// From the lane's own part of that.
     own: Option<Token>,
-}
-
-/// A kind of call, which has a way of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// `DeregisterTargets`.
-    Removal,
-    /// `RegisterTargets`.
-    Addition,
-    /// `RegisterTargets` of what AWS has refused, or will probably refuse.
-    Retry,
-    /// `DescribeTargetGroups`.
-    LookUp,
-    /// `DescribeTargetHealth` that somebody waits for.
-    AwaitedRead,
-    /// Any `DescribeTargetHealth` that is due.
-    Read,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,7 +14,7 @@ use crate::{
         AskedHold, BindingKey, CallItem, Cause, HealthState, Moment, ObjectKey, Owner, RequestId, Target,
         Uid, WallTime, Written, changes::Through,
     },
-    registration::Sight,
+    targets::registration::Sight,
 };
 
 /// The pod and the namespace of what nobody here knows.

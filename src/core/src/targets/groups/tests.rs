@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    model::rates::Lane,
     model::{Failure, FailureClass, Health, HealthState, time::Window},
-    rate_limit::Lane,
     testing::{arn, target},
 };
 

@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use crate::{
+    backoff::Backoff,
     ledger::{Ledger, LedgerVersion, Noted, PodMark},
     model::{Failure, FailureClass, Moment, RequestId, Target},
-    rate_limit::backoff::Backoff,
 };
 
 /// What nobody waits for is written after so long.

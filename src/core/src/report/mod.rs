@@ -12,6 +12,7 @@
 //!
 //! **Assumptions.** Whoever changes something touches it: what nobody touches stays as it was shown.
 
+pub mod journal;
 pub mod sayings;
 pub mod troubles;
 
@@ -22,13 +23,13 @@ use std::{
 
 use self::troubles::{pause, troubles};
 use crate::{
-    account::Throttled,
-    groups::Groups,
     index::Index,
+    lanes::account::Throttled,
     model::{
         BindingKey, Bounds, HoldWanted, Moment, Notices, ObjectKey, Origin, Reason, TargetGroupArn, ZoneName,
     },
     nodes::LastSeen,
+    targets::groups::Groups,
     view::{BindingView, GateView, Picture, TargetView},
 };
 

@@ -6,7 +6,7 @@
 //!  reads ─► observation ─────┘   what each read shows; when the next one is due
 //! ```
 //!
-//! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::registration)), what the
+//! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::targets::registration)), what the
 //! last read showed, the backoffs, what is allowed in it, and what was said about it; and on which pods and addresses it
 //! depends what becomes of the orphans that the ledgers left behind (`orphans.rs`).
 //!
@@ -14,7 +14,7 @@
 //! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
 //!
 //! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step in which
-//! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::account).
+//! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::lanes::account).
 
 mod allowed;
 mod calls;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::{Group, News};
 use crate::{
     model::{Binding, BindingKey, Moment, Ownership, Settings, TargetGroupArn},
-    registration::{Binders, Planned},
+    targets::registration::{Binders, Planned},
 };
 
 /// See the module.
