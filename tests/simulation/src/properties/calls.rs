@@ -190,9 +190,11 @@ impl Properties {
         }
         let key = (group.clone(), target);
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
-        if let Some(pod) =
-            pod.filter(|_| item.reason == Reason::PodEvicting && !self.taken_out.contains_key(&key))
-        {
+        // One that was registered only when it was to leave already was decided on before.
+        let first = scene.cluster.asked_to_leave(&item.uid).map(|(first, _)| first);
+        let was_in = self.asked.get(&(key.clone(), item.uid.clone())).copied() < first;
+        let is_evicted = item.reason == Reason::PodEvicting && !self.taken_out.contains_key(&key);
+        if let Some(pod) = pod.filter(|_| is_evicted && was_in) {
             self.leaves(pod, item, scene)?;
         }
         let mut written =
