@@ -214,11 +214,6 @@ impl Aws {
         self.taken_out.get(&key).is_some_and(|out| put.is_none_or(|put| *out > put))
     }
 
-    /// When a target was registered last.
-    pub fn registered(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
-        self.put.get(&(arn.clone(), *target)).map(|(put, _)| *put)
-    }
-
     /// When a call of Headgate's took a target out last.
     pub fn taken_out(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
         self.taken_out.get(&(arn.clone(), *target)).copied()

@@ -75,7 +75,7 @@ pub struct Properties {
     /// When AWS was asked to take each target out last, and when a call about each group failed last.
     taken_out: BTreeMap<Key, TakenOut>,
     failed: BTreeMap<TargetGroupArn, Moment>,
-    /// What AWS has refused to take out.
+    /// What AWS has refused to take out or in, or had no place for.
     refused: BTreeSet<Key>,
     /// When anything was paused last.
     paused: Option<Moment>,
@@ -131,7 +131,7 @@ impl Properties {
                 self.taken.extend(keys);
             }
             Call::Register { group, items } | Call::Deregister { group, items }
-                if failed == Some(FailureClass::Refused) =>
+                if matches!(failed, Some(FailureClass::Refused | FailureClass::Full)) =>
             {
                 self.refused.extend(items.iter().map(|item| (group.clone(), item.target)));
             }

@@ -107,7 +107,7 @@ impl Cluster {
         let annotations = self.annotations.entry(uid.clone()).or_default();
         annotations.write(mark);
         let (leaving, left_over) = (annotations.facts().map(Box::new), annotations.left_over());
-        if leaving.is_none() {
+        if matches!(mark, Mark::Undone | Mark::Stays | Mark::Disbelieved) {
             self.asked_to_leave.remove(uid);
         }
         if (&pod.leaving, pod.left_over) != (&leaving, left_over) {

@@ -407,7 +407,8 @@ impl Cluster {
     pub fn really_at(&self, pod: &PodFacts) -> Option<&PodFacts> {
         let is_well = |node: &Arc<str>| self.nodes.get(node).is_some_and(|node| !node.not_ready);
         let runs = |other: &&PodFacts| {
-            other.node != pod.node
+            !other.terminating
+                && other.node != pod.node
                 && other.ips == pod.ips
                 && !other.finished
                 && !other.stopped

@@ -138,6 +138,7 @@ impl Cluster {
     }
 
     pub(super) fn correct_services(&mut self) {
+        self.followed.clear();
         for service in self.services.values_mut() {
             if service.target_groups.as_deref().is_some_and(|text| BAD.iter().any(|(bad, _)| text == *bad)) {
                 service.target_groups = Some(GOOD[0].0.into());

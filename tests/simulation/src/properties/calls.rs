@@ -117,7 +117,8 @@ impl Properties {
         }
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid);
         if let Some(pod) = pod.filter(|pod| scene.knows_pods && lives(pod) && pod.ips.contains(&target.ip)) {
-            let later = scene.cluster.later_at(pod, scene.born);
+            // A list does not say who got an address last.
+            let later = scene.cluster.later_at(pod, scene.born).filter(|_| item.reason != Cause::PodListed);
             if let Some(other) = scene.cluster.really_at(pod).or(later) {
                 return broken(
                     "addresses",
@@ -189,9 +190,11 @@ impl Properties {
         }
         let key = (group.clone(), target);
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
-        if let Some(pod) =
-            pod.filter(|_| item.reason == Cause::PodEvicting && !self.taken_out.contains_key(&key))
-        {
+        // One that was registered only when it was to leave already was decided on before.
+        let first = scene.cluster.asked_to_leave(&item.uid).map(|(first, _)| first);
+        let was_in = self.asked.get(&(key.clone(), item.uid.clone())).copied() < first;
+        let is_evicted = item.reason == Cause::PodEvicting && !self.taken_out.contains_key(&key);
+        if let Some(pod) = pod.filter(|_| is_evicted && was_in) {
             self.leaves(pod, item, scene)?;
         }
         let mut written =
@@ -249,7 +252,7 @@ fn is_not_paused(group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> 
         return Ok(());
     }
     let (wanted, written) = (scene.wanted(group), scene.written());
-    let mut all = written.iter().filter(|by| by.group == group.name()).peekable();
+    let mut all = written.iter().filter(|by| by.group == group.name() && !by.is_deleted).peekable();
     if scene.is_clear() && all.peek().is_some() && all.all(|by| by.says(PAUSED, "true")) {
         return broken("pause", format!("{} is written to, and all that bind it are paused", group.name()));
     }

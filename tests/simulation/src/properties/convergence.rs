@@ -132,20 +132,6 @@ fn ledger(arn: &TargetGroupArn, scene: &Scene<'_>) -> Result<(), String> {
         return broken(NAME, format!("{unnoted} is in {name}, and not in its ledger"));
     }
     let asked = scene.asked(arn);
-    for pod in scene.cluster.pods.values().filter(|pod| lives(pod)) {
-        let noted = |target: &&Target| scene.store.mark(arn, target) == Some(PodMark::of(&pod.uid));
-        let Some(later) = scene.cluster.later_at(pod, scene.born) else { continue };
-        let is_asked =
-            |target: &Target| asked.iter().any(|it| it.target == *target && it.pod.uid == later.uid);
-        if let Some(target) =
-            ours.iter().filter(noted).find(|target| pod.ips.contains(&target.ip) && is_asked(target))
-        {
-            return broken(
-                NAME,
-                format!("{target} is {}'s in the ledger of {name}, and {} has it", pod.uid, later.uid),
-            );
-        }
-    }
     let Some((_, ledger)) = scene.store.all().find(|(group, _)| *group == arn) else { return Ok(()) };
     for (target, noted, mark) in ledger.iter().filter(|(target, ..)| !ours.contains(target)) {
         let there = |pod: &PodFacts| PodMark::of(&pod.uid) == mark || pod.ips.contains(&target.ip);
@@ -176,6 +162,7 @@ fn gate(pod: &PodFacts, scene: &Scene<'_>) -> Result<(), String> {
             let unused = scene.aws.is_unused(arn);
             scene.aws.has(arn, &target)
                 && by.is_content_with(pod)
+                && (pod.is_ready() || !by.may_deregister())
                 && if unused {
                     !waits
                 } else {

@@ -99,10 +99,8 @@ impl Properties {
                 let key = (arn.clone(), wanted.target);
                 let asked = self.asked.get(&(key.clone(), wanted.pod.uid.clone()));
                 // What others took out is seen in a read.
-                let put = scene.aws.registered(arn, &wanted.target);
-                let was_there = asked.is_some_and(|asked| {
-                    put >= Some(*asked) && self.taken_out.get(&key).is_none_or(|out| out.at < *asked)
-                });
+                let was_there =
+                    asked.is_some_and(|asked| self.taken_out.get(&key).is_none_or(|out| out.at < *asked));
                 let is_asked = scene.aws.open.iter().any(|open| is_about(&open.call, &key));
                 if scene.aws.has(arn, &wanted.target) || was_there || is_asked || self.refused.contains(&key)
                 {
