@@ -286,7 +286,9 @@ impl Properties {
         let Some(binding) = scene.cluster.bindings.get(key).filter(|it| it.uid == *uid && it.ending) else {
             return Ok(());
         };
-        let Some(arn) = scene.aws.arn(&binding.group).filter(|_| scene.knows) else { return Ok(()) };
+        // To whom AWS has named the group: what a standby found missing may have been made again since.
+        let is_found = |arn: &&TargetGroupArn| scene.knows && scene.found.contains(&Some((*arn).clone()));
+        let Some(arn) = scene.aws.arn(&binding.group).filter(is_found) else { return Ok(()) };
         // A Service that was deleted just now keeps what it had.
         if !scene.cluster.writings_are_older(scene.now, Duration::from_secs(3)) {
             return Ok(());
