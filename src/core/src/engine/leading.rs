@@ -23,7 +23,10 @@ use crate::{
         Transition,
     },
     requests::{Answer, Request},
-    targets::registration::{Holder, Orphan, Registrations},
+    targets::{
+        groups::Groups,
+        registration::{Holder, Orphan, Registrations},
+    },
 };
 
 /// Which pods had which addresses.
@@ -55,7 +58,8 @@ impl Engine {
                     let changes = self.known.index.order(pod, order, now);
                     self.absorb(changes, now);
                 }
-                self.groups = self.groups.after_term(self.known.index.bindings().ownerships(), now);
+                let wanted = self.known.index.bindings().ownerships();
+                self.groups = Groups::after_term(&self.groups, wanted, now);
                 for arn in self.arns() {
                     self.govern(&arn, now);
                     self.reports.touch_group(&arn);

@@ -108,11 +108,11 @@ impl Groups {
         }
     }
 
-    /// The same of a replica that leads no more: what AWS was told is not known to it, nor what AWS showed. These targets are
+    /// Those of a replica that leads no more: what AWS was told is not known to it, nor what AWS showed. These targets are
     /// wanted, and who went is remembered.
-    pub fn after_term(&self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
-        let mut after = Self::new(self.settings);
-        for (arn, group) in &self.all {
+    pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
+        let mut after = Self::new(before.settings);
+        for (arn, group) in &before.all {
             after.make(arn).registrations.have_departed(group.registrations.departed(now));
         }
         for ownership in wanted {
