@@ -9,14 +9,12 @@
 //! - **Living pods.** A target of a pod that lives, and is selected, is not taken out: not for a moment in which it is not ready,
 //!   an annotation that cannot be read, or a Service that was deleted a moment ago. No pod is registered that has ended, that
 //!   nothing asks for, or that is not as ready as is asked for.
-//! - **Addresses.** A target is registered for the pod that has its address, whatever another one shows.
 //! - **Pause.** Nothing is written about what is paused.
 //! - **Gates.** A gate opens for a pod that AWS had as a target, and that passed a health check as such; or whose health could not
 //!   be read for as long as is asked for. It is closed before a pod that was taken out is registered again, and for nothing else.
 //! - **Evictions and nodes.** A pod is let go, and a node called detached, when no load balancer sends there any more. Budgets and
 //!   zones are kept. Only pods of nodes that go leave early.
-//! - **Bindings.** A deleted TargetBinding is let go when nothing of it is left.
-//! - **Promptness.** What has to go is taken out at once, and what is asked for is registered soon.
+//! - **Promptness.** What has to go is taken out at once.
 //! - **Convergence.** When faults stop, AWS and the ledgers have what the objects ask for and what others put there, gates are open,
 //!   and evictions end.
 
@@ -88,8 +86,6 @@ pub struct Properties {
     not_read: BTreeMap<TargetGroupArn, Moment>,
     /// When each gate was closed last.
     closed_gates: BTreeMap<Uid, Moment>,
-    /// Since when a target that is asked for is not there, and when a request about a ledger failed last.
-    missing: BTreeMap<Key, Moment>,
     ledger_failed: Option<Moment>,
     /// When each pod was ready last, and since when each node is about to die.
     ready: BTreeMap<Uid, Moment>,

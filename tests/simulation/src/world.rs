@@ -296,7 +296,6 @@ impl World {
             clocks_are_wrong: self.clocks.are_wrong(),
             born: self.replicas[replica].born,
             knows: self.cluster.watches[replica].are_right(),
-            knows_pods: self.cluster.watches[replica].know_pods(),
             leads: {
                 let it = &self.replicas[replica];
                 it.loaded.filter(|_| it.leads && it.oracle.has_seen_all())

@@ -229,7 +229,9 @@ impl<'a> Surroundings<'a> {
                 Some(since.ends(bound).since(self.now))
             })
         });
-        left.max().unwrap_or_default()
+        let returned = self.index.pods().returned_at(&pod.key);
+        let returned = returned.map(|at| (at + self.rules.bounds.network).since(self.now));
+        left.chain(returned).max().unwrap_or_default()
     }
 
     /// For how long load balancers may go on sending to a pod that is a target, or will be one, if it were taken out now. Not

@@ -50,6 +50,9 @@ use crate::{
     },
 };
 
+/// A pod that a list has left out may be shown again for so long.
+const RETURNS: Duration = Duration::from_secs(15 * 60);
+
 /// What is said that decides whose targets are.
 #[allow(clippy::large_enum_variant)] // it is moved once
 pub enum Said {
@@ -98,6 +101,8 @@ pub struct Index {
     addresses: Addresses,
     bindings: InForce,
     kept: Keeping,
+    /// The pods that lists have left out, as far as one may be shown again.
+    missing: BTreeMap<PodMark, Moment>,
     last_order: u64,
 }
 
@@ -329,7 +334,9 @@ impl Index {
                 self.last_order += 1;
                 self.workloads.came(&key.namespace, &facts.labels, because.seen);
                 self.marks.insert(PodMark::of(&facts.uid), key.clone());
-                let entry = PodEntry::new(facts, self.last_order);
+                let was_missing = self.missing.remove(&PodMark::of(&facts.uid)).is_some();
+                let returned = was_missing.then_some(because.seen);
+                let entry = PodEntry { returned, ..PodEntry::new(facts, self.last_order) };
                 self.pods.insert(key.clone(), Box::new(entry));
             }
         }
@@ -385,6 +392,10 @@ impl Index {
         }
         self.wavering.put(key, None);
         if let Some(entry) = self.pods.remove(key) {
+            if because.cause == Cause::PodMissing {
+                self.missing.retain(|_, since| because.seen.since(*since) < RETURNS);
+                self.missing.insert(PodMark::of(&entry.facts.uid), because.seen);
+            }
             self.marks.remove(&PodMark::of(&entry.facts.uid));
             self.workloads.left(&key.namespace, &entry.facts.labels, because.seen);
             self.bindings.changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });

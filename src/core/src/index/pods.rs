@@ -26,6 +26,8 @@ pub(super) struct PodEntry {
     pub(super) claims: Vec<(BindingKey, Target)>,
     /// When it lost a claim last, other than with its address.
     pub(super) left: Option<Moment>,
+    /// When it was shown again after a list had left it out.
+    pub(super) returned: Option<Moment>,
 }
 
 impl PodEntry {
@@ -39,6 +41,7 @@ impl PodEntry {
             let_go: false,
             claims: Vec::new(),
             left: None,
+            returned: None,
         }
     }
 
@@ -151,6 +154,11 @@ impl<'a> Pods<'a> {
     /// When a pod was not a target any more of something that it was one of.
     pub fn left_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.left
+    }
+
+    /// When it was shown again after a list had left it out: what was taken out meanwhile may not be known any more.
+    pub fn returned_at(self, pod: &ObjectKey) -> Option<Moment> {
+        self.entry(pod)?.returned
     }
 
     /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.

@@ -33,8 +33,6 @@ pub const REPLICAS: usize = 2;
 const IPS: u8 = 9;
 /// From this last byte on addresses are those of foreign targets.
 const FOREIGN: u8 = 100;
-/// A node that is not ready for less than this may come back, and its pods keep their addresses.
-const NOT_LOST: Duration = Duration::from_secs(30);
 /// Labels of pods and Services: each Service selects one.
 pub const APPS: [&str; 2] = ["web", "api"];
 
@@ -375,47 +373,6 @@ impl Cluster {
     pub fn is_alone(&self, pod: &PodFacts) -> bool {
         let shows = |other: &PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
         !self.pods.values().any(shows) && pod.ips.iter().all(|ip| self.last_at.get(ip) == Some(&pod.uid))
-    }
-
-    /// Whether a pod that runs has its address, and others that show it never had it; its node is well, or not for long, as a
-    /// process knows that has started at `born`.
-    pub fn keeps_its_address(&self, pod: &PodFacts, born: Moment) -> bool {
-        let shows = |other: &&PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;
-        let is_well = |node: &Arc<str>| {
-            let lately = |since: &Moment| *since >= born && self.now.since(*since) < NOT_LOST;
-            self.nodes.contains_key(node) && self.not_ready.get(node).is_none_or(lately)
-        };
-        lives(pod)
-            && pod.has_sandbox
-            && self.has_kept(&pod.ips[0], &pod.uid, self.now)
-            && self.pods.values().filter(shows).all(|other| self.forged.contains(&other.uid))
-            && pod.node.as_ref().is_some_and(is_well)
-    }
-
-    /// The pod on the same node that got the address of this one later, and so has it.
-    pub fn later_at(&self, pod: &PodFacts, since: Moment) -> Option<&PodFacts> {
-        let got =
-            |pod: &PodFacts| self.got_ip.get(&pod.uid).filter(|(_, at)| *at >= since).map(|(got, _)| *got);
-        let got_this = got(pod)?;
-        let is_later = |other: &&PodFacts| {
-            lives(other) && other.node == pod.node && other.ips == pod.ips && got(other) > Some(got_this)
-        };
-        self.pods.values().find(is_later)
-    }
-
-    /// The pod on another node, which is well, that runs at an address of this one; this one never had it.
-    pub fn really_at(&self, pod: &PodFacts) -> Option<&PodFacts> {
-        let is_well = |node: &Arc<str>| self.nodes.get(node).is_some_and(|node| !node.not_ready);
-        let runs = |other: &&PodFacts| {
-            !other.terminating
-                && other.node != pod.node
-                && other.ips == pod.ips
-                && !other.finished
-                && !other.stopped
-                && other.has_sandbox
-        };
-        let mut others = self.pods.values().filter(runs).filter(|_| self.forged.contains(&pod.uid));
-        others.find(|other| !self.forged.contains(&other.uid) && other.node.as_ref().is_some_and(is_well))
     }
 
     fn gets_ip(&mut self, pod: &PodFacts) {

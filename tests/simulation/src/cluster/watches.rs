@@ -97,11 +97,6 @@ impl Watches {
         pods.is_right() && services.is_right() && bindings.is_right() && nodes.is_right()
     }
 
-    /// The same of pods and nodes.
-    pub fn know_pods(&self) -> bool {
-        self.pods.is_right() && self.nodes.is_right()
-    }
-
     /// Whether everything has been said.
     pub fn are_silent(&self) -> bool {
         let Self { pods, services, bindings, nodes } = self;

@@ -116,19 +116,6 @@ impl Properties {
             );
         }
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid);
-        if let Some(pod) = pod.filter(|pod| scene.knows_pods && lives(pod) && pod.ips.contains(&target.ip)) {
-            // A list does not say who got an address last.
-            let later = scene.cluster.later_at(pod, scene.born).filter(|_| item.reason != Cause::PodListed);
-            if let Some(other) = scene.cluster.really_at(pod).or(later) {
-                return broken(
-                    "addresses",
-                    format!(
-                        "{target} is registered in {name} for {}, and {} runs there",
-                        item.uid, other.uid
-                    ),
-                );
-            }
-        }
         if scene.knows {
             let Some(pod) = pod.filter(|pod| lives(pod) && pod.ips.contains(&target.ip)) else {
                 return broken(
@@ -177,14 +164,6 @@ impl Properties {
 
     fn deregisters(&self, group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
         let (target, name) = (item.target, group.name());
-        let is_lost = item.reason == Cause::IpChanged && item.since == scene.now && scene.knows_pods;
-        let its = scene.cluster.pods.values().find(|pod| pod.uid == item.uid && pod.ips.contains(&target.ip));
-        if its.is_some_and(|pod| is_lost && scene.cluster.keeps_its_address(pod, scene.born)) {
-            return broken(
-                "addresses",
-                format!("{target} is taken from {}, which has the address", item.uid),
-            );
-        }
         if !scene.knows {
             return Ok(());
         }

@@ -41,12 +41,11 @@ impl Properties {
                 broken("gates", format!("that of {name} opens for its node"))
             };
         }
-        let (mut unread, mut waits) = (0, None);
+        let mut waits = None;
         for arn in GROUPS.iter().filter_map(|name| scene.aws.arn(name)) {
             for wanted in scene.wanted(arn).iter().filter(|wanted| wanted.pod.uid == pod.uid) {
                 let key = (arn.clone(), wanted.target);
                 if reason == Cause::HealthUnreadable && self.is_unread(&key, pod, scene) {
-                    unread += 1;
                     continue;
                 }
                 let unused = scene.aws.unused(arn).filter(|_| !wanted.by.says(GATE_WHEN_UNUSED, "wait"));
@@ -65,10 +64,6 @@ impl Properties {
             (_, Some(group)) => {
                 broken("gates", format!("that of {name} opens, and {group} never saw it healthy"))
             }
-            (Cause::HealthUnreadable, None) if unread == 0 => broken(
-                "gates",
-                format!("that of {name} opens for health that cannot be read, and it could be"),
-            ),
             _ => Ok(()),
         }
     }

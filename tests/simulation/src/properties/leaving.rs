@@ -4,20 +4,16 @@ use std::time::Duration;
 
 use headgate_core::model::{
     Bounds, CallItem, Cause, Labels, LeavingFacts, NodeFacts, ObjectKey, PodFacts, Reason, Target,
-    TargetGroupArn, TargetPort, Uid,
+    TargetGroupArn, Uid,
     eviction::{Check, MarkWrite},
     leaving::{Asked, Mark},
     node::DetachedWrite,
     policy::PAUSED,
     signal::{DISRUPTED, DYING},
-    target_binding::Pods,
 };
 
 use super::{LONGEST_UNREAD, Properties, Scene, broken};
-use crate::{
-    cluster::lives,
-    words::{APPLICATION, GROUPS, Key},
-};
+use crate::{cluster::lives, words::APPLICATION};
 
 /// The clocks of replicas differ by less than this, where they are not wrong.
 const SKEW: Duration = Duration::from_secs(2);
@@ -279,45 +275,6 @@ impl Properties {
             let alone = scene.cluster.is_alone(pod);
             if alone { self.is_out(pod, true, scene) } else { Ok(()) }
         })
-    }
-
-    /// A deleted TargetBinding is let go: nothing of it is left that nothing else asks for.
-    pub fn releases(&self, key: &ObjectKey, uid: &Uid, scene: &Scene<'_>) -> Result<(), String> {
-        let Some(binding) = scene.cluster.bindings.get(key).filter(|it| it.uid == *uid && it.ending) else {
-            return Ok(());
-        };
-        // To whom AWS has named the group: what a standby found missing may have been made again since.
-        let is_found = |arn: &&TargetGroupArn| scene.knows && scene.found.contains(&Some((*arn).clone()));
-        let Some(arn) = scene.aws.arn(&binding.group).filter(is_found) else { return Ok(()) };
-        // A Service that was deleted just now keeps what it had.
-        if !scene.cluster.writings_are_older(scene.now, Duration::from_secs(3)) {
-            return Ok(());
-        }
-        let written = scene.written();
-        let selects = |pod: &PodFacts, target: &Target| {
-            matches!(&binding.pods, Pods::Selected(selector, TargetPort::Number(port), _)
-                if selector.selects(&pod.labels) && *port == target.port)
-        };
-        let is_left = |(its, of): &&(Key, Uid)| {
-            let pod = scene.cluster.pods.values().find(|pod| pod.uid == *of && lives(pod));
-            its.0 == *arn
-                && self.taken.get(its).is_some_and(|(taken, _)| taken == of)
-                && scene.aws.sends_to(arn, &its.1, Duration::ZERO, scene.now).is_some()
-                && pod.is_some_and(|pod| {
-                    scene.has_its_address(pod)
-                        && !scene.cluster.was_selected(&pod.labels, scene.now, super::prompt::GRACE)
-                        && selects(pod, &its.1)
-                        && !written
-                            .iter()
-                            .any(|by| by.group == arn.name() && by.selector.selects(&pod.labels))
-                })
-        };
-        match self.asked.keys().find(is_left) {
-            Some(((_, target), _)) if GROUPS.contains(&arn.name()) => {
-                broken("bindings", format!("{} is let go, and {target} is still in {}", key.name, arn.name()))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

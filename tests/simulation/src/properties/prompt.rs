@@ -2,19 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use headgate_core::model::{Moment, NodeFacts, PodFacts, Uid, policy::PAUSED, signal::DYING};
+use headgate_core::model::{NodeFacts, PodFacts, Uid, policy::PAUSED, signal::DYING};
 
 use super::{Properties, Scene, broken, is_about};
-use crate::{
-    cluster::lives,
-    words::{GROUPS, Sender},
-};
+use crate::{cluster::lives, words::Sender};
 
 /// What has to go is taken out within this time, as long as no call about its group fails; after a failure it may wait so long.
 const PROMPT: Duration = Duration::from_secs(6);
 pub const BACKOFF: Duration = Duration::from_secs(20);
-/// What is asked for is registered within this time, as long as nothing fails.
-const REGISTERED: Duration = Duration::from_secs(15);
 /// A deleted Service keeps its targets for a minute after a replica was told, which may be late.
 pub const GRACE: Duration = Duration::from_secs(180);
 
@@ -30,7 +25,6 @@ impl Properties {
         let is_paused = self.paused.is_some_and(|at| scene.now.since(at) < GRACE);
         if acts.is_none() || !scene.knows || is_paused {
             self.due.clear();
-            self.missing.clear();
             return Ok(());
         }
         let mut due = BTreeMap::new();
@@ -81,42 +75,6 @@ impl Properties {
             }
         }
         self.due = due;
-        self.registers_soon(scene)
-    }
-
-    /// What is asked for by a pod that is ready is registered soon.
-    fn registers_soon(&mut self, scene: &Scene<'_>) -> Result<(), String> {
-        let before = std::mem::take(&mut self.missing);
-        let lately = |at: &Moment| scene.now.since(*at) < BACKOFF;
-        if !scene.is_clear() || self.ledger_failed.as_ref().is_some_and(lately) {
-            return Ok(());
-        }
-        for arn in GROUPS.iter().filter_map(|name| scene.aws.arn(name)) {
-            if self.failed.get(arn).is_some_and(lately) || scene.aws.is_full(arn.name()) {
-                continue;
-            }
-            for wanted in scene.wanted(arn).iter().filter(|wanted| wanted.pod.is_ready()) {
-                let key = (arn.clone(), wanted.target);
-                let asked = self.asked.get(&(key.clone(), wanted.pod.uid.clone()));
-                // What others took out is seen in a read.
-                let was_there =
-                    asked.is_some_and(|asked| self.taken_out.get(&key).is_none_or(|out| out.at < *asked));
-                let is_asked = scene.aws.open.iter().any(|open| is_about(&open.call, &key));
-                if scene.aws.has(arn, &wanted.target) || was_there || is_asked || self.refused.contains(&key)
-                {
-                    continue;
-                }
-                let since = before.get(&key).copied().unwrap_or(scene.now);
-                if scene.now.since(since) > REGISTERED {
-                    let name = &wanted.pod.key.name;
-                    return broken(
-                        "promptness",
-                        format!("{} of {name} is not registered in {}", key.1, arn.name()),
-                    );
-                }
-                self.missing.insert(key, since);
-            }
-        }
         Ok(())
     }
 

@@ -33,8 +33,6 @@ pub struct Scene<'a> {
     /// Who acts.
     pub sender: Sender,
     pub knows: bool,
-    /// The same of all that is true of pods and nodes.
-    pub knows_pods: bool,
     /// When its process has started.
     pub born: Moment,
     /// Since when it leads, has the ledgers, and was given a list of everything.

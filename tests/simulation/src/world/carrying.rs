@@ -151,7 +151,6 @@ impl World {
             Effect::Released(key, uid) => {
                 around.coverage.saw("effect: Released");
                 beside(it.check_release(&key, &uid, &around))?;
-                self.holds(replica, |properties, scene| properties.releases(&key, &uid, scene))?;
                 self.replicas[replica].released.push((key, uid));
             }
             Effect::Selected(namespace, _) => {
