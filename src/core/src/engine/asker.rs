@@ -1,16 +1,16 @@
-//! Who waits for the answer to a request.
+//! Which part of the engine sent a request.
 
 use crate::{
     lanes::Ticket,
     model::{Call, ObjectKey, TargetGroupArn},
 };
 
-/// Who has asked, and is to have the answer.
+/// The part that sent a request and gets the answer.
 #[derive(Clone, Debug)]
 pub enum Asker {
-    /// A target group, or the directory: it was this call, and is to be accounted for with this ticket.
+    /// A target group, or the directory of target groups: the call, and the rate-limit ticket that it used.
     Call(Call, Ticket),
-    /// Whoever takes over, about all ledgers.
+    /// A new leader, or a standby, that reads all ledgers.
     Ledgers,
     /// The ledger of this target group: it is read,
     ReadLedger(TargetGroupArn),

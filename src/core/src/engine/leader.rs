@@ -1,7 +1,7 @@
-//! What only a leader knows: one value, which is made when this replica comes to lead and dropped when it does not lead any more.
+//! What only a leader knows. The value is made when this replica acquires the Lease and dropped when it loses the Lease.
 //!
-//! It begins as a copy of what the watches have shown of gates and of pods that are to leave, so whoever comes to lead goes on
-//! from there. What is added in the term, which is what was written, asked and decided, ends with it.
+//! It starts as a copy of what the watches show about readiness gates and pods that leave. During the term it also records what
+//! this leader has written, requested and decided. None of that outlives the term.
 
 use crate::{
     engine::knowledge::Knowledge,
@@ -20,7 +20,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// A term begins; all that the watches have shown is looked at.
+    /// Starts a term. Every gate and every pod that leaves is checked once.
     pub fn begin(known: &Knowledge, bounds: Bounds) -> Self {
         let (gates, mut evictions) = (known.gates.begin(), known.evictions.clone());
         evictions.touch(Touched::All, Moment::START);

@@ -1,9 +1,9 @@
 //! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
 //!
-//! A standby keeps what the watches show, looks up what users named, reads the ledgers to learn which pods were targets before
-//! it saw them, or while its watches were cut, and is silent. A new leader first loads the ledgers; until it has them and
-//! every watch has listed, it calls nothing but look-ups. When the lead is lost, what only a leader knows is dropped
-//! (`leader.rs`), the target groups are made anew from what the watches want, and answers that come later reach nobody.
+//! A standby keeps what the watches show, looks up the target groups that users name, and reads the ledgers to learn which pods
+//! were targets before it saw them. It writes nothing. A new leader first loads the ledgers. Until it has them, and every watch
+//! has listed, it sends only look-ups. A leader that loses the Lease drops what only a leader knows (`leader.rs`), builds the
+//! target groups again from what the watches show, and ignores answers to its old requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

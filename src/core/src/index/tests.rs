@@ -66,6 +66,20 @@ fn when_a_pod_was_no_target_any_more_is_known_but_for_one_that_lost_its_address(
 }
 
 #[test]
+fn a_pod_that_a_list_left_out_and_a_watch_shows_again_is_known_as_that() {
+    for (gone, returned) in
+        [(Change::Relisted(Scope::Cluster, vec![]), Some(at(3))), (Change::Deleted(a().at(1).build()), None)]
+    {
+        let mut index = index(a().at(1));
+        assert_eq!(index.pods().returned_at(&key()), None);
+        index.apply(gone, at(2));
+        assert!(index.pods().get(&key()).is_none());
+        apply(&mut index, a().at(1), 3);
+        assert_eq!(index.pods().returned_at(&key()), returned);
+    }
+}
+
+#[test]
 fn what_is_decided_about_a_pod_is_known_of_it_alone() {
     let mut index = index(a().at(1));
     apply(&mut index, pod("b", "u-b").at(2), 1);
