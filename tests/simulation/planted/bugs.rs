@@ -1126,8 +1126,8 @@ pub const ALL: [Bug; 196] = [
         says: "A node is said to be detached before the load balancers have stopped.",
         places: &[(
             "eviction/detaching.rs",
-            "bound.max(lingers).max(unread).map(since)",
-            "bound.max(lingers.filter(|_| !PLANTED)).max(unread).map(|bound| since(if PLANTED { EVERY } else { bound }))",
+            "bound.max(lingers).max(elsewhere).max(unread).map(since)",
+            "bound.max(lingers.filter(|_| !PLANTED)).max(elsewhere).max(unread).map(|bound| since(if PLANTED { EVERY } else { bound }))",
         )],
     },
     Bug {
@@ -1190,7 +1190,7 @@ pub const ALL: [Bug; 196] = [
         name: "DetachedWhatEndsBesides",
         says: "A pod that another leader has taken out because it ends does not count for its node.",
         places: &[
-            ("eviction/detaching.rs", "(pod.terminating || around", "((pod.terminating && !PLANTED) || around"),
+            ("eviction/detaching.rs", "(pod.terminating && !is_known)", "(pod.terminating && !PLANTED && !is_known)"),
             (
                 "eviction/detaching.rs",
                 "filter(|lingers| !lingers.is_zero())",

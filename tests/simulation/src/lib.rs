@@ -89,6 +89,7 @@ use std::{
 };
 
 pub use crate::coverage::Coverage;
+pub use crate::world::TOLD_AT_ONCE;
 use crate::world::World;
 
 /// Steps of a world, on average.

@@ -18,6 +18,7 @@
 //! - **Convergence.** When faults stop, AWS and the ledgers have what the objects ask for and what others put there, gates are open,
 //!   and evictions end.
 
+mod answers;
 mod calls;
 mod convergence;
 mod gates;
@@ -34,7 +35,7 @@ use std::{
 
 use headgate_core::{
     ledger::PodMark,
-    model::{Call, Failure, FailureClass, Moment, TargetGroupArn, Uid},
+    model::{Call, Failure, FailureClass, Labels, Moment, TargetGroupArn, Uid},
     requests::Answer,
 };
 
@@ -73,6 +74,8 @@ pub struct Properties {
     /// When AWS was asked to take each target out last, and when a call about each group failed last.
     taken_out: BTreeMap<Key, TakenOut>,
     failed: BTreeMap<TargetGroupArn, Moment>,
+    /// What AWS has ever taken.
+    accepted: BTreeSet<Key>,
     /// What AWS has refused to take out or in, or had no place for.
     refused: BTreeSet<Key>,
     /// When anything was paused last.
@@ -90,11 +93,25 @@ pub struct Properties {
     /// When each pod was ready last, and since when each node is about to die.
     ready: BTreeMap<Uid, Moment>,
     dying: BTreeMap<Arc<str>, Moment>,
+    /// What pods were labelled first, and those whose labels have changed.
+    labels: BTreeMap<Uid, Labels>,
+    relabelled: BTreeSet<Uid>,
     /// When a pod lived at each address last, and the nodes from which pods were evicted.
     inhabited: BTreeMap<IpAddr, Moment>,
     drained: BTreeSet<Arc<str>>,
+    /// For which pod each target is asked for, or was last; and how much was written until then.
+    bound: BTreeMap<Key, BoundTo>,
+    writings: u64,
     /// Since when each pod is asked to leave.
     asked_to_leave: BTreeMap<Uid, Moment>,
+}
+
+/// Who has a target, through which bindings.
+#[derive(Debug)]
+struct BoundTo {
+    of: Uid,
+    /// Whether all of them are paused, or none.
+    paused: Option<bool>,
 }
 
 /// A removal that was sent.
@@ -120,6 +137,9 @@ impl Properties {
         let failed = result.as_ref().err().map(|failure| failure.class);
         if failed.is_some() {
             self.failed.extend(call.group().map(|group| (group.clone(), now)));
+        }
+        if let (Call::Register { group, items }, None) = (call, failed) {
+            self.accepted.extend(items.iter().map(|item| (group.clone(), item.target)));
         }
         match call {
             Call::Register { group, items } if known && failed.is_none() => {

@@ -8,12 +8,15 @@ use std::{
 };
 
 use headgate_simulation::{
-    Worlds, accounts, brakes, cases, daemonsets, lease, limits, reads, refusals, replay, run_many, swaps,
-    tenants,
+    TOLD_AT_ONCE, Worlds, accounts, brakes, cases, daemonsets, lease, limits, reads, refusals, replay,
+    run_many, swaps, tenants,
 };
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
+
+/// Of those with [`TOLD_AT_ONCE`].
+const AT_ONCE: u64 = 2_000;
 
 /// The number in an environment variable, if it is set.
 fn asked(name: &str) -> Option<u64> {
@@ -59,6 +62,13 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
     if few.is_none() {
         assert_eq!(coverage.never(), Vec::<String>::new(), "these never occurred, so they were never tested");
     }
+}
+
+#[test]
+fn the_properties_hold_where_the_watches_are_never_late() {
+    let enough = |seed, broken| seed >= TOLD_AT_ONCE + AT_ONCE || broken > 0;
+    let Worlds { broken, .. } = run_many(TOLD_AT_ONCE, enough, |_| ());
+    assert!(broken.is_empty(), "{} broke:\n{}", broken.len(), broken.join("\n\n"));
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::{
 
 /// As long as a node goes, it is looked at this often. It takes one look at all pods, whatever the number of nodes.
 const EVERY: Duration = Duration::from_secs(1);
+/// A watch is behind by less than this.
+const BEHIND: Duration = Duration::from_mins(2);
 /// What Kubernetes does not allow is tried again after so long.
 const REFUSED: Duration = Duration::from_secs(60);
 /// So many nodes are written to at once.
@@ -113,9 +115,10 @@ impl Detaching {
 /// address may be there, if the watch is behind. That it is out by the word of the ledger alone a read has to show.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
-    let is_new = (pod.terminating || around.has_elsewhere(pod)) && !is_known;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
-    let bound = around.would_be_sent_to(pod).or_else(|| is_new.then_some(around.rules.bounds.network));
+    let ends = (pod.terminating && !is_known).then_some(around.rules.bounds.network);
+    let elsewhere = (around.has_elsewhere(pod) && !is_known).then_some(BEHIND);
+    let bound = around.would_be_sent_to(pod).or(ends);
     let unread = around.said_out_of(pod).first().map(|_| EVERY);
-    bound.max(lingers).max(unread).map(since)
+    bound.max(lingers).max(elsewhere).max(unread).map(since)
 }

@@ -67,6 +67,7 @@ pub struct Cluster {
     asked_to_leave: BTreeMap<Uid, (Moment, Moment)>,
     /// When a Service or a TargetBinding changed last, and the pods whose containers ever were ready.
     written: Moment,
+    writings: u64,
     were_ready: BTreeSet<Uid>,
     /// What Services said before that cannot be followed any more, and all replicas were told.
     followed: BTreeMap<ObjectKey, ServiceFacts>,
@@ -106,6 +107,7 @@ impl Cluster {
             ghosts: Vec::new(),
             uids: 0,
             now: Moment::START,
+            writings: 0,
             deleted: Vec::new(),
             followed: BTreeMap::new(),
             asked_to_leave: BTreeMap::new(),
@@ -231,6 +233,7 @@ impl Cluster {
 
     /// Users correct what cannot be followed, and end what is paused.
     pub fn correct(&mut self) {
+        self.writings += 1;
         self.correct_services();
         self.correct_bindings();
         self.nodes_are_well();
@@ -319,13 +322,18 @@ impl Cluster {
         now.since(self.written) >= than
     }
 
+    /// How often Services and TargetBindings have changed.
+    pub fn writings(&self) -> u64 {
+        self.writings
+    }
+
     fn say_service(&mut self, change: &Change<ServiceFacts>) {
-        self.written = self.now;
+        (self.written, self.writings) = (self.now, self.writings + 1);
         self.watches.iter_mut().for_each(|watches| watches.services.say(change.clone()));
     }
 
     fn say_binding(&mut self, change: &Change<BindingFacts>) {
-        self.written = self.now;
+        (self.written, self.writings) = (self.now, self.writings + 1);
         self.watches.iter_mut().for_each(|watches| watches.bindings.say(change.clone()));
     }
 

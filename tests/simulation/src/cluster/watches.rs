@@ -1,10 +1,10 @@
 //! What the watches of a replica have not said yet.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, net::IpAddr};
 
 use headgate_core::{
     leadership,
-    model::{BindingFacts, Change, NodeFacts, PodFacts, Scope, ServiceFacts},
+    model::{BindingFacts, Change, NodeFacts, ObjectKey, PodFacts, Scope, ServiceFacts},
 };
 
 /// One watch: what it has not said yet, and whether it is to list all there is.
@@ -54,6 +54,15 @@ impl<T: Clone> Watch<T> {
         self.unsaid.is_empty() && !self.is_to_list()
     }
 
+    /// Whether it has said all there is about these, and nothing else.
+    pub fn is_right_about(&self, these: impl Fn(&T) -> bool) -> bool {
+        let is_about = |change: &Change<T>| match change {
+            Change::Applied(it) | Change::Deleted(it) => these(it),
+            Change::Relisted(..) => true,
+        };
+        !self.is_to_list() && !self.unsaid.iter().any(is_about)
+    }
+
     pub fn is_to_list(&self) -> bool {
         (self.cut || self.again) && !self.missing
     }
@@ -95,6 +104,13 @@ impl Watches {
     pub fn are_right(&self) -> bool {
         let Self { pods, services, bindings, nodes } = self;
         pods.is_right() && services.is_right() && bindings.is_right() && nodes.is_right()
+    }
+
+    /// Whether they have said all that is true of a pod of this name, of all that show this address, and of all but pods.
+    pub fn are_right_about(&self, name: &ObjectKey, ip: Option<&IpAddr>) -> bool {
+        let Self { pods, services, bindings, nodes } = self;
+        let is_it = |pod: &PodFacts| pod.key == *name || ip.is_some_and(|ip| pod.ips.contains(ip));
+        pods.is_right_about(is_it) && services.is_right() && bindings.is_right() && nodes.is_right()
     }
 
     /// Whether everything has been said.

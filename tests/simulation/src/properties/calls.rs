@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use headgate_core::{
     ledger::PodMark,
-    model::{
-        Call, CallItem, Cause, Moment, PodFacts, TargetGroupArn,
-        policy::{OWNERSHIP, PAUSED},
-    },
+    model::{Call, CallItem, Cause, Moment, PodFacts, TargetGroupArn, policy::OWNERSHIP},
 };
 
 use super::scene::{Wanted, Written};
@@ -82,7 +79,7 @@ impl Properties {
                 let (at, of) = (scene.now, item.uid.clone());
                 self.taken_out.insert(key, TakenOut { at, of, by: sender, for_the_pod: !by_what_is_written });
             }
-            is_not_paused(group, item, scene)?;
+            self.is_not_paused(group, item, scene)?;
         }
         Ok(())
     }
@@ -116,7 +113,7 @@ impl Properties {
             );
         }
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid);
-        if scene.knows {
+        if scene.knows(&item.pod, Some(&target.ip)) {
             let Some(pod) = pod.filter(|pod| lives(pod) && pod.ips.contains(&target.ip)) else {
                 return broken(
                     "living pods",
@@ -164,7 +161,7 @@ impl Properties {
 
     fn deregisters(&self, group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
         let (target, name) = (item.target, group.name());
-        if !scene.knows {
+        if !scene.knows(&item.pod, Some(&target.ip)) {
             return Ok(());
         }
         let key = (group.clone(), target);
@@ -173,7 +170,7 @@ impl Properties {
         let first = scene.cluster.asked_to_leave(&item.uid).map(|(first, _)| first);
         let was_in = self.asked.get(&(key.clone(), item.uid.clone())).copied() < first;
         let is_evicted = item.reason == Cause::PodEvicting && !self.taken_out.contains_key(&key);
-        if let Some(pod) = pod.filter(|_| is_evicted && was_in) {
+        if let Some(pod) = pod.filter(|_| is_evicted && was_in && scene.knows_all()) {
             self.leaves(pod, item, scene)?;
         }
         let mut written =
@@ -189,17 +186,29 @@ impl Properties {
         let began = self.read.get(group).filter(|began| Some(**began) >= scene.leads);
         let was_healthy =
             scene.aws.healthy_since(group, &target).is_some_and(|at| Some(&(at + STALE)) < began);
-        if nobody_lived && was_healthy && scene.cluster.elsewhere.contains(&target.ip) && !is_exclusive {
+        let is_noted = scene.store.mark(group, &target).is_some();
+        if nobody_lived
+            && was_healthy
+            && !is_noted
+            && scene.cluster.elsewhere.contains(&target.ip)
+            && !is_exclusive
+        {
             return broken(
                 "foreign targets",
                 format!("{target} is another cluster's, and is removed from {name}"),
             );
         }
-        let wanted = scene.wanted(group);
+        // Whoever did not know the target group when its Service was deleted keeps nothing of it.
+        let mut wanted = scene.wanted(group);
+        wanted.retain(|wanted| !wanted.by.is_deleted || self.askers.get(&key) == Some(&scene.sender));
         // One that was never registered, or not by this binding, may have to be ready first.
         let is_registered = |wanted: &&Wanted<'_>| {
             let asked = self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()));
-            wanted.pod.is_ready() || asked && name != MANY_HEALTHY && wanted.by.is_content_with(wanted.pod)
+            wanted.pod.is_ready()
+                || asked
+                    && name != MANY_HEALTHY
+                    && self.is_labelled_as_ever(wanted.pod)
+                    && wanted.by.is_content_with(wanted.pod)
         };
         match wanted.iter().filter(is_registered).find(|wanted| wanted.target == target) {
             // One that is not ready for long may be taken out where that is asked for.
@@ -212,8 +221,11 @@ impl Properties {
                 format!("{target} of {} is removed, and was ready a moment ago", wanted.pod.key.name),
             ),
             _ => {
-                let was_its = |pod: &PodFacts| self.asked.contains_key(&(key.clone(), pod.uid.clone()));
-                let stays = pod.filter(|pod| scene.has_its_address(pod) && !scene.leaves(pod));
+                let was_its = |pod: &PodFacts| {
+                    self.is_labelled_as_ever(pod) && self.asked.contains_key(&(key.clone(), pod.uid.clone()))
+                };
+                let is_its = |pod: &&PodFacts| pod.ips.contains(&target.ip) && scene.has_its_address(pod);
+                let stays = pod.filter(|pod| is_its(pod) && !scene.leaves(pod));
                 if stays.is_some_and(|pod| was_its(pod) && scene.kept(group, pod, &target)) {
                     return broken(
                         "living pods",
@@ -224,21 +236,46 @@ impl Properties {
             }
         }
     }
-}
 
-fn is_not_paused(group: &TargetGroupArn, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
-    if !scene.knows {
-        return Ok(());
+    fn is_labelled_as_ever(&self, pod: &PodFacts) -> bool {
+        let first = self.labels.get(&pod.uid);
+        !self.relabelled.contains(&pod.uid) && first.is_none_or(|first| *first == pod.labels)
     }
-    let (wanted, written) = (scene.wanted(group), scene.written());
-    let mut all = written.iter().filter(|by| by.group == group.name() && !by.is_deleted).peekable();
-    if scene.is_clear() && all.peek().is_some() && all.all(|by| by.says(PAUSED, "true")) {
-        return broken("pause", format!("{} is written to, and all that bind it are paused", group.name()));
+
+    fn is_not_paused(
+        &self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        scene: &Scene<'_>,
+    ) -> Result<(), String> {
+        if self.is_bound_as(group, item, true, scene) {
+            return broken(
+                "pause",
+                format!("{} of {} is written to, and is paused", item.target, group.name()),
+            );
+        }
+        Ok(())
     }
-    let mut its =
-        wanted.iter().filter(|wanted| wanted.target == item.target && wanted.pod.uid == item.uid).peekable();
-    if its.peek().is_some() && its.all(|wanted| wanted.by.says(PAUSED, "true")) {
-        return broken("pause", format!("{} of {} is written to, and is paused", item.target, group.name()));
+
+    /// A call is only said to be planned, because of a pause.
+    pub fn plans(&self, call: &Call, scene: &Scene<'_>) -> Result<(), String> {
+        let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
+            return Ok(());
+        };
+        match items.iter().find(|item| self.is_bound_as(group, item, false, scene)) {
+            Some(item) => {
+                broken("pause", format!("{} of {} is held up, and not paused", item.target, group.name()))
+            }
+            None => Ok(()),
+        }
     }
-    Ok(())
+
+    /// Whether all bindings through which a pod has a target are paused, or none of them is.
+    fn is_bound_as(&self, group: &TargetGroupArn, item: &CallItem, paused: bool, scene: &Scene<'_>) -> bool {
+        let bound = self.bound.get(&(group.clone(), item.target));
+        scene.knows(&item.pod, Some(&item.target.ip))
+            && scene.is_clear()
+            && scene.cluster.writings() == self.writings
+            && bound.is_some_and(|bound| bound.of == item.uid && bound.paused == Some(paused))
+    }
 }

@@ -29,7 +29,7 @@ impl Properties {
         if let Some(pod) = pod.filter(|_| !write.condition.open && reason != Cause::IpChanged) {
             return self.closes_gate(pod, scene);
         }
-        let Some(pod) = pod.filter(|_| write.condition.open && scene.knows) else {
+        let Some(pod) = pod.filter(|pod| write.condition.open && scene.knows_pod(pod)) else {
             return Ok(());
         };
         if reason == Cause::NodeDisrupted {
@@ -60,7 +60,7 @@ impl Properties {
         }
         match (reason, waits) {
             // What these words say is not that the pod is healthy.
-            (Cause::NothingBound | Cause::TargetUnused, _) => Ok(()),
+            (Cause::NothingBound | Cause::TargetGroupUnused, _) => Ok(()),
             (_, Some(group)) => {
                 broken("gates", format!("that of {name} opens, and {group} never saw it healthy"))
             }
@@ -87,7 +87,7 @@ impl Properties {
             pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips) && !gate.unread);
         // Whoever leads next cannot know whether AWS had what was to be taken out.
         let was_out = self.taken_out.values().any(|out| out.is_of(&pod.uid));
-        if is_open && scene.knows && !was_out && scene.has_its_address(pod) && !scene.leaves(pod) {
+        if is_open && scene.knows_pod(pod) && !was_out && scene.has_its_address(pod) && !scene.leaves(pod) {
             return broken(
                 "gates",
                 format!("that of {} is closed, and nobody has taken it out", pod.key.name),

@@ -12,7 +12,7 @@ use headgate_core::model::{
     signal::{DISRUPTED, DYING},
 };
 
-use super::{LONGEST_UNREAD, Properties, Scene, broken};
+use super::{LONGEST_UNREAD, Properties, Scene, broken, prompt::GRACE};
 use crate::{cluster::lives, words::APPLICATION};
 
 /// The clocks of replicas differ by less than this, where they are not wrong.
@@ -21,6 +21,12 @@ const SKEW: Duration = Duration::from_secs(2);
 impl Properties {
     /// No load balancer sends to a living pod any more, `after` a bound or at once.
     fn is_out(&self, pod: &PodFacts, after: bool, scene: &Scene<'_>) -> Result<(), String> {
+        // What is paused stays where it is.
+        let was_paused = self.paused.is_some_and(|at| scene.now.since(at) < GRACE);
+        if was_paused || scene.policies().any(|policy| policy.get(PAUSED).is_some_and(|said| said != "false"))
+        {
+            return Ok(());
+        }
         for ((key, _), _) in self.asked.iter().filter(|((_, of), _)| *of == pod.uid) {
             let (group, target) = key;
             if scene.aws.arn(group.name()) != Some(group)
@@ -65,7 +71,7 @@ impl Properties {
         let Some(pod) = scene.cluster.pods.values().find(|pod| pod.uid == *uid) else { return Ok(()) };
         // One that nothing selects any more a standby cannot know to have been a target a moment ago.
         let is_selected = scene.written().iter().any(|by| by.selector.selects(&pod.labels));
-        if !scene.knows || !lives(pod) || !scene.has_its_address(pod) || !is_selected {
+        if !scene.knows_pod(pod) || !lives(pod) || !scene.has_its_address(pod) || !is_selected {
             return Ok(());
         }
         self.is_out(pod, true, scene)
@@ -97,7 +103,7 @@ impl Properties {
         let is_asked_for =
             scene.written().iter().any(|by| by.selector.selects(&pod.labels) && !by.says(PAUSED, "true"));
         if reason == Reason::NotATarget
-            && scene.knows
+            && scene.knows_pod(pod)
             && !is_written
             && is_asked_for
             && scene.has_its_address(pod)
@@ -110,6 +116,10 @@ impl Properties {
     /// The leader takes a living pod out because its eviction is asked for.
     pub(super) fn leaves(&self, pod: &PodFacts, item: &CallItem, scene: &Scene<'_>) -> Result<(), String> {
         let name = &pod.key.name;
+        // That it is out is written already.
+        if pod.leaving.as_deref().is_some_and(LeavingFacts::is_out) {
+            return Ok(());
+        }
         if scene.cluster.refuses(pod) && item.since == scene.now {
             return broken("evictions", format!("{name} is taken out, and its budget allows no disruption"));
         }
@@ -150,7 +160,7 @@ impl Properties {
         };
         let leave = scene.cluster.pods.values().filter(leaves).count();
         let said = check.departing.iter().filter(|labels| app(labels) == app(&check.labels)).count();
-        if scene.knows && said < leave {
+        if scene.knows_all() && said < leave {
             return broken(
                 "evictions",
                 format!("the budgets of {name} are asked for beside {said} that leave, and {leave} do"),
@@ -169,7 +179,7 @@ impl Properties {
             );
         }
         let pod = scene.cluster.pods.get(&write.pod).filter(|pod| pod.uid == write.uid && lives(pod));
-        let Some(pod) = pod.filter(|_| scene.knows) else { return Ok(()) };
+        let Some(pod) = pod.filter(|pod| scene.knows_pod(pod)) else { return Ok(()) };
         let watched = scene.cluster.nodes_are_watched();
         match write.mark {
             Mark::Asked(Asked { early: true, .. }) => {
@@ -261,7 +271,7 @@ impl Properties {
         if scene.leads.is_none() {
             return broken("authority", format!("node {name} is written to by who does not lead"));
         }
-        let Some(node) = scene.cluster.node(name).filter(|_| write.at.is_some() && scene.knows) else {
+        let Some(node) = scene.cluster.node(name).filter(|_| write.at.is_some() && scene.knows_all()) else {
             return Ok(());
         };
         let goes = node.cordoned || node.shuts_down || !node.taints.is_empty();

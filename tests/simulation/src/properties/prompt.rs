@@ -4,8 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use headgate_core::model::{NodeFacts, PodFacts, Uid, policy::PAUSED, signal::DYING};
 
-use super::{Properties, Scene, broken, is_about};
-use crate::{cluster::lives, words::Sender};
+use super::{BoundTo, Properties, Scene, broken, is_about};
+use crate::{
+    cluster::lives,
+    words::{GROUPS, Key, Sender},
+};
 
 /// What has to go is taken out within this time, as long as no call about its group fails; after a failure it may wait so long.
 const PROMPT: Duration = Duration::from_secs(6);
@@ -23,7 +26,7 @@ impl Properties {
         }
         // A Service that is deleted while it is paused is so for as long as its targets stay.
         let is_paused = self.paused.is_some_and(|at| scene.now.since(at) < GRACE);
-        if acts.is_none() || !scene.knows || is_paused {
+        if acts.is_none() || !scene.knows_all() || is_paused {
             self.due.clear();
             return Ok(());
         }
@@ -86,8 +89,14 @@ impl Properties {
 
     /// What becomes of pods and nodes.
     fn observes(&mut self, scene: &Scene<'_>) {
+        self.observes_bindings(scene);
         for pod in scene.cluster.pods.values().filter(|pod| lives(pod)) {
             self.inhabited.extend(pod.ips.iter().map(|ip| (*ip, scene.now)));
+        }
+        for pod in scene.cluster.pods.values() {
+            if *self.labels.entry(pod.uid.clone()).or_insert_with(|| pod.labels.clone()) != pod.labels {
+                self.relabelled.insert(pod.uid.clone());
+            }
         }
         let evicted = scene.cluster.pods.values().filter(|pod| pod.is_evicted);
         self.drained.extend(evicted.filter_map(|pod| pod.node.clone()));
@@ -107,5 +116,23 @@ impl Properties {
             self.asked_to_leave.entry(pod.uid.clone()).or_insert(scene.now);
         }
         self.asked_to_leave.retain(|uid, _| asked.clone().any(|pod| pod.uid == *uid));
+    }
+
+    /// Who has each target. What a pod had that is not there any more stays, until something else is written.
+    fn observes_bindings(&mut self, scene: &Scene<'_>) {
+        if scene.cluster.writings() > self.writings {
+            self.bound.clear();
+        }
+        self.writings = scene.cluster.writings();
+        for arn in GROUPS.iter().filter_map(|name| scene.aws.arn(name)) {
+            let mut all: BTreeMap<Key, BoundTo> = BTreeMap::new();
+            for wanted in scene.wanted(arn).iter().filter(|wanted| !wanted.by.is_deleted) {
+                let paused = Some(wanted.by.says(PAUSED, "true"));
+                let of = wanted.pod.uid.clone();
+                let bound = all.entry((arn.clone(), wanted.target)).or_insert(BoundTo { of, paused });
+                bound.paused = bound.paused.filter(|_| bound.paused == paused);
+            }
+            self.bound.extend(all);
+        }
     }
 }

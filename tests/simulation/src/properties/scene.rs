@@ -1,10 +1,12 @@
 //! What is true in a world, and what is asked for in it.
 
+use std::net::IpAddr;
+
 use headgate_core::{
     Settings,
     model::{
-        BindingFacts, Labels, Moment, ObjectKey, PodFacts, ServiceFacts, Target, TargetGroupArn, TargetPort,
-        Texts, WallTime,
+        BindingFacts, Labels, Moment, ObjectKey, Origin, PodFacts, ServiceFacts, Target, TargetGroupArn,
+        TargetPort, Texts, WallTime,
         policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
         service::PortRef,
         signal::{DISRUPTED, DYING},
@@ -14,7 +16,7 @@ use headgate_core::{
 
 use crate::{
     aws::Aws,
-    cluster::{Cluster, Part, lives, parts},
+    cluster::{Cluster, Part, Watches, lives, parts},
     store::Store,
     words::{APPLICATION, MANY_HEALTHY, NAMESPACE, Sender},
 };
@@ -32,7 +34,7 @@ pub struct Scene<'a> {
     pub settings: &'a Settings,
     /// Who acts.
     pub sender: Sender,
-    pub knows: bool,
+    pub told: &'a Watches,
     /// When its process has started.
     pub born: Moment,
     /// Since when it leads, has the ledgers, and was given a list of everything.
@@ -46,6 +48,7 @@ pub struct Scene<'a> {
 /// A binding that somebody has written, if all of it can be followed.
 #[derive(Clone)]
 pub(super) struct Written<'a> {
+    pub origin: Origin,
     pub group: &'a str,
     pub selector: &'a Labels,
     pub port: u16,
@@ -95,6 +98,20 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Scene<'a> {
+    /// Whether the replica that acts was told all that is true.
+    pub fn knows_all(&self) -> bool {
+        self.told.are_right()
+    }
+
+    /// The same of a pod, of all that show this address, and of what is written.
+    pub fn knows(&self, name: &ObjectKey, ip: Option<&IpAddr>) -> bool {
+        self.told.are_right_about(name, ip)
+    }
+
+    pub fn knows_pod(&self, pod: &PodFacts) -> bool {
+        self.knows(&pod.key, pod.ips.first())
+    }
+
     /// The bindings of all Services and TargetBindings.
     pub(super) fn written(&self) -> Vec<Written<'a>> {
         let number = |port: &TargetPort| if let TargetPort::Number(port) = port { Some(*port) } else { None };
@@ -108,6 +125,7 @@ impl<'a> Scene<'a> {
             for part in parts {
                 let Part::Group(group) = part else { continue };
                 all.push(Written {
+                    origin: Origin::Service(service.key.clone()),
                     group,
                     selector: &service.selector,
                     port,
@@ -129,6 +147,7 @@ impl<'a> Scene<'a> {
             };
             let Some(port) = port else { continue };
             all.push(Written {
+                origin: Origin::TargetBinding(binding.key.clone()),
                 group: &binding.group,
                 selector,
                 port,

@@ -137,7 +137,9 @@ impl World {
                 let wrong = |item: &CallItem| {
                     format!("{} in {} is planned, and not paused", item.target, group.name())
                 };
-                return beside(written.map_or(Ok(()), |item| Err(wrong(item))));
+                beside(written.map_or(Ok(()), |item| Err(wrong(item))))?;
+                let call = Call::Register { group, items };
+                return self.holds(replica, |properties, scene| properties.plans(&call, scene));
             }
             Effect::Notice(notice) => {
                 around.coverage.saw("effect: Notice");
@@ -158,7 +160,8 @@ impl World {
             }
             Effect::Shows(Picture::Binding(view)) => {
                 around.coverage.saw("effect: view");
-                return beside(it.check_view(&view, &around));
+                beside(it.check_view(&view, &around))?;
+                return self.holds(replica, |properties, scene| properties.shows(&view, scene));
             }
             _ => around.coverage.saw("effect: view"),
         }

@@ -1,6 +1,7 @@
 //! What the watches say reaches the replicas: late, twice, or not all of it.
 
 use super::World;
+use crate::cluster::REPLICAS;
 use headgate_core::{
     engine::Input,
     model::{Change, PodFacts},
@@ -13,6 +14,22 @@ impl World {
         for event in self.cluster.relist(replica, wrong, &mut self.rng) {
             self.saw(event);
         }
+    }
+
+    /// The watches say all that they have not said yet; those that are to list do so soon.
+    pub(super) fn say_all(&mut self) -> Result<(), String> {
+        for replica in 0..REPLICAS {
+            if self.rng.u8(0..8) == 0 {
+                self.relist(replica);
+            }
+            while self.replicas[replica].runs() && !self.cluster.watches[replica].are_silent() {
+                self.deliver_binding(replica)?;
+                self.deliver_service(replica)?;
+                self.deliver_node(replica)?;
+                self.deliver_pod(replica)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn deliver_pod(&mut self, replica: usize) -> Result<(), String> {

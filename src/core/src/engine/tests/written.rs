@@ -278,6 +278,20 @@ fn a_deleted_binding_waits_for_the_target_group_that_stayed_in_force_while_the_n
 }
 
 #[test]
+fn a_new_leader_lets_no_deleted_binding_go_because_no_target_group_was_found_before_it_led() {
+    let mut world = World::standby(cluster_wide());
+    world.relist_services(vec![]);
+    world.relist_pods(vec![pod("a", "u-1").at(1)]);
+    world.relist_written(vec![of_pods("nowhere", "web", 8080)]);
+    world.answer_look_ups();
+    world.written(Change::Applied(ending(of_pods("nowhere", "web", 8080))));
+    world.step(Input::Leadership(Leadership::Leading));
+    assert!(!released(&world), "it may exist by now");
+    world.answer_look_ups();
+    assert!(released(&world));
+}
+
+#[test]
 fn a_new_leader_lets_no_deleted_binding_go_before_the_target_that_it_saw_it_have() {
     let mut before = bound(of_pods("blue", "web", 8080));
     before.answer_all();

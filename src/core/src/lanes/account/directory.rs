@@ -402,6 +402,18 @@ impl Directory {
         })
     }
 
+    /// This replica begins to lead. What AWS did not find may exist by now, so it is looked up again at once.
+    pub fn begin_term(&mut self) {
+        let failed = |(_, entry): &(&GroupRef, &Entry)| matches!(entry.state, Resolution::Failed(..));
+        let failed = self.entries.iter().filter(failed).map(|(reference, _)| reference.clone());
+        for reference in failed.collect::<Vec<_>>() {
+            self.change(&reference, |entry| {
+                entry.state = Resolution::Pending;
+                entry.missing.succeeded();
+            });
+        }
+    }
+
     /// AWS says that this target group does not exist (any more): look its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
         let gone = self.entries.iter().filter(|(_, entry)| entry.is_found_as(group));

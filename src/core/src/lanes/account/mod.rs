@@ -115,6 +115,11 @@ impl Accounts {
         self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
+    /// This replica begins to lead.
+    pub fn begin_term(&mut self) {
+        self.all.iter_mut().for_each(|account| account.directory.begin_term());
+    }
+
     /// These target groups are named by other namespaces now than before.
     pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, Namers>) {
         for (at, account) in self.all.iter_mut().enumerate() {
