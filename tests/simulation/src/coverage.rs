@@ -203,79 +203,79 @@ const MUST: &[&str] = &[
 /// Reasons that a world of the simulation has no way to bring about.
 const NOT_HERE: &[Reason] = &[
     // Health checks are never off.
-    Reason::TargetUnavailable,
+    Cause::TargetUnavailable,
     // Said by `headgate status` alone.
-    Reason::ZoneWithoutHealthyTarget,
+    Cause::ZoneWithoutHealthyTarget,
     // No replica only reads.
-    Reason::ReadOnly,
+    Cause::ReadOnly,
     // Never said: they are answers to "why not?".
-    Reason::PodNotFound,
-    Reason::NotListedYet,
+    Cause::PodNotFound,
+    Cause::NotListedYet,
     // The worlds have one address family and numeric ports.
-    Reason::WrongIpFamily,
-    Reason::NoSuchPort,
-    Reason::TargetGroupUnsupported,
+    Cause::WrongIpFamily,
+    Cause::NoSuchPort,
+    Cause::TargetGroupUnsupported,
     // No pods of the host network.
-    Reason::WaitsForHostNetworkPod,
+    Cause::WaitsForHostNetworkPod,
     // Everything is granted here; see the worlds of tenants. What is wrong with grants is said outside of the engine.
-    Reason::NotGranted,
-    Reason::SharedWithoutGrant,
-    Reason::ExclusiveNotGranted,
-    Reason::InvalidGrant,
+    Cause::NotGranted,
+    Cause::SharedWithoutGrant,
+    Cause::ExclusiveNotGranted,
+    Cause::InvalidGrant,
     // All namespaces count.
-    Reason::NamespaceNotSelected,
+    Cause::NamespaceNotSelected,
     // Of IngressDaemonSets, which have worlds of their own.
-    Reason::NodesInTurn,
-    Reason::RollComplete,
-    Reason::ProgressDeadlineExceeded,
-    Reason::PodsRefused,
+    Cause::NodesInTurn,
+    Cause::RollComplete,
+    Cause::ProgressDeadlineExceeded,
+    Cause::PodsRefused,
     // Only ever in metrics and log lines.
-    Reason::Throttled,
-    Reason::Unavailable,
+    Cause::Throttled,
+    Cause::Unavailable,
     // Said of AWS as a whole, outside of the engine; see the program's aws/reach.rs.
-    Reason::AwsUnreachable,
-    Reason::NoAwsCredentials,
-    Reason::AwsReachable,
-    Reason::TargetRegistered,
-    Reason::TargetHealthy,
-    Reason::TargetDeregistered,
+    Cause::AwsUnreachable,
+    Cause::NoAwsCredentials,
+    Cause::AwsReachable,
+    Cause::TargetRegistered,
+    Cause::TargetHealthy,
+    Cause::TargetDeregistered,
     // Of replicas at the Lease; see lease.rs.
-    Reason::CannotLead,
-    Reason::RemovalsFail,
-    Reason::WatchesFail,
+    Cause::CannotLead,
+    Cause::RemovalsFail,
+    Cause::WatchesFail,
     // Said of the clock of a process; see the program's runtime/clock.rs.
-    Reason::ClockStepped,
+    Cause::ClockStepped,
     // Said by the webhook, whose places and queues are not played here.
-    Reason::HeadgateBusy,
+    Cause::HeadgateBusy,
     // Too few pods and nodes for these to hold one up for long; or only said when somebody asks why.
-    Reason::ManyNodesMarked,
-    Reason::TooManyLeaveEarly,
+    Cause::ManyNodesMarked,
+    Cause::TooManyLeaveEarly,
     // Nobody makes a slip in the name of an annotation.
-    Reason::UnknownAnnotation,
+    Cause::UnknownAnnotation,
     // Adapters apply the bounds.
-    Reason::LimitExceeded,
+    Cause::LimitExceeded,
     // Nobody writes nonsense into a ledger here.
-    Reason::LedgerUnreadable,
+    Cause::LedgerUnreadable,
     // Of pods that do not exist yet; see inject/tests.rs.
-    Reason::GateAdded,
-    Reason::GatePresent,
-    Reason::HoldAdded,
-    Reason::OwnSleepRaised,
-    Reason::HoldShortened,
-    Reason::HoldRefused,
-    Reason::OwnPreStopWrapped,
-    Reason::OwnPreStopNotWrapped,
-    Reason::OwnPreStop,
-    Reason::HoldOff,
-    Reason::HoldNotNeeded,
-    Reason::GraceRaised,
-    Reason::ProbeGraceAdded,
-    Reason::InjectionOff,
-    Reason::NamespaceNotServed,
+    Cause::GateAdded,
+    Cause::GatePresent,
+    Cause::HoldAdded,
+    Cause::OwnSleepRaised,
+    Cause::HoldShortened,
+    Cause::HoldRefused,
+    Cause::OwnPreStopWrapped,
+    Cause::OwnPreStopNotWrapped,
+    Cause::OwnPreStop,
+    Cause::HoldOff,
+    Cause::HoldNotNeeded,
+    Cause::GraceRaised,
+    Cause::ProbeGraceAdded,
+    Cause::InjectionOff,
+    Cause::NamespaceNotServed,
     // Of how pods end; see lifespan.rs.
-    Reason::GraceTooShort,
+    Cause::GraceTooShort,
     // Evictions that are no real ones; see webhook/evict.rs.
-    Reason::DryRun,
+    Cause::DryRun,
 ];
 
 /// Counts by what happened.
@@ -303,7 +303,7 @@ impl Coverage {
 
     /// What should have occurred and did not.
     pub fn never(&self) -> Vec<String> {
-        let reasons = Reason::ALL.iter().filter(|reason| !NOT_HERE.contains(reason));
+        let reasons = Cause::ALL.iter().filter(|reason| !NOT_HERE.contains(reason));
         let must = MUST.iter().map(|what| (*what).to_owned());
         must.chain(reasons.map(|reason| format!("reason: {reason}")))
             .filter(|what| !self.0.contains_key(what))

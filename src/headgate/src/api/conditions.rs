@@ -13,14 +13,14 @@ pub type Says = (&'static str, &'static str, String);
 
 /// Somebody else has to do with the targets.
 const CONFLICT: &[Reason] =
-    &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::WaitsForHostNetworkPod];
+    &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
 /// Targets stay that would have gone otherwise.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,
-    Reason::ServiceDeleted,
+    Reason::BindingRemoved,
     Reason::ListDoubted,
-    Reason::SuspectTarget,
+    Reason::ForeignTarget,
 ];
 const THROTTLED: &[Reason] = &[Reason::Throttled];
 const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];

@@ -57,7 +57,7 @@ fn patch(write: &GateWrite, now: SystemTime, held: Duration) -> Value {
     let mut written = json!({
         "type": OWN_GATE,
         "status": if condition.open { "True" } else { "False" },
-        "reason": condition.reason.as_str(),
+        "reason": condition.reason.reason().as_str(),
         "message": message,
         "lastProbeTime": second(now),
     });

@@ -44,7 +44,7 @@ impl Leaving {
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are about to go, by reason: NodeDying, NodeDeleted (while pods of it are left), \
+                "Nodes that are about to go, by reason: NodeDying (or gone, while pods of it are left), \
                  NodeDisrupted",
             ),
         }
@@ -76,8 +76,9 @@ impl Metrics {
             self.leaving.nodes.clear();
             return;
         }
-        for fate in [Fate::Disrupted, Fate::Dying, Fate::Deleted] {
-            self.leaving.nodes.get_or_create(&ReasonLabel::of(fate.cause().reason())).set(count(fate) as f64);
+        let dying = count(Fate::Dying) + count(Fate::Deleted);
+        for (reason, nodes) in [(Reason::NodeDisrupted, count(Fate::Disrupted)), (Reason::NodeDying, dying)] {
+            self.leaving.nodes.get_or_create(&ReasonLabel::of(reason)).set(nodes as f64);
         }
     }
 }

@@ -70,7 +70,7 @@ fn views(origin: Origin) -> Views {
     let hold = HoldWanted { seconds: 0, bound: 0 };
     let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
     views.bindings.insert(key.clone(), view.into());
-    let problem = Problem::of_all(Reason::NoSuchPort, String::new());
+    let problem = Problem::of_all(Reason::InvalidBinding, String::new());
     let view =
         OriginView { origin: key.origin.clone(), uid: Uid::new("1"), exists: true, problems: vec![problem] };
     views.origins.insert(key.origin, view.into());
@@ -86,7 +86,7 @@ fn filled() -> Metrics {
     metrics.waited("RegisterTargets", Duration::ZERO);
     metrics.aws_out_of_reach("ConnectionRefused");
     metrics.watch_failed("pods");
-    metrics.noticed(Reason::NoSelector);
+    metrics.noticed(Reason::InvalidBinding);
     metrics.event_written(true);
     metrics.event_dropped();
     metrics.clock_stepped("back");
@@ -109,7 +109,7 @@ fn filled() -> Metrics {
     }
     metrics.hold_too_short(&group("blue"));
     metrics.serves_no_more(&group("red"));
-    metrics.eviction_asked(false, Reason::EvictionRecorded);
+    metrics.eviction_asked(false, Reason::EvictionWaits);
     metrics.note_ended("full");
     metrics.notes_wait(7);
     metrics.took(Span::Departure, Duration::from_secs(119));
@@ -260,7 +260,7 @@ fn what_only_the_leader_knows_is_on_no_other_page() {
 fn all_who_read_the_page_within_a_second_share_one() {
     let metrics = filled();
     let pages: Vec<_> = (0..3).map(|_| metrics.shared_page(Format::Prometheus).unwrap()).collect();
-    metrics.noticed(Reason::NoSelector);
+    metrics.noticed(Reason::InvalidBinding);
     let after = metrics.shared_page(Format::Prometheus).unwrap();
     assert!(pages.iter().all(|page| page.as_ptr() == after.as_ptr()));
     assert_ne!(metrics.shared_page(Format::OpenMetrics).unwrap(), after);

@@ -198,7 +198,7 @@ impl Stage {
 
     /// Whether the eviction of a pod is recorded and waits.
     pub fn waits(&self, last: u8) -> bool {
-        matches!(self.evict(last), eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+        matches!(self.evict(last), eviction::Ruling::Wait { reason: Reason::EvictionWaits, .. })
     }
 
     /// What is noted on a pod whose eviction is asked for.

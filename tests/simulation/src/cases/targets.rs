@@ -139,7 +139,7 @@ fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
         let opened = stage.gates.iter().filter(|(_, open, _)| *open);
         opened.map(|(.., reason)| *reason).collect::<BTreeSet<_>>()
     };
-    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::HealthUnreadable]))?;
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::HealthUnread]))?;
     stage.pod(gated(GateFacts { shown: Shown::Open(Some(ip(1))), unread: true, expected: None }));
     stage.gates.clear();
     stage.shows(30, &[(1, HealthState::Unhealthy.into())]);

@@ -79,7 +79,7 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
 /// A replica lets the first pod go.
 pub fn may_go(truth: &Truth<'_>, replica: &Replica, reason: Reason) -> Result<(), String> {
     // Nobody has led for long: that is said, and the pod goes all the same.
-    if reason == Reason::NobodyDecides {
+    if reason == Cause::NobodyDecides {
         return Ok(());
     }
     // Who was asked before the watch has told it of the pod at all cannot know better; nobody sends to a pod that is so new.

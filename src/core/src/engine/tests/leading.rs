@@ -86,7 +86,7 @@ fn what_is_registered_already_needs_no_call_once_a_read_has_shown_it() {
     assert_eq!(world.changes(), [""; 0]);
     world.wait(Duration::from_secs(60));
     world.read(&[]);
-    assert_eq!(world.reasons(), [Reason::TargetMissing]);
+    assert_eq!(world.reasons(), [Reason::UnknownWriter]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_
     world.lead();
     assert_eq!(world.changes(), [""; 0], "nothing is known of it yet");
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
     world.wait(Duration::from_secs(61));
     world.read(&[(1, HealthState::Unhealthy)]);
     assert_eq!(world.reasons(), [Reason::StaleTarget]);
@@ -186,7 +186,7 @@ fn a_suspect_is_removed_where_the_group_is_headgates_alone_and_from_the_moment_i
     let mut world = standby(vec![web()], vec![], &noted);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.reasons(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.reasons(), world.said()), (vec![], vec![Reason::ForeignTarget]));
     world.annotate(exclusive());
     assert_eq!(world.reasons(), [Reason::StaleTarget]);
 }
@@ -207,7 +207,7 @@ fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
         standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, Noted::Registered, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
 }
 
 #[test]
@@ -431,12 +431,12 @@ fn a_deposed_leader_calls_no_more_and_takes_no_answer_to_what_it_asked_before() 
 #[test]
 fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
     let mut world = World::new(vec![service("web").port("http", 80).annotated("http=")], vec![]);
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     world.step(Input::Leadership(Leadership::Standby));
     world.annotate(service("web").port("http", 80).annotated("http="));
     assert_eq!(world.said().len(), 1, "a standby says nothing");
     world.step(Input::Leadership(Leadership::Leading));
-    assert_eq!(world.said(), [Reason::InvalidAnnotation; 2]);
+    assert_eq!(world.said(), [Reason::InvalidBinding; 2]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn a_pod_is_registered_the_moment_it_has_its_ip() {
     assert_eq!(world.changes(), [""; 0]);
     world.apply(pod("a", "1").at(1));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodHasIp]);
+    assert_eq!(world.reasons(), [Reason::PodSelected]);
 }
 
 #[test]
@@ -19,9 +19,9 @@ fn every_way_of_ending_deregisters_at_once_with_its_reason() {
         (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
         (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
         (Reason::PodDeleted, |w| w.apply(pod("a", "2"))),
-        (Reason::PodMissing, |w| w.relist_pods(vec![])),
+        (Reason::PodDeleted, |w| w.relist_pods(vec![])),
         (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
-        (Reason::IpChanged, |w| w.apply(pod("a", "1"))),
+        (Reason::AddressChanged, |w| w.apply(pod("a", "1"))),
         (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
         (Reason::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
         (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
@@ -70,11 +70,11 @@ fn a_registration_says_whether_the_pod_the_list_or_the_binding_caused_it() {
     let call = vec!["+blue 10.0.0.1:80".to_owned()];
     assert_eq!(
         cause(world, |w| w.relist_pods(vec![pod("a", "1").at(1)])),
-        (call.clone(), vec![Reason::PodListed])
+        (call.clone(), vec![Reason::PodSelected])
     );
     let bound_elsewhere = web().selector(&[("app", "other")]);
     let world = World::new(vec![bound_elsewhere], vec![pod("a", "1").at(1)]);
-    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::BindingAdded]));
+    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::PodSelected]));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_changed_ip_moves_the_target_and_the_removal_is_sent_first() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("a", "1").at(2));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::IpChanged, Reason::PodHasIp]);
+    assert_eq!(world.reasons(), [Reason::AddressChanged, Reason::PodSelected]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_pod_that_nothing_binds_takes_the_target_with_the_ip() {
     world.apply(pod("b", "2").at(1).labelled("other"));
     assert_eq!(
         (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::IpChanged])
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::AddressChanged])
     );
     world.answer_all();
     world.apply(pod("b", "2").at(1).labelled("other").finished());
@@ -180,7 +180,7 @@ fn pods_of_the_host_network_wait_for_each_other_and_both_are_told() {
     let mut world = World::new(vec![web()], vec![first()]);
     world.apply(pod("b", "2").at(1).host_network());
     assert_eq!(world.changes(), [""; 0]);
-    assert_eq!(world.said(), [Reason::WaitsForHostNetworkPod; 2]);
+    assert_eq!(world.said(), [Reason::AddressContested; 2]);
     world.apply(first().terminating());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "b takes over");
 }
@@ -278,7 +278,7 @@ fn only_services_of_selected_namespaces_count() {
     world.step(namespace(Change::Deleted(shop)));
     assert_eq!(
         (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotSelected])
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotServed])
     );
     let said = world.views.iter().filter_map(|effect| match effect {
         Effect::Selected(namespace, selected) => Some((&**namespace, *selected)),
@@ -309,11 +309,11 @@ fn a_pod_is_a_target_of_every_group_of_every_port_with_its_own_number_for_a_name
 fn a_pod_without_the_named_port_or_of_the_wrong_family_is_no_target_and_is_said_once() {
     let named = service("web").port_named("http", 80, "web").annotated("http=blue");
     let world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
-    assert_eq!(world.said(), [Reason::NoSuchPort]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     assert!(world.notices[0].note.contains("no container port named \"web\" of protocol TCP"));
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at_v6(), pod("b", "2").at_v6()]);
-    assert_eq!((world.said(), world.changes()), (vec![Reason::WrongIpFamily], vec![]));
+    assert_eq!((world.said(), world.changes()), (vec![Reason::InvalidBinding], vec![]));
     assert!(world.notices[0].note.contains("blue takes ipv4 addresses, and pod a has none; expected"));
     world.apply(pod("c", "3").at(3));
     assert_eq!(world.changes(), ["+blue 10.0.0.3:80"]);

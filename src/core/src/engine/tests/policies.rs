@@ -12,7 +12,7 @@ fn a_pod_is_registered_when_it_is_as_ready_as_its_service_asks_for() {
             assert_eq!(!world.changes().is_empty(), at >= registered_at, "{when}, step {at}");
         }
         assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-        let reason = if registered_at == 0 { Reason::PodHasIp } else { Reason::PodReady };
+        let reason = if registered_at == 0 { Reason::PodSelected } else { Reason::PodSelected };
         assert_eq!(world.reasons(), [reason]);
     }
 }
@@ -76,7 +76,7 @@ fn a_pod_that_is_not_ready_any_more_stays_unless_its_service_asks_for_its_remova
     world.answer_all();
     world.apply(a.ready());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodReady]);
+    assert_eq!(world.reasons(), [Reason::PodSelected]);
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn a_pod_that_is_not_ready_does_not_take_a_new_address_with_it() {
     let mut world = World::new(vec![web().with(REGISTER_WHEN, "ready")], vec![pod("a", "1").at(1).ready()]);
     world.apply(pod("a", "1").at(2));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::IpChanged]);
+    assert_eq!(world.reasons(), [Reason::AddressChanged]);
 }
 
 #[test]
 fn a_policy_that_cannot_be_read_is_said_and_changes_nothing() {
     let mut world = World::new(vec![web().with(REGISTER_WHEN, "ready")], vec![]);
     world.annotate(web().with(REGISTER_WHEN, "soon"));
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     assert!(
         world.notices[0].note.contains("\"soon\" is none of its values; expected ip"),
         "{:?}",

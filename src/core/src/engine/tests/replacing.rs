@@ -101,7 +101,7 @@ fn one_of_the_old_targets_goes_for_each_of_the_new_that_is_healthy_and_that_is_s
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(3, &all_new()[1..]);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::PortChanged]);
+    assert_eq!(world.reasons(), [Reason::AddressChanged]);
     world.take_changes();
     let view = world.group_view();
     assert_eq!((view.held, world.said().len()), (0, 1));
@@ -192,8 +192,8 @@ fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
         (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
         (Reason::PodDeleted, |w| w.relist_pods(vec![pod("b", "2").at(2)])),
         (Reason::PodDeleted, |w| w.apply(pod("a", "9").at(9))),
-        (Reason::IpChanged, |w| w.apply(pod("a", "1").at(7))),
-        (Reason::IpChanged, |w| w.apply(pod("c", "3").at(1).labelled("other"))),
+        (Reason::AddressChanged, |w| w.apply(pod("a", "1").at(7))),
+        (Reason::AddressChanged, |w| w.apply(pod("c", "3").at(1).labelled("other"))),
     ];
     for (reason, go) in goes {
         let mut world = replaced();
@@ -432,7 +432,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(10, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
+    assert_eq!(world.reasons(), [Reason::AddressChanged; 2]);
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     else {
         panic!("{:?}", world.asks("plain"))
     };
-    assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall() + STEP));
+    assert_eq!((reason, since), (Reason::EvictionWaits, world.wall() + STEP));
     world.wait(BOUND);
     world.answer_all();
     let mark = world.marks_and_shows(&out);
@@ -156,7 +156,7 @@ fn on_a_dying_node_nobody_takes_a_pod_for_no_target_while_its_target_group_is_lo
     world.relist_pods(vec![on_a("plain", 1)]);
     world.taint("a", Some(DYING[0]));
     let recorded = |world: &World| {
-        matches!(world.asks("plain"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+        matches!(world.asks("plain"), Ruling::Wait { reason: Reason::EvictionWaits, mark: Some(_), .. })
     };
     assert!(recorded(&world));
     world.answer_all();
@@ -169,7 +169,7 @@ fn a_pod_with_its_hold_on_a_dying_node_is_evicted_without_more_ado() {
     world.taint("a", Some(DYING[0]));
     world.answer_all();
     assert_eq!(world.marks(), []);
-    assert_eq!(world.asks("held"), Ruling::Pass(Reason::HoldIsEnough));
+    assert_eq!(world.asks("held"), Ruling::Pass(Reason::AsExpected));
 }
 
 #[test]
@@ -177,12 +177,12 @@ fn a_node_that_was_deleted_takes_its_targets_along_and_brings_them_back() {
     let mut world = world(vec![held("held", 1), on_a("plain", 2)], &[1, 2]);
     let gone = Change::Deleted(node("a", None));
     world.step(Input::Node { change: gone, seen: world.now });
-    assert_eq!(world.reasons(), [Reason::NodeDeleted; 2]);
+    assert_eq!(world.reasons(), [Reason::NodeDying; 2]);
     assert_eq!(world.marks(), [], "nobody evicts from a node that is not there");
     assert_eq!(nodes_gone(&world), 1);
     world.answer_all();
     world.taint("a", None);
-    assert_eq!(world.reasons(), [Reason::NodeStays; 2]);
+    assert_eq!(world.reasons(), [Reason::RegisteredAgain; 2]);
     assert_eq!(nodes_gone(&world), 0);
 }
 
@@ -269,7 +269,7 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     world.apply(on_a("plain", 2).leaving(LeavingFacts { waits, ..early(at) }));
     let explained = world.engine.explain(&ObjectKey::new(NAMESPACE, "plain"), world.now);
     let waits = explained.places[0].next.as_ref().and_then(|next| next.waits.as_ref());
-    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::LastHealthyTarget));
+    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::RemovalHeld));
     // Somebody asks.
     let Ruling::Wait { mark: Some(mark), .. } = world.asks("plain") else { panic!("it passed") };
     let asked = early(at).with(mark).unwrap();
@@ -305,15 +305,15 @@ fn when_the_sign_has_gone_everything_is_put_back_at_once() {
     world.apply(on_a("plain", 2));
     assert_eq!(
         (world.changes(), world.reasons()),
-        (vec!["+blue 10.0.0.2:80".to_owned()], vec![Reason::NodeStays])
+        (vec!["+blue 10.0.0.2:80".to_owned()], vec![Reason::RegisteredAgain])
     );
-    assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::NodeStays]);
+    assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::RegisteredAgain]);
     // And with a node that was to die.
     world.healthy(&[1, 2, 3]);
     world.taint("a", Some(DYING[0]));
     world.healthy(&[]);
     world.taint("a", None);
-    assert_eq!(world.reasons(), [Reason::NodeStays; 3]);
+    assert_eq!(world.reasons(), [Reason::RegisteredAgain; 3]);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn that_a_pod_cannot_be_asked_is_told_once() {
         assert_eq!(world.marks(), [], "not at once");
         world.wait(Duration::from_secs(2));
     }
-    assert_eq!(world.said(), [Reason::LeavingNotRecorded]);
+    assert_eq!(world.said(), [Reason::EvictionUnsafe]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn what_became_of_a_pod_is_asked_for_by_its_name_when_it_is_long_gone() {
     let mut journal = Journal::new(100);
     let (web, other) = (owner("shop", "web-0", "u-1"), owner("shop", "web-1", "u-2"));
     let steps = [
-        TargetStep::Wanted(Reason::PodHasIp),
+        TargetStep::Wanted(Reason::PodSelected),
         TargetStep::Registered,
         TargetStep::Shown(None, Some(HealthState::Healthy.into())),
         TargetStep::Unwanted(Reason::PodTerminating),
@@ -58,12 +58,12 @@ fn the_pods_that_were_never_targets_leave_no_trace() {
 fn a_namespace_that_starts_pods_without_end_takes_nothing_from_another() {
     let mut journal = Journal::new(10);
     let quiet = owner("quiet", "web-0", "q");
-    for of in [TargetStep::Wanted(Reason::PodHasIp), TargetStep::Registered] {
+    for of in [TargetStep::Wanted(Reason::PodSelected), TargetStep::Registered] {
         journal.record(step(&quiet, of), at(1));
     }
     for pod in 0..1000 {
         let pod = owner("loud", &format!("web-{pod}"), &format!("u-{pod}"));
-        journal.record(step(&pod, TargetStep::Wanted(Reason::PodHasIp)), at(2));
+        journal.record(step(&pod, TargetStep::Wanted(Reason::PodSelected)), at(2));
     }
     assert_eq!((journal.len(), journal.forgotten()), (10, 992));
     assert_eq!(numbers(&journal.of_pod(&quiet.pod, 9)), [1, 2]);

@@ -50,7 +50,7 @@ fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and
     says(&kept_for_zone(&arn("blue")), &["target group blue", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
     let after = Duration::from_secs(60);
     says(
-        &goes_not_ready(Reason::ZoneHasNoRoom, after),
+        &goes_not_ready(Reason::ReplacementTooSlow, after),
         &["no node of the zone takes new pods within 60 s", MIN_HEALTHY_PER_ZONE],
     );
     says(
@@ -64,10 +64,10 @@ fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and
 fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_is_let_through() {
     let ends = |reason| eviction(reason, "403", Duration::from_secs(61)).unwrap_or_default();
     says(&ends(Reason::EvictionWaitsForBudget), &["Kubernetes refuses it (403)"]);
-    says(&ends(Reason::EvictionWaitsForDeparture), &["go first (403)"]);
-    says(&ends(Reason::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
-    says(&ends(Reason::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
-    says(&ends(Reason::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
+    says(&ends(Reason::EvictionWaitsForBudget), &["go first (403)"]);
+    says(&ends(Reason::EvictionUnsafe), &["61 s", "AWS has not taken the removal"]);
+    says(&ends(Reason::EvictionUnsafe), &["61 s", "(403)", "create on pods/eviction"]);
+    says(&ends(Reason::ReplacementTooSlow), &["61 s", "no node of the zone takes new pods"]);
     says(&ends(Reason::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
 }
 
@@ -75,5 +75,5 @@ fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_i
 fn what_becomes_of_an_eviction_without_a_word_of_kubernetes_has_a_sentence() {
     let said = |reason| eviction(reason, "", Duration::from_secs(61)).unwrap_or_default();
     says(&said(Reason::LeavingNotCredible), &["more than an hour", "config/admission"]);
-    says(&said(Reason::EvictionGivenUp), &["61 s", "registered again"]);
+    says(&said(Reason::RegisteredAgain), &["61 s", "registered again"]);
 }

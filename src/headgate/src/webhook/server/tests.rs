@@ -253,7 +253,7 @@ async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
 }
 
 fn wait(mark: Option<Mark>) -> Ruling {
-    let (reason, retry) = (Reason::EvictionWaitsForBudget, Duration::from_secs(5));
+    let (reason, retry) = (Cause::EvictionWaitsForBudget, Duration::from_secs(5));
     Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark }
 }
 
@@ -271,9 +271,9 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
 #[tokio::test]
 async fn what_cannot_be_known_or_decided_is_let_through() {
     for (ruling, reason) in [
-        (Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "NobodyDecides"),
-        (Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1")), "GraceCutsHold"),
-        (Ruling::Pass(Reason::BindingsUnknown), "BindingsUnknown"),
+        (Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")), "NobodyDecides"),
+        (Ruling::Regardless(Cause::GraceCutsHold, Uid::new("u-1")), "GraceCutsHold"),
+        (Ruling::Pass(Cause::BindingsUnknown), "BindingsUnknown"),
     ] {
         let (response, page) = evicted(ruling, false).await;
         assert_eq!(response, json!({"uid": "u-1", "allowed": true}));
