@@ -51,10 +51,10 @@ impl About<'_> {
         [
             ("TargetGroupFound", self.found()),
             ("Ready", self.ready()),
-            ("Conflict", self.one_of(CONFLICT, "NoConflict", "nobody else has to do with its targets")),
-            ("RemovalHeld", self.one_of(REMOVAL_HELD, "NoneHeld", "no removal waits for anything but AWS")),
-            ("Throttled", self.one_of(THROTTLED, "NotThrottled", "AWS takes calls as fast as they are sent")),
-            ("Paused", self.one_of(PAUSED, "NotPaused", "the target group is written to")),
+            ("Conflict", self.one_of(CONFLICT, "AsExpected", "nobody else has to do with its targets")),
+            ("RemovalHeld", self.one_of(REMOVAL_HELD, "AsExpected", "no removal waits for anything but AWS")),
+            ("Throttled", self.one_of(THROTTLED, "AsExpected", "AWS takes calls as fast as they are sent")),
+            ("Paused", self.one_of(PAUSED, "AsExpected", "the target group is written to")),
         ]
         .into_iter()
     }
@@ -65,8 +65,8 @@ impl About<'_> {
         let bad = self.known.said.iter().find(|(reason, _)| about_group(*reason));
         match (bad, self.known.binding) {
             (Some((reason, said)), _) => ("False", reason.as_str(), said.clone()),
-            (None, Some(binding)) => ("True", "Found", format!("the target group is {}", binding.key.group)),
-            (None, None) => ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned()),
+            (None, Some(binding)) => ("True", "AsExpected", format!("the target group is {}", binding.key.group)),
+            (None, None) => ("Unknown", "NotListedYet", "the target group was not found yet".to_owned()),
         }
     }
 
@@ -75,17 +75,17 @@ impl About<'_> {
         if self.known.ending {
             let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, \
                         take the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
-            ("False", "Removing", said.to_owned())
+            ("False", "BindingRemoved", said.to_owned())
         } else if let Some((reason, said)) = harmful {
             ("False", reason.as_str(), said.clone())
         } else if self.known.binding.is_none() {
-            ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned())
+            ("Unknown", "NotListedYet", "the target group was not found yet".to_owned())
         } else if self.wanted == 0 {
-            ("False", "NoPods", "no pod with an IP is selected".to_owned())
+            ("False", "NotSelected", "no pod with an IP is selected".to_owned())
         } else if self.healthy < self.wanted {
-            ("False", "NotAllHealthy", "the load balancer does not call every target healthy".to_owned())
+            ("False", "TargetUnhealthy", "the load balancer does not call every target healthy".to_owned())
         } else {
-            ("True", "AllHealthy", "the load balancer calls every target healthy".to_owned())
+            ("True", "AsExpected", "the load balancer calls every target healthy".to_owned())
         }
     }
 
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn every_condition_is_always_there_and_false_without_a_reason() {
         for (kind, reason) in [
-            ("Conflict", "NoConflict"),
-            ("RemovalHeld", "NoneHeld"),
-            ("Throttled", "NotThrottled"),
-            ("Paused", "NotPaused"),
+            ("Conflict", "AsExpected"),
+            ("RemovalHeld", "AsExpected"),
+            ("Throttled", "AsExpected"),
+            ("Paused", "AsExpected"),
         ] {
             assert_eq!(says(&[], kind), ("False", reason));
         }

@@ -143,7 +143,7 @@ mod tests {
         let notice = Notice { about, reason: Reason::InvalidBinding, note: "part \"x\"".into() };
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
-        assert_eq!(event.reason, "InvalidAnnotation");
+        assert_eq!(event.reason, "InvalidBinding");
         let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidannotation";
         assert_eq!(event.note.as_deref(), Some(note));
     }

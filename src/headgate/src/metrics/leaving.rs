@@ -30,7 +30,7 @@ impl Leaving {
             ),
             notes: page.counters(
                 "leaving_notes",
-                "Notes on pods that their eviction is asked for (EvictionRecorded) by outcome: ok, full (there was no \
+                "Notes on pods that their eviction is asked for (EvictionWaits) by outcome: ok, full (there was no \
                  room, it is asked for again), Gone, Conflict, Throttled, Unavailable, Denied, Refused",
             ),
             notes_waiting: page.gauge(

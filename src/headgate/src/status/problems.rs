@@ -301,7 +301,7 @@ mod tests {
                 "NeverHealthy",
                 "TargetUnhealthy",
                 "ZoneWithoutHealthyTarget",
-                "NoSelector",
+                "InvalidBinding",
                 "UnknownWriter",
             ]
         );
@@ -313,6 +313,6 @@ mod tests {
         );
         assert!(said[6].contains("1 (no reason given), 2 (Target.Timeout)"), "{}", said[6]);
         assert!(said[7].contains("no target in zone c is healthy"), "{}", said[7]);
-        assert_eq!(said[8], "NoSelector Service shop/other: it has none");
+        assert_eq!(said[8], "InvalidBinding Service shop/other: it has none");
     }
 }

@@ -438,7 +438,7 @@ impl<'a> Release<'a> {
         let found: Vec<_> =
             found.map(|one| ["reason", "about"].map(|is| one[is].as_str().unwrap())).collect();
         let service = |name: &str| format!("Service {}/{name}", self.s.cluster.namespace);
-        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("GateMissing", "web")];
+        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("RiskyWorkload", "web")];
         assert_eq!(found.len(), wanted.len(), "{found:?}");
         for ([reason, about], (word, name)) in found.iter().zip(wanted) {
             assert!(*reason == word && about.starts_with(&service(name)), "{found:?}");

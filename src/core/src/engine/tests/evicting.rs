@@ -94,14 +94,14 @@ pub(super) fn out() -> World {
 #[test]
 fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_passed() {
     let mut world = three();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
     assert_eq!(world.changes(), [""; 0], "a question changes nothing");
     world.apply(asked("a", 1, world.wall()));
     let check = world.check_of("a");
     assert_eq!(world.changes(), [""; 0], "nothing before the budgets are known");
     world.checked(&check, Ok(no_budget()));
     assert_eq!(
-        (world.changes(), world.reasons()),
+        (world.changes(), world.causes()),
         (vec!["-blue 10.0.0.1:80".to_owned()], vec![Cause::PodEvicting])
     );
     assert_eq!(world.marks(), [], "AWS has not taken it");
@@ -117,7 +117,7 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
     world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
     world.answer_all();
     assert_eq!(world.marks(), []);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionWaitsForLoadBalancer, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(1));
     let mark = world.mark_of("a");
     assert_eq!(mark.mark, Mark::MayGo { at: world.wall(), reason: Cause::EvictionAllowed });
@@ -218,7 +218,7 @@ fn an_eviction_that_nobody_asks_for_any_more_is_undone_and_the_pod_is_registered
     let mark = world.mark_of("a");
     assert_eq!(mark.mark, Mark::Undone);
     world.written_mark(&mark, Ok(()));
-    assert_eq!(world.said(), [Cause::EvictionGivenUp]);
+    assert_eq!(world.said(), [Reason::RegisteredAgain]);
     assert_eq!(world.changes(), [""; 0], "not before the pod says so");
     world.apply(pod("a", "u-a").at(1));
     world.answer_all();
@@ -235,7 +235,7 @@ fn the_pod_is_registered_again_for_the_reason_that_its_eviction_was_given_up() {
     let mut world = out();
     world.apply(pod("a", "u-a").at(1));
     assert_eq!(
-        (world.changes(), world.reasons()),
+        (world.changes(), world.causes()),
         (vec!["+blue 10.0.0.1:80".to_owned()], vec![Cause::EvictionGivenUp])
     );
 }
@@ -272,7 +272,7 @@ fn the_node_of_a_pod_without_a_hold_is_asked_unless_the_watch_shows_that_it_goes
     world.apply(pod("a", "u-a").at(1).on("n"));
     let asks = |world: &World| matches!(world.asks("a"), Ruling::AskNode { node, .. } if &*node == "n");
     let waits = |world: &World| {
-        matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. })
+        matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
     };
     assert!(asks(&world), "the watch has not shown it yet");
     world.node("n", true);

@@ -389,7 +389,7 @@ fn what_is_otherwise_than_it_should_be_is_said_target_by_target() {
     world.reads(&[(1, HealthState::Healthy), (2, HealthState::Unhealthy)]);
     assert_eq!(sides(&mut world), (2, 2, vec![]), "one that is unhealthy is there");
     world.apply(pod("c", "u-c").at(3));
-    let missing = "missing 10.0.0.3:80 c PodHasIp".to_owned();
+    let missing = "missing 10.0.0.3:80 c PodSelected".to_owned();
     assert_eq!(sides(&mut world), (3, 2, vec![missing]));
     let next = world.engine.compare_groups(world.now)[0].differences[0].next.clone().unwrap();
     assert_eq!(next.step, Step::Register);

@@ -252,7 +252,7 @@ fn what_is_not_granted_goes_when_its_time_is_over() {
     granted(&mut world, vec![grant("blue", &["a"])]);
     world.wait(STAY);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::NotGranted]);
+    assert_eq!(world.causes(), [Cause::NotGranted]);
 }
 
 #[test]

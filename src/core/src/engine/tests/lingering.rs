@@ -22,7 +22,7 @@ fn nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
     let mut world = World::with(cluster_wide());
     world.relist_services(vec![web()]);
     world.relist_pods(vec![pod("a", "u-a").at(1), pod("b", "u-b").at(2).sleeping(150, 180)]);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
     assert_eq!(world.asks("b"), Ruling::Pass(Cause::HoldAllows), "whatever it turns out to be");
     world.apply(asked("a", 1, world.wall()));
     world.wait(Duration::from_secs(5));
@@ -38,7 +38,7 @@ fn a_standby_does_not_take_a_pod_for_no_target_because_it_found_no_target_group_
     world.known = Vec::new();
     world.annotate(web().annotated("http=late"));
     world.answer_all();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
     let mut world = World::with(cluster_wide());
     world.known = Vec::new();
     world.relist_services(vec![web()]);
@@ -82,7 +82,7 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
     let mut world = three();
     world.apply(pod("a", "u-a").at(1).labelled("other"));
     world.answer_all();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.wait(Duration::from_secs(20));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
@@ -103,7 +103,7 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
     world.wait(Duration::from_secs(600));
     let waits =
-        |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, .. });
+        |world: &World| matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. });
     assert!(waits(&world), "a standby leaves it to the leader");
     world.step(Input::Leadership(Leadership::Leading));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
@@ -169,7 +169,7 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
     for (mut world, waits) in [(was_bound(), true), (gated(1), true), (gated(2), false)] {
         world.wait(Duration::from_secs(600));
         let is_left = |world: &World| {
-            matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. })
+            matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
         };
         assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
         world.step(Input::Leadership(Leadership::Leading));
@@ -213,7 +213,7 @@ fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_fo
 fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
     let service = web().with(REGISTER_WHEN, "ready");
     let mut world = World::new(vec![service], vec![pod("a", "u-a").at(1)]);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.apply(asked("a", 1, world.wall()));
     let mark = world.mark_of("a").mark;
     assert!(matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }), "{mark:?}");
@@ -229,7 +229,7 @@ fn a_pod_that_is_not_ready_any_more_is_the_leaders_to_decide_who_may_keep_it() {
         world.wait(BOUND);
         world.answer_all();
     }
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Cause::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.apply(asked("a", 1, world.wall()));
     world.wait(BOUND);
     let mark = world.mark_of("a").mark;
@@ -320,7 +320,7 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
         }
         let ruling = world.asks("a");
         assert!(
-            matches!(ruling, Ruling::Wait { reason: Cause::EvictionRecorded, mark: Some(_), .. }),
+            matches!(ruling, Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }),
             "{is_shared}: the watch may be behind: {ruling:?}"
         );
         world

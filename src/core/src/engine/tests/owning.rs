@@ -8,39 +8,39 @@ fn a_pod_is_registered_the_moment_it_has_its_ip() {
     assert_eq!(world.changes(), [""; 0]);
     world.apply(pod("a", "1").at(1));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodSelected]);
+    assert_eq!(world.causes(), [Cause::PodHasIp]);
 }
 
 #[test]
 fn every_way_of_ending_deregisters_at_once_with_its_reason() {
     let running = || pod("a", "1").at(1);
     type End = fn(&mut World);
-    let ends: [(Reason, End); 12] = [
-        (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
-        (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
-        (Reason::PodDeleted, |w| w.apply(pod("a", "2"))),
-        (Reason::PodDeleted, |w| w.relist_pods(vec![])),
-        (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
-        (Reason::AddressChanged, |w| w.apply(pod("a", "1"))),
-        (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
-        (Reason::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
-        (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
-        (Reason::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
-        (Reason::BindingRemoved, |w| {
+    let ends: [(Cause, End); 12] = [
+        (Cause::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
+        (Cause::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
+        (Cause::PodDeleted, |w| w.apply(pod("a", "2"))),
+        (Cause::PodMissing, |w| w.relist_pods(vec![])),
+        (Cause::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
+        (Cause::IpChanged, |w| w.apply(pod("a", "1"))),
+        (Cause::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
+        (Cause::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
+        (Cause::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
+        (Cause::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
+        (Cause::BindingRemoved, |w| {
             w.service(Change::Deleted(web().build()));
             w.wait(GRACE);
         }),
-        (Reason::BindingRemoved, |w| {
+        (Cause::BindingRemoved, |w| {
             w.relist_services(vec![]);
             w.wait(GRACE);
         }),
     ];
-    for (reason, end) in ends {
+    for (cause, end) in ends {
         let mut world = World::new(vec![web()], vec![running()]);
         end(&mut world);
-        assert_eq!((world.changes(), world.reasons()), (vec!["-blue 10.0.0.1:80".into()], vec![reason]));
+        assert_eq!((world.changes(), world.causes()), (vec!["-blue 10.0.0.1:80".into()], vec![cause]));
         world.answer_all();
-        assert_eq!(world.changes(), [""; 0], "{reason}");
+        assert_eq!(world.changes(), [""; 0], "{cause:?}");
     }
 }
 
@@ -65,16 +65,16 @@ fn a_registration_says_whether_the_pod_the_list_or_the_binding_caused_it() {
     let world = World::new(vec![web()], vec![]);
     let cause = |mut world: World, cause: fn(&mut World)| {
         cause(&mut world);
-        (world.changes(), world.reasons())
+        (world.changes(), world.causes())
     };
     let call = vec!["+blue 10.0.0.1:80".to_owned()];
     assert_eq!(
         cause(world, |w| w.relist_pods(vec![pod("a", "1").at(1)])),
-        (call.clone(), vec![Reason::PodSelected])
+        (call.clone(), vec![Cause::PodListed])
     );
     let bound_elsewhere = web().selector(&[("app", "other")]);
     let world = World::new(vec![bound_elsewhere], vec![pod("a", "1").at(1)]);
-    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::PodSelected]));
+    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Cause::BindingAdded]));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_changed_ip_moves_the_target_and_the_removal_is_sent_first() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("a", "1").at(2));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::AddressChanged, Reason::PodSelected]);
+    assert_eq!(world.causes(), [Cause::IpChanged, Cause::PodHasIp]);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn a_pod_that_nothing_binds_takes_the_target_with_the_ip() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("b", "2").at(1).labelled("other"));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::AddressChanged])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::IpChanged])
     );
     world.answer_all();
     world.apply(pod("b", "2").at(1).labelled("other").finished());
@@ -277,8 +277,8 @@ fn only_services_of_selected_namespaces_count() {
     world.answer_all();
     world.step(namespace(Change::Deleted(shop)));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotServed])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::NamespaceNotSelected])
     );
     let said = world.views.iter().filter_map(|effect| match effect {
         Effect::Selected(namespace, selected) => Some((&**namespace, *selected)),

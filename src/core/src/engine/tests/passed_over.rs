@@ -214,7 +214,7 @@ fn a_daemon_sets_pod_leaves_a_node_that_is_cordoned_or_disrupted_whatever_its_ho
         stage.passes(BOUND.as_secs());
         assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Cause::EvictionAllowed));
         // Karpenter evicts it last.
-        assert_eq!(stage.world.asks("p1"), Ruling::Pass(Reason::EvictionAllowed));
+        assert_eq!(stage.world.asks("p1"), Ruling::Pass(Cause::EvictionAllowed));
     }
 }
 
@@ -224,7 +224,7 @@ fn an_eviction_of_one_that_has_left_early_waits_for_nothing_if_it_has_its_hold()
     stage.says(cordoned(1));
     stage.passes(2);
     assert!(stage.leaving(1).is_some_and(LeavingFacts::is_out));
-    assert_eq!(stage.world.asks("p1"), Ruling::Pass(Reason::AsExpected));
+    assert_eq!(stage.world.asks("p1"), Ruling::Pass(Cause::HoldAllows));
 }
 
 #[test]

@@ -85,8 +85,8 @@ fn a_binding_with_a_selector_needs_no_service() {
     world.answer_all();
     world.written(Change::Applied(of_pods("blue", "other", 8080)));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::NotSelected])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Cause::NotSelected])
     );
 }
 
@@ -132,8 +132,8 @@ fn a_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
     world.service(Change::Deleted(web().build()));
     world.wait(GRACE);
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::BindingRemoved])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Cause::BindingRemoved])
     );
     assert_eq!(said(&world).pop().unwrap().0, Reason::InvalidBinding);
 }

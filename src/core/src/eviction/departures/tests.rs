@@ -188,12 +188,12 @@ fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
 }
 
 /// What is told when a request ends so.
-fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Reason> {
+fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Cause> {
     let now = case(at).now;
     let open = departures.answered(RequestId(id), now).unwrap();
     let mark = open.mark.unwrap();
     match departures.marked(open, mark, result, now) {
-        Some(Outcome::Tells { reason, .. }) => Some(reason),
+        Some(Outcome::Tells { cause, .. }) => Some(cause),
         _ => None,
     }
 }
@@ -310,7 +310,7 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
         }
     }
     assert!((40..=48).contains(&asked) && noted < asked / 5, "{asked} {noted}");
-    let [Outcome::Tells { reason: Cause::EvictionWaitsForBudget, why, .. }] = &said[..] else {
+    let [Outcome::Tells { cause: Cause::EvictionWaitsForBudget, why, .. }] = &said[..] else {
         panic!("{said:?}")
     };
     assert_eq!(&**why, "needs 3 healthy pods");

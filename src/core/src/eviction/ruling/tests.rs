@@ -77,7 +77,7 @@ fn a_pod_that_a_load_balancer_does_not_send_to_passes_and_says_why() {
 #[test]
 fn a_pod_that_nothing_keeps_alive_is_noted_and_waits() {
     let mark = Some(Mark::Asked(Asked::first(NOW)));
-    let wait = |reason, retry, mark| Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark };
+    let wait = |reason, retry, mark| Ruling::Wait { cause: reason, retry, uid: Uid::new("u-1"), mark };
     let recorded = |mark| wait(Cause::EvictionRecorded, LONGEST_RETRY / 2, mark);
     assert_eq!(asks(web(), &[NLB]), recorded(mark));
     let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
@@ -96,7 +96,7 @@ fn a_pod_without_a_hold_passes_if_its_node_is_read_and_remains_and_waits_otherwi
     let asks = ruled(web().on("n"), false);
     assert_eq!(asks, Ruling::AskNode { node: "n".into(), retry, uid: uid.clone(), mark });
     let passes = Ruling::Regardless(Cause::HoldMissing, uid.clone());
-    let waits = Ruling::Wait { reason: Cause::EvictionRecorded, retry, uid, mark: Some(mark) };
+    let waits = Ruling::Wait { cause: Cause::EvictionRecorded, retry, uid, mark: Some(mark) };
     assert_eq!((asks.clone().with_node(true), asks.with_node(false)), (passes, waits.clone()));
     assert_eq!(ruled(web().on("n"), true), waits, "the watch shows it already");
     assert_eq!(ruled(web(), false), waits, "there is no node to read");
@@ -145,7 +145,7 @@ fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough(
 fn a_pod_that_may_go_passes_and_one_that_is_out_waits_for_the_bound() {
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
     for (later, retry) in [(0, 5), (117, 3), (120, 1)] {
-        let Ruling::Wait { reason, retry: is, .. } =
+        let Ruling::Wait { cause: reason, retry: is, .. } =
             ruled(web().leaving(out), &[], &Request::default(), later)
         else {
             panic!("passed after {later} s")
@@ -216,7 +216,7 @@ fn of_a_pod_that_is_out_it_is_noted_that_it_has_lost_its_hold_when_it_is_asked_f
     let ask = Asked { held: true, ..Asked::first(NOW) };
     let out = LeavingFacts { ask, deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
     let mark = |later| match ruled(web().leaving(out), &[NLB], &Request::default(), later) {
-        Ruling::Wait { reason: Cause::EvictionWaitsForLoadBalancer, mark, .. } => mark,
+        Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, mark, .. } => mark,
         other => panic!("{other:?}"),
     };
     assert_eq!(mark(19), None);
@@ -234,7 +234,7 @@ fn who_asks_for_a_pod_that_left_early_waits_from_then_on_and_it_leaves_since_bef
         (out, Cause::EvictionWaitsForLoadBalancer, seconds(3)),
     ] {
         let ruling = ruled(web().leaving(leaving), &[NLB], &Request::default(), 117);
-        assert_eq!(ruling, Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark });
+        assert_eq!(ruling, Ruling::Wait { cause: reason, retry, uid: Uid::new("u-1"), mark });
     }
 }
 
@@ -279,7 +279,7 @@ fn what_cannot_be_true_holds_nobody_up() {
     let asked = LeavingFacts::asked(NOW, NOW);
     let first = Some(Mark::Asked(Asked::first(NOW + seconds(1))));
     let mark = |leaving| match ruled(web().leaving(leaving), &[NLB], &Request::default(), 1) {
-        Ruling::Wait { reason: Cause::EvictionRecorded, mark, .. } => mark,
+        Ruling::Wait { cause: Cause::EvictionRecorded, mark, .. } => mark,
         other => panic!("{other:?}"),
     };
     assert_eq!(mark(LeavingFacts::asked(far + seconds(1), far)), first, "as if nobody had asked");
