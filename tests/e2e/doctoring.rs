@@ -209,7 +209,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         is("error", "HoldTooShort", &service("web", ", pod short"));
         is("error", "HoldTooShort", &service("web", ", pod killed"));
         is("error", "HoldTooShort", &service("web", ", pod grace"));
-        is("warning", "OwnPreStop", &service("web", ", pod own"));
+        is("warning", "HoldMissing", &service("web", ", pod own"));
         is("warning", "RiskyWorkload", &service("web", ", 5 pods, bare among them"));
         is("error", "RiskyWorkload", &service("unused", ", pod missed"));
         let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);

@@ -221,7 +221,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         let said = wait_said(&s, &leader, "web", is_told).await;
         let name = &group.name;
         let steps = [
-            "should be there (PodSelected)",
+            "should be there (PodSelected: ",
             "AWS has taken its registration",
             "→ healthy",
             "readiness gate open",

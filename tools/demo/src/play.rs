@@ -233,6 +233,6 @@ fn waits(headgate: &Headgate, namespace: &str) -> (Vec<f64>, Vec<f64>) {
     };
     (
         of("registering", &["PodSelected"]),
-        of("deregistering", &["PodTerminating", "PodDeleted", "PodFinished", "PodDeleted"]),
+        of("deregistering", &["PodTerminating", "PodDeleted", "PodFinished"]),
     )
 }
