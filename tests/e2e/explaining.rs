@@ -213,7 +213,8 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         wait_said(&s, &leader, "svc/web", |said| said.contains(&group.name)).await;
         gated_pod(&s, "web", "web").await;
         s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetsHealthy", "is healthy in")] {
+        for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetsHealthy", "is healthy in")]
+        {
             s.cluster.wait_event("Normal", "web", reason, part).await;
         }
         s.cluster.delete_pod("web", 1).await;

@@ -113,7 +113,8 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
             assert_eq!(injected(pod), Some(&*said));
         }
         for reason in ["GateAdded", "HoldAdded", "GraceRaised"] {
-            let counted = headgate.metric(&format!("headgate_injections_total{{decision=\"{reason}\"}}")).await;
+            let counted =
+                headgate.metric(&format!("headgate_injections_total{{decision=\"{reason}\"}}")).await;
             assert_eq!(counted, Some(1.0), "{reason} counts once");
         }
         later.remove().await;

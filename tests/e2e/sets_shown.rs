@@ -87,10 +87,7 @@ mod more {
                 found["findings"].as_array().unwrap().iter().any(|one| one["reason"] == reason)
             };
             let found = doctor().await;
-            assert!(
-                is_found(&found, "NoLeader"),
-                "no controller runs, and nothing is bound: {found}"
-            );
+            assert!(is_found(&found, "NoLeader"), "no controller runs, and nothing is bound: {found}");
             let group = set.s.group("web").await;
             set.s
                 .cluster

@@ -93,13 +93,7 @@ mod tests {
                 Cause::HoldTooShort,
                 "preStop of web takes 15 s",
             ),
-            (
-                &[("web", Sleeps(150))],
-                150,
-                NLB,
-                Cause::GraceTooShort,
-                "terminationGracePeriodSeconds is 150",
-            ),
+            (&[("web", Sleeps(150))], 150, NLB, Cause::GraceTooShort, "terminationGracePeriodSeconds is 150"),
             (&[("web", Unknown)], 180, NLB, Cause::OwnPreStop, "web has a preStop of its own"),
             (&[("web", Unknown)], 30, NLB, Cause::GraceTooShort, "is 30"),
             (

@@ -225,9 +225,7 @@ Answered by  headgate-a_1
             Explanation { seen: None, places: vec![], nowhere, gate: None, hold: None, ..explanation() };
         let text = text(&report(none));
         assert!(
-            text.starts_with(
-                "Pod  shop/web-0, not known\nTarget group  none: PodDeleted: there is no pod\n"
-            ),
+            text.starts_with("Pod  shop/web-0, not known\nTarget group  none: PodDeleted: there is no pod\n"),
             "{text}"
         );
     }

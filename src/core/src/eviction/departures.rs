@@ -15,8 +15,8 @@ use crate::{
     agenda::Agenda,
     index::Index,
     model::{
-        Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, RequestId, Signal, TargetGroupArn,
-        Uid, WallTime,
+        Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, RequestId, Signal, TargetGroupArn, Uid,
+        WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     ledger::PodMark,
     model::{
-        Binding, Cause, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, RequestId,
-        Signal, Target, TargetGroupArn,
+        Binding, Cause, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, RequestId, Signal,
+        Target, TargetGroupArn,
         eviction::{self, Check, Checked, MarkWrite, Ruling},
         object::within,
     },

@@ -10,7 +10,8 @@ use crate::{
         excerpt::excerpt,
         hold::seconds,
         injection::{
-            Container, Decision, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms, Wrapper,
+            Container, Decision, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms,
+            Wrapper,
         },
         notice::{About, Notice},
         policy::HOLD,

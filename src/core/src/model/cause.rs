@@ -360,8 +360,10 @@ mod tests {
         for cause in Cause::ALL {
             assert!(seen.insert((cause.reason(), cause.detail())), "{cause:?}");
         }
-        let shared = |cause: &&Cause| Cause::ALL.iter().filter(|it| it.reason() == cause.reason()).count() > 1;
-        let unsaid: Vec<_> = Cause::ALL.iter().filter(shared).filter(|cause| cause.detail().is_none()).collect();
+        let shared =
+            |cause: &&Cause| Cause::ALL.iter().filter(|it| it.reason() == cause.reason()).count() > 1;
+        let unsaid: Vec<_> =
+            Cause::ALL.iter().filter(shared).filter(|cause| cause.detail().is_none()).collect();
         assert!(unsaid.is_empty(), "{unsaid:?}");
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Cause, Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView};
+use super::{
+    Cause, Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView,
+};
 
 /// Something has become otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -186,8 +186,7 @@ impl Stage {
 
     /// How many gates were closed since their targets are to be registered again.
     pub fn closed_again(&self) -> usize {
-        let closed =
-            |(_, open, reason): &&(String, bool, Cause)| !open && *reason == Cause::RegisteredAgain;
+        let closed = |(_, open, reason): &&(String, bool, Cause)| !open && *reason == Cause::RegisteredAgain;
         self.gates.iter().filter(closed).count()
     }
 

@@ -92,9 +92,9 @@ pub fn may_go(truth: &Truth<'_>, replica: &Replica, cause: Cause) -> Result<(), 
         return Err(format!("a pod is let go ({cause:?}) that AWS still sends to"));
     }
     match truth.aws.out.get(&target()).map(|out| truth.now.since(*out)) {
-        Some(since) if since < BOUND => {
-            Err(format!("a pod is let go ({cause:?}) {since:?} after its removal, and the bound is {BOUND:?}"))
-        }
+        Some(since) if since < BOUND => Err(format!(
+            "a pod is let go ({cause:?}) {since:?} after its removal, and the bound is {BOUND:?}"
+        )),
         _ => Ok(()),
     }
 }

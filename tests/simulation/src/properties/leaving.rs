@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use headgate_core::model::{
-    Bounds, CallItem, Cause, Labels, LeavingFacts, NodeFacts, ObjectKey, PodFacts, Target,
-    TargetGroupArn, Uid,
+    Bounds, CallItem, Cause, Labels, LeavingFacts, NodeFacts, ObjectKey, PodFacts, Target, TargetGroupArn,
+    Uid,
     eviction::{Check, MarkWrite},
     leaving::{Asked, Mark},
     node::DetachedWrite,
@@ -78,13 +78,7 @@ impl Properties {
     }
 
     /// A replica lets an eviction through, for this reason.
-    pub fn evicts(
-        &self,
-        key: &ObjectKey,
-        uid: &Uid,
-        cause: Cause,
-        scene: &Scene<'_>,
-    ) -> Result<(), String> {
+    pub fn evicts(&self, key: &ObjectKey, uid: &Uid, cause: Cause, scene: &Scene<'_>) -> Result<(), String> {
         let Some(pod) = scene.cluster.pods.get(key).filter(|pod| pod.uid == *uid && lives(pod)) else {
             return Ok(());
         };

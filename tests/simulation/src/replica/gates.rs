@@ -176,7 +176,10 @@ impl Replica {
         if is_for_another_ip || opened.is_some_and(|ip| !has(&ip)) || is_put_back {
             return Ok(());
         }
-        Err(format!("the gate of {name} is closed for {}, and should stay open", write.condition.reason.as_str()))
+        Err(format!(
+            "the gate of {name} is closed for {}, and should stay open",
+            write.condition.reason.as_str()
+        ))
     }
 
     /// A write has ended.

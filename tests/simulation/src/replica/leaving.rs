@@ -9,8 +9,8 @@ use headgate_core::{
     engine::Input,
     ledger::PodMark,
     model::{
-        Bounds, Cause, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, RequestId,
-        Target, TargetGroupArn, Uid, WallTime,
+        Bounds, Cause, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, RequestId, Target,
+        TargetGroupArn, Uid, WallTime,
         eviction::{Check, Checked, Limits, MarkWrite},
         leaving::{Asked, Mark},
         view::Apart,
@@ -551,8 +551,7 @@ impl Replica {
             return Ok(());
         };
         // A leader has written that, and it was looked at then.
-        let is_written =
-            told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(cause);
+        let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(cause);
         match cause {
             Cause::NotATarget if is_written => Ok(()),
             Cause::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {

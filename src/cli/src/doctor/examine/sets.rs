@@ -108,7 +108,9 @@ mod tests {
                 "lastTransitionTime": "2027-01-15T08:00:00Z",
             }]})
         };
-        for (kind, reason) in [("Progressing", Reason::ProgressDeadlineExceeded), ("PodsCreated", Reason::PodsRefused)] {
+        for (kind, reason) in
+            [("Progressing", Reason::ProgressDeadlineExceeded), ("PodsCreated", Reason::PodsRefused)]
+        {
             only(&found(&json!({}), &says(kind, reason)), Level::Error, reason, "so it is");
         }
         assert_eq!(found(&json!({}), &says("Progressing", Reason::NodesInTurn)), []);

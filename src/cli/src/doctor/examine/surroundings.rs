@@ -136,9 +136,7 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
         match why {
             Unseen::Forbidden(_) => Finding::unseen(about, why),
             // A kubelet that does not answer is told by Kubernetes itself.
-            Unseen::Failed(why) => {
-                Finding::info(Reason::CheckFailed, about, format!("not checked: {why}"))
-            }
+            Unseen::Failed(why) => Finding::info(Reason::CheckFailed, about, format!("not checked: {why}")),
         }
     });
     short.into_iter().map(finding).chain(unseen).collect()

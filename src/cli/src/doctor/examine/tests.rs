@@ -153,7 +153,9 @@ fn what_is_wrong_with_headgate_itself_is_found() {
         let served_before = Some("all namespaces".into());
         facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
     });
-    finds(Error, "CheckFailed", "the leader: not checked: no route", |facts| facts.shown = Err("no route".into()));
+    finds(Error, "CheckFailed", "the leader: not checked: no route", |facts| {
+        facts.shown = Err("no route".into())
+    });
     finds(Error, "RightMissing", "it may not list pods", |facts| {
         facts.missing_rights = Ok(vec!["list pods".into()]);
     });
@@ -303,12 +305,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         named,
         is(Inspected { target_type: Some(TargetType::parse("instance")), ..group() }),
     );
-    finds(
-        Warning,
-        "TargetUnused",
-        "expected a listener",
-        is(Inspected { load_balancers: 0, ..group() }),
-    );
+    finds(Warning, "TargetUnused", "expected a listener", is(Inspected { load_balancers: 0, ..group() }));
     finds(Warning, "RiskyTargetGroup", named, is(Inspected { checks_health: false, ..group() }));
     let with = |all: &[(&str, &str)]| Inspected { attributes: attributes(all), ..group() };
     let delay = "deregistration_delay.timeout_seconds";
@@ -427,12 +424,18 @@ fn grants_that_do_not_count_are_found() {
 #[test]
 fn what_could_not_be_looked_at_is_a_warning() {
     let why = || "forbidden".to_owned();
-    finds(Warning, "CheckFailed", "the CRDs: not checked: forbidden", |facts| facts.missing_kinds = Err(why()));
-    finds(Warning, "CheckFailed", "the rights of Headgate: not checked: forbidden", |facts| facts.missing_rights = Err(why()));
+    finds(Warning, "CheckFailed", "the CRDs: not checked: forbidden", |facts| {
+        facts.missing_kinds = Err(why())
+    });
+    finds(Warning, "CheckFailed", "the rights of Headgate: not checked: forbidden", |facts| {
+        facts.missing_rights = Err(why())
+    });
     finds(Warning, "CheckFailed", "pods: not checked: forbidden", |facts| facts.pods = Err(why()));
     finds(Warning, "CheckFailed", "namespaces: not checked: forbidden", |facts| facts.asking = Err(why()));
     finds(Warning, "CheckFailed", "workloads: not checked: forbidden", |facts| facts.workloads = Err(why()));
-    finds(Warning, "CheckFailed", "IngressDaemonSets: not checked: forbidden", |facts| facts.sets = Err(why()));
+    finds(Warning, "CheckFailed", "IngressDaemonSets: not checked: forbidden", |facts| {
+        facts.sets = Err(why())
+    });
     finds(Warning, "CheckFailed", "target groups: not checked: forbidden", |facts| facts.groups = Err(why()));
     finds(Warning, "CheckFailed", "forbidden", |facts| {
         facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
@@ -512,7 +515,12 @@ fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
             facts.pods = Ok(vec![pod(&spec)]);
         }
     };
-    finds(Info, "RiskyWorkload", "in pods there is no room", quota(json!({"pods": "1"}), json!({"pods": "1"})));
+    finds(
+        Info,
+        "RiskyWorkload",
+        "in pods there is no room",
+        quota(json!({"pods": "1"}), json!({"pods": "1"})),
+    );
     let (hard, used) =
         (json!({"requests.cpu": "1", "memory": "4Gi"}), json!({"requests.cpu": "600m", "memory": "1Gi"}));
     finds(Info, "RiskyWorkload", "in requests.cpu there", quota(hard, used));

@@ -42,9 +42,7 @@ impl Due<'_> {
             _ if group.troubles().ledger.is_some() => {
                 (group.next_ledger(self.now), group.troubles().ledger.clone())
             }
-            Under::ToNote => {
-                (group.next_ledger(self.now), Some((Reason::TargetPending, words::unnoted())))
-            }
+            Under::ToNote => (group.next_ledger(self.now), Some((Reason::TargetPending, words::unnoted()))),
             _ => match (group.registrations().unplaced(), &group.troubles().quota) {
                 (waiting @ 1.., Some(failure)) => {
                     let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));

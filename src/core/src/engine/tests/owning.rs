@@ -146,10 +146,7 @@ fn a_pod_whose_ip_another_one_got_has_none_for_as_long_as_that_one_is_there() {
 fn a_pod_that_nothing_binds_takes_the_target_with_the_ip() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("b", "2").at(1).labelled("other"));
-    assert_eq!(
-        (world.changes(), world.causes()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::IpChanged])
-    );
+    assert_eq!((world.changes(), world.causes()), (vec!["-blue 10.0.0.1:80".into()], vec![Cause::IpChanged]));
     world.answer_all();
     world.apply(pod("b", "2").at(1).labelled("other").finished());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);

@@ -135,7 +135,8 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     let out = on_a("plain", 2).leaving(early(at));
     assert_eq!(world.marks_and_shows(&out), Mark::Deregistered { at: world.wall(), bound: BOUND });
     let out = out.leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..early(at) });
-    let Ruling::Wait { cause: reason, mark: Some(Mark::Asked(Asked { since, .. })), .. } = world.asks("plain")
+    let Ruling::Wait { cause: reason, mark: Some(Mark::Asked(Asked { since, .. })), .. } =
+        world.asks("plain")
     else {
         panic!("{:?}", world.asks("plain"))
     };

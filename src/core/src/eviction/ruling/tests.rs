@@ -164,11 +164,7 @@ fn without_a_word_of_a_leader_it_passes_after_a_while() {
     for (leaving, last) in [(asked, 180), (waits, 280), (out, 300)] {
         let ruled = |later| ruled(web().leaving(leaving), &[NLB], &Request::default(), later);
         assert!(matches!(ruled(last), Ruling::Wait { .. }), "{leaving:?}");
-        assert_eq!(
-            ruled(last + 1),
-            Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")),
-            "{leaving:?}"
-        );
+        assert_eq!(ruled(last + 1), Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")), "{leaving:?}");
     }
 }
 
