@@ -66,7 +66,7 @@ async fn wait_status(s: &Scenario, headgate: &Headgate, says: &str) {
 #[test]
 fn when_the_pager_goes_is_answered_as_printed() {
     if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/when-the-pager-goes.md is not tested");
+        eprintln!("there is no AWS CLI here: docs/operate/runbook.md is not tested");
         return;
     }
     beside_others(|world| async move {
@@ -86,7 +86,7 @@ fn when_the_pager_goes_is_answered_as_printed() {
         address.leads_to(&headgate);
         let mut terminal = terminal(&s, &address, &s.facts().kubeconfig, "").await;
         let names = [("web-1", &*group.name), ("shop", &s.cluster.namespace)];
-        let steps = steps("when-the-pager-goes.md", &names);
+        let steps = steps("operate/runbook.md", &names);
         assert!(steps.len() >= 8, "{steps:#?}");
         for step in &steps {
             terminal.follow(step).await;
@@ -136,7 +136,7 @@ fn the_way_from_lbc_and_back_goes_as_printed() {
         let address = Address::of(&s);
         let its = format!("target group {}", group.name);
         let names = [("target group web", &*its), ("shop", &s.cluster.namespace)];
-        let steps = steps("coming-from-lbc.md", &names);
+        let steps = steps("guides/from-lbc.md", &names);
         let type_all = async {
             wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;
             // One who has the rights that the page names, and no others.

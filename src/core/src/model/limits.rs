@@ -4,7 +4,7 @@
 //! what is in them. Adapters apply these bounds where an object becomes facts, so that nothing that a tenant writes makes
 //! Headgate slow or large for others. What exceeds a bound is left out and reported as `LimitExceeded`.
 //!
-//! The bounds are far above what people write. `docs/limits.md` lists them; a test compares the two.
+//! The bounds are far above what people write. `docs/reference/limits.md` lists them; a test compares the two.
 
 use std::fmt;
 
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn the_docs_list_every_bound() {
-        let page = include_str!("../../../../docs/limits.md");
+        let page = include_str!("../../../../docs/reference/limits.md");
         for limit in ALL {
             let row = format!("| {} | {}{} |", limit.what, limit.most, limit.unit);
-            assert!(page.contains(&row), "docs/limits.md has no row {row}");
+            assert!(page.contains(&row), "docs/reference/limits.md has no row {row}");
         }
     }
 }

@@ -143,7 +143,7 @@ reasons! {
 
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
-    /// Something of an object exceeds a bound (`docs/limits.md`) and is not read.
+    /// Something of an object exceeds a bound (`docs/reference/limits.md`) and is not read.
     LimitExceeded,
     /// An annotation begins with `headgate.dev/` and is none that Headgate knows.
     UnknownAnnotation,

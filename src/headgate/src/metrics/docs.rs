@@ -1,4 +1,4 @@
-//! The list of all metrics in `docs/metrics.md`, compared with what the code declares. `make docs` writes it.
+//! The list of all metrics in `docs/reference/metrics.md`, compared with what the code declares. `make docs` writes it.
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
@@ -21,8 +21,8 @@ fn table(metrics: &[Declared]) -> String {
 
 #[test]
 fn docs_list_every_metric_as_the_code_declares_it() {
-    lists("docs/metrics.md", &Metrics::new(Arc::default(), Clock::start()));
-    lists("docs/daemonsets.md", &Metrics::of_daemonsets(Clock::start(), Vec::new));
+    lists("docs/reference/metrics.md", &Metrics::new(Arc::default(), Clock::start()));
+    lists("docs/guides/per-node-ingress.md", &Metrics::of_daemonsets(Clock::start(), Vec::new));
 }
 
 fn lists(file: &str, metrics: &Metrics) {

@@ -146,10 +146,10 @@ struct Release<'a> {
     serves: String,
 }
 
-/// The blocks of a section of docs/install.md, with these names instead of its own.
+/// The blocks of a section of docs/install/helm.md, with these names instead of its own.
 fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    let blocks = blocks(&page("install.md", Some(section)));
+    let blocks = blocks(&page("install/helm.md", Some(section)));
     blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
 }
 
