@@ -139,9 +139,10 @@ test-more: tools image ## Run the other tests: real nodes, browser, alerts, char
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
 	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 
-lint: ## Check format, lints, licences and sources of dependencies
+lint: ## Check format, lints, plain English, licences and sources of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@tools/style/check
 	$(CARGO) deny --locked check bans licenses sources
 
 advisories: ## Check dependencies against the RustSec database (needs to reach it)
