@@ -35,7 +35,7 @@ fn the_chart_and_the_pages_ask_for_the_oldest_minor_that_was_run_and_those_that_
     let oldest = Minor::all()[0].name();
     let chart = fs::read_to_string(chart().join("Chart.yaml")).unwrap();
     assert!(chart.contains(&format!("\nkubeVersion: \">={oldest}.0-0\"\n")), "{chart}");
-    for page in ["README.md", "docs/operate/availability.md", "docs/install/compatibility.md"] {
+    for page in ["README.md", "docs/install/helm.md", "docs/install/compatibility.md"] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         assert!(text.contains(&format!("Kubernetes {oldest} or later")), "{page}");
     }

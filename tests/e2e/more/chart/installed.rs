@@ -51,7 +51,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let group = s.web(2).await;
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
-        let [arrives, leaves] = &steps("With the chart", &release.chart_names())[..] else {
+        let [arrives, leaves] = &steps("With Helm", &release.chart_names())[..] else {
             panic!("expected the block that installs, and the one that uninstalls")
         };
         release.install(&mut terminal, arrives).await;
