@@ -38,7 +38,7 @@ async fn try_it_by_hand_runs_as_printed() {
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
     let mut first = Terminal::open(&[], variables.clone());
     let mut second = Terminal::open(&[], variables);
-    let blocks = blocks(&page("local-world.md", Some("Try it by hand")));
+    let blocks = blocks(&page("getting-started/local.md", Some("Try it by hand")));
     let count: usize = blocks.iter().map(Vec::len).sum();
     assert!(count >= 15, "there are {count} commands only");
     // The page's world is called `default`.
