@@ -155,9 +155,9 @@ crds: ## Write config/crd from the Rust types
 manifests: build ## Write deploy/install.yaml from the chart
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart::install::the_manifest
 
-docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib metrics::docs
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme::
+docs: ## Write what is generated in the docs: API, command line, metrics, limits, the chart's values, pictures
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib docs::
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme:: reference::
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e page::a_r
 
 clean: down ## Stop the world and remove what was built here
