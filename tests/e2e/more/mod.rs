@@ -14,6 +14,7 @@ mod passed_over;
 mod sets;
 mod shapes;
 mod signals;
+mod style;
 mod trust;
 mod weighing;
 mod zones;
