@@ -107,8 +107,7 @@ fn each_pattern_of_each_rule_is_found_in_a_planted_sentence() {
     let mut of_rules: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for (name, (rule, pattern)) in &patterns {
         let lines = found.get(name).cloned().unwrap_or_default();
-        let own: BTreeSet<usize> =
-            lines.into_iter().filter(|line| planted.get(line) == Some(rule)).collect();
+        let own: BTreeSet<usize> = lines.into_iter().filter(|line| planted.get(line) == Some(rule)).collect();
         assert!(!own.is_empty(), "{rule}: planted.md has no sentence that this pattern finds: {pattern}");
         of_rules.entry(rule).or_default().extend(own);
     }
@@ -122,7 +121,9 @@ fn each_pattern_of_each_rule_is_found_in_a_planted_sentence() {
 fn a_text_with_a_banned_pattern_fails_and_a_suppression_needs_a_reason() {
     let folder = Folder::new("reason");
     let text = |reason: &str| {
-        format!("# Title\n\n{reason}<!-- vale Plain.Verbs = NO -->\nThe pod goes.\n<!-- vale Plain.Verbs = YES -->\n")
+        format!(
+            "# Title\n\n{reason}<!-- vale Plain.Verbs = NO -->\nThe pod goes.\n<!-- vale Plain.Verbs = YES -->\n"
+        )
     };
     let bad = folder.write("bad.md", "# Title\n\nThe pod goes.\n");
     let without = folder.write("without.md", &text(""));
