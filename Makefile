@@ -26,7 +26,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs site clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,9 +139,11 @@ test-more: tools image ## Run the other tests: real nodes, browser, alerts, char
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
 	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 
-lint: ## Check format, lints, licences and sources of dependencies
+lint: ## Check format, lints, plain English, licences and sources of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@tools/style/check
+	@docs/pictures/deletion.py --check
 	$(CARGO) deny --locked check bans licenses sources
 
 advisories: ## Check dependencies against the RustSec database (needs to reach it)
@@ -154,10 +156,14 @@ crds: ## Write config/crd from the Rust types
 manifests: build ## Write deploy/install.yaml from the chart
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart::install::the_manifest
 
-docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib metrics::docs
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme::
+docs: ## Write what is generated in the docs: API, command line, metrics, limits, the chart's values, pictures
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib docs::
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme:: reference::
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e page::a_r
+	docs/pictures/deletion.py
+
+site: ## Build the documentation as a site with search: target/site (REPOSITORY=https://…/blob/main: for links to files)
+	@tools/site/build.sh $(or $(REPOSITORY),$(error Set REPOSITORY, as in make site REPOSITORY=https://example.com/headgate/blob/main))
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

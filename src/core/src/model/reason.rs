@@ -68,7 +68,7 @@ reasons! {
     // Services, TargetBindings and target groups.
     /// What a Service or TargetBinding asks for cannot be read, or does not fit the Service or its pods.
     InvalidBinding,
-    /// A part of an object exceeds a limit (`docs/limits.md`) and is ignored.
+    /// A part of an object exceeds a limit (`docs/reference/limits.md`) and is ignored.
     LimitExceeded,
     /// AWS has no such target group.
     TargetGroupNotFound,

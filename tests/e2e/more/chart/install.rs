@@ -6,7 +6,7 @@ use headgate_harness::helm::{NO_IMAGE, block, chart, manifest, run};
 
 const HEAD: &str = "\
 # Headgate for all namespaces: the chart with its defaults, made by `make manifests`. Do not edit it.
-# Before you apply it, replace registry.invalid/headgate by the repository of your image (docs/install.md).
+# Before you apply it, replace registry.invalid/headgate by the repository of your image (docs/install/helm.md).
 apiVersion: v1
 kind: Namespace
 metadata:

@@ -51,7 +51,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let group = s.web(2).await;
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
-        let [arrives, leaves] = &steps("With the chart", &release.chart_names())[..] else {
+        let [arrives, leaves] = &steps("With Helm", &release.chart_names())[..] else {
             panic!("expected the block that installs, and the one that uninstalls")
         };
         release.install(&mut terminal, arrives).await;
@@ -146,10 +146,10 @@ struct Release<'a> {
     serves: String,
 }
 
-/// The blocks of a section of docs/install.md, with these names instead of its own.
+/// The blocks of a section of docs/install/helm.md, with these names instead of its own.
 fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    let blocks = blocks(&page("install.md", Some(section)));
+    let blocks = blocks(&page("install/helm.md", Some(section)));
     blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
 }
 

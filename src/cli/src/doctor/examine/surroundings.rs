@@ -149,7 +149,7 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     let hold = short.iter().map(|held| held.hold).max()?;
     let said = format!(
         "spot instances end {SPOT_NOTICE} s after AWS's notice, and pods are held for {hold} s; expected a taint at the notice, so \
-         that their pods are deregistered at once (docs/evictions.md#early-signals)"
+         that their pods are deregistered at once (docs/concepts/evictions.md#early-signals)"
     );
     Some(Finding::info(
         Reason::HoldTooShort,
