@@ -1,5 +1,6 @@
 //! The Helm chart, rendered by the real helm.
 
+mod ci;
 mod certificates;
 mod daemonsets;
 mod install;
@@ -310,7 +311,7 @@ fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
 fn values_that_make_no_sense_are_refused_with_what_was_expected() {
     block(async {
         for (values, said) in [
-            (&["--set=image.repository="][..], "expected where the image of headgate is"),
+            (&["--set=image.repository="][..], "/image/repository"),
             (&["--set=replicas=0"], "replicas"),
             (&["--set=replica=3"], "replica"),
             (&["--set=namespaces={A}"], "namespaces"),
@@ -320,7 +321,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=grants=yes"], "grants"),
             (&["--set=gatePatience=5"], "gatePatience"),
             (&["--set=readOnly=true"], "expected webhook.enabled=false"),
-            (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
+            (&["--set=serviceAccount.create=false"], "Set serviceAccount.name"),
             (&["--set=webhook.certLifetime=90d"], "certLifetime"),
             (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),
             (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "expected webhook.certSecret"),
@@ -359,7 +360,7 @@ fn the_kinds_are_installed_and_stay_when_the_chart_goes() {
             assert_eq!(installed["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
         }
         assert!(
-            of_kind(&rendered(&["--set=crds.install=false"]).await.unwrap(), "CustomResourceDefinition")
+            of_kind(&rendered(&["--set=crds.enabled=false"]).await.unwrap(), "CustomResourceDefinition")
                 .is_empty()
         );
     });

@@ -1,4 +1,4 @@
-{{- /* As in the charts that `helm create` makes; shorter, because more is added to it. */ -}}
+{{- /* As in the charts that `helm create` makes, but at most 52 characters, because suffixes are added. */ -}}
 {{- define "headgate.name" -}}
 {{- $called := .Values.nameOverride | default .Chart.Name -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $called) (contains $called .Release.Name) -}}
@@ -14,27 +14,36 @@ app.kubernetes.io/name: {{ include "headgate.called" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* Labels of an object: its own, then those of commonLabels that are not among them. */ -}}
 {{- define "headgate.labels" -}}
-{{ include "headgate.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := include "headgate.selector" . | fromYaml -}}
+{{- include "headgate.labelsOf" (dict "root" . "own" $own) -}}
+{{- end -}}
+
+{{- define "headgate.labelsOf" -}}
+{{- $root := .root -}}
+{{- $chart := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service "app.kubernetes.io/part-of" $root.Chart.Name "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- merge (deepCopy .own) $chart (.more | default dict) $root.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{- /* Labels of a pod: what selects it, then podLabels, then commonLabels. */ -}}
+{{- define "headgate.podLabels" -}}
+{{- merge (deepCopy .own) (.more | default dict) .root.Values.commonLabels | toYaml -}}
 {{- end -}}
 
 {{- define "headgate.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{ .Values.serviceAccount.name | default (include "headgate.name" .) }}
 {{- else -}}
-{{ required "serviceAccount.name: expected the name of the ServiceAccount that you made, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{ required "Set serviceAccount.name to the ServiceAccount that you created, because serviceAccount.create is false" .Values.serviceAccount.name }}
 {{- end -}}
 {{- end -}}
 
 {{- define "headgate.image" -}}
-{{- $repository := required "image.repository: expected where the image of headgate is, e.g. 123456789012.dkr.ecr.eu-central-1.amazonaws.com/headgate; deploy/image/Dockerfile builds it" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ printf "%s@%s" $repository .Values.image.digest }}
+{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}
 {{- else -}}
-{{ printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
 {{- end -}}
 {{- end -}}
 
@@ -93,10 +102,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "headgate.daemonsetsLabels" -}}
-{{ include "headgate.daemonsetsSelector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := include "headgate.daemonsetsSelector" . | fromYaml -}}
+{{- include "headgate.labelsOf" (dict "root" . "own" $own) -}}
+{{- end -}}
+
+{{- define "headgate.daemonsetsServiceAccount" -}}
+{{- $account := .Values.daemonsets.serviceAccount -}}
+{{- if $account.create -}}
+{{ $account.name | default (include "headgate.daemonsets" .) }}
+{{- else -}}
+{{ required "Set daemonsets.serviceAccount.name to the ServiceAccount that you created, because daemonsets.serviceAccount.create is false" $account.name }}
+{{- end -}}
 {{- end -}}
 
 {{- /* `headgate certificates`, which none of the rest selects either. A label has room for 63 characters. */ -}}
@@ -109,18 +125,41 @@ app.kubernetes.io/name: {{ include "headgate.called" . | trunc 50 | trimSuffix "
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- /* What a pod of ours may do to its node: nothing ("restricted" of the pod security standards). */ -}}
-{{- define "headgate.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- /* Rollouts of a Deployment with several replicas. */ -}}
+{{- define "headgate.rollout" -}}
+{{- with .Values.strategy }}
+strategy: {{- toYaml . | nindent 2 }}
+{{- end }}
+revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}
 {{- end -}}
 
-{{- define "headgate.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- /* Where pods run. The values of a component replace those of the chart, one by one. */ -}}
+{{- define "headgate.scheduling" -}}
+{{- $own := .own | default dict -}}
+{{- with $own.priorityClassName | default .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $own.nodeSelector | default .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.tolerations | default .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.affinity | default .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* How many pods a drain may evict at a time. */ -}}
+{{- define "headgate.budget" -}}
+{{- $budget := .Values.podDisruptionBudget -}}
+{{- if ne (toString $budget.minAvailable) "" }}
+minAvailable: {{ $budget.minAvailable }}
+{{- else }}
+maxUnavailable: {{ $budget.maxUnavailable }}
+{{- end }}
+# A replica that is not ready never blocks a drain.
+unhealthyPodEvictionPolicy: AlwaysAllow
 {{- end -}}
 
 {{- /* Which cluster, which AWS: the same for the controller and for its uninstall. */ -}}
@@ -145,5 +184,22 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* How Prometheus asks an endpoint, for a PodMonitor or a ServiceMonitor. */ -}}
+{{- define "headgate.endpoint" -}}
+path: /metrics
+interval: {{ .interval }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+# The label `namespace` of a metric is that of its Service or IngressDaemonSet.
+honorLabels: true
+{{- with .relabelings }}
+relabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
