@@ -26,7 +26,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests iam docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -153,6 +153,9 @@ crds: ## Write config/crd from the Rust types
 
 manifests: build ## Write deploy/install.yaml from the chart
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart::install::the_manifest
+
+iam: ## Write deploy/iam from its template
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e trust::iam::the_policies_are
 
 docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib metrics::docs
