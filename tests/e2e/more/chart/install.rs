@@ -23,7 +23,7 @@ fn without_helm(object: &str) -> String {
             .iter()
             .any(|start| line.starts_with(start))
     };
-    object.lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
+    object.trim_end().lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// What the chart renders for a release `headgate` in namespace `headgate`, but for what helm alone runs, before it deletes
