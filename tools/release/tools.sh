@@ -5,14 +5,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-tool=${1:-}
+tool=${1:-} features=()
 case "$tool" in
   crane) version=v0.22.1 module=github.com/google/go-containerregistry/cmd/crane ;;
   cosign) version=v3.1.3 module=github.com/sigstore/cosign/v3/cmd/cosign ;;
   actionlint) version=v1.7.12 module=github.com/rhysd/actionlint/cmd/actionlint ;;
-  helm) version=v3.19.0 module=helm.sh/helm/v3/cmd/helm ;;
+  helm) version=$(sed -n 's/^\thelm.sh\/helm\/v3 \(v[^ ]*\).*/\1/p' localstack/helm/go.mod) module=helm.sh/helm/v3/cmd/helm ;;
   helm4) version=v4.3.2 module=helm.sh/helm/v4/cmd/helm ;;
-  cargo-about) version=0.9.3 ;;
+  cargo-about) version=0.9.3 features=(--features cli) ;;
   cargo-cyclonedx) version=0.5.9 ;;
   *) echo "tools: '$tool' is no tool of a release; see the list in tools/release/tools.sh" >&2; exit 2 ;;
 esac
@@ -30,7 +30,7 @@ if [ ! -x "$program" ]; then
   else
     # Without the flags and the target of what calls this.
     env -u RUSTFLAGS -u CARGO_BUILD_TARGET CARGO_TARGET_DIR="$unfinished/target" \
-      cargo install --quiet --locked --version "$version" --root "$unfinished" "$tool" >&2
+      cargo install --quiet --locked --version "$version" --root "$unfinished" "${features[@]}" "$tool" >&2
     rm -rf "$unfinished/target"
   fi
   chmod 755 "$unfinished"

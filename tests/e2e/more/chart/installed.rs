@@ -501,12 +501,11 @@ async fn load_image(s: &Scenario) {
 async fn load_image_now(s: &Scenario) {
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
     let hold = program("headgate-hold");
-    let [licence, notices] = ["licenses/LICENSE", "licenses/THIRD-PARTY-NOTICES.txt"];
+    let licence = "licenses/LICENSE";
     let files = json!({
         certificates: certificates,
         "/headgate-hold": hold,
         format!("/{licence}"): program(licence),
-        format!("/{notices}"): program(notices),
     });
     let body = json!({"name": IMAGE, "binary": program("headgate"), "files": files});
     let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
