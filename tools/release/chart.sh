@@ -23,7 +23,7 @@ done
 "$helm" package "$scratch/headgate" --destination "$scratch" >/dev/null
 # helm writes the time of packaging: the archive is made again without it.
 mkdir "$scratch/packed"
-tar -C "$scratch/packed" -xzf "$scratch/headgate-$version.tgz"
+tar -C "$scratch/packed" --touch --warning=no-timestamp -xzf "$scratch/headgate-$version.tgz"
 tools/release/archive.sh "$out/headgate-$version.tgz" "$scratch/packed" headgate
 "$helm" show chart "$out/headgate-$version.tgz" >/dev/null
 sed "s|$default:$version|$repository:$version@$digest|" deploy/install.yaml >"$out/install.yaml"

@@ -12,6 +12,7 @@ version=$(tools/release/version.sh)
 crane=$(tools/release/tools.sh crane)
 scratch=$(mktemp -d)
 registry=
+touch "$scratch/log"
 stop() {
   [ -z "$registry" ] || kill "$registry" 2>/dev/null || true
   rm -rf "$scratch"
