@@ -39,3 +39,4 @@ mod tenants;
 mod trust;
 mod uninstalling;
 mod unproven;
+mod workflows;
