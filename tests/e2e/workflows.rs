@@ -1,8 +1,9 @@
-//! The workflows in `.github/workflows`: what they run exists here, and every action is fixed by a digest.
+//! The workflows in `.github/workflows`: what they run exists here, and every action is fixed by a digest. The scripts of a
+//! release.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, process::Command};
 
-use headgate_harness::root;
+use headgate_harness::{helm::PUBLISHED, root};
 use serde_json::Value;
 
 /// Each workflow with its name and text.
@@ -116,6 +117,43 @@ fn every_action_is_fixed_by_a_digest_and_every_workflow_says_what_it_may_do() {
                 fixed.split_once(" # v").unwrap_or_else(|| panic!("{name}: {line} names no tag"));
             let is_digest = digest.len() == 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
             assert!(is_digest && tag.split('.').count() == 3, "{name}: {line}");
+        }
+    }
+}
+
+/// Runs a program in the repository; panics with what it said if it fails.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {complained}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn version_and_names_of_a_release_are_the_same_everywhere() {
+    let version = said("tools/release/version.sh", &[]);
+    assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+    let refused = Command::new(root().join("tools/release/version.sh")).arg("9.9.9").output().unwrap();
+    assert!(!refused.status.success(), "it accepts a version that Cargo.toml does not have");
+    let chart = fs::read_to_string(root().join("deploy/helm/headgate/Chart.yaml")).unwrap();
+    let image = format!("image: {PUBLISHED}:{}\n", version.trim());
+    assert!(chart.contains(&image), "Chart.yaml does not name the image of this version");
+    let script = fs::read_to_string(root().join("tools/release/chart.sh")).unwrap();
+    assert!(script.contains(&format!("\ndefault={PUBLISHED}\n")));
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    for file in ["tools/release/image.sh", "Makefile", "SECURITY.md", "docs/install/verify.md"] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        assert!(text.contains(repository), "{file} does not name {repository}");
+    }
+}
+
+#[test]
+fn the_scripts_of_a_release_are_programs_that_bash_can_read() {
+    for entry in fs::read_dir(root().join("tools/release")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "sh") {
+            said("bash", &["-n", path.to_str().unwrap()]);
+            assert!(fs::metadata(&path).unwrap().permissions().mode() & 0o111 != 0, "{}", path.display());
         }
     }
 }

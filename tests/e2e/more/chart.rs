@@ -1,7 +1,7 @@
 //! The Helm chart, rendered by the real helm.
 
-mod ci;
 mod certificates;
+mod ci;
 mod daemonsets;
 mod install;
 mod installed;
