@@ -53,26 +53,26 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if hasSuffix "ms" . }}{{ $number }}{{ else if hasSuffix "m" . }}{{ mul $number 60000 }}{{ else }}{{ mul $number 1000 }}{{ end -}}
 {{- end -}}
 
-{{- /* What `headgate run` would refuse at its start is refused here, before anything is changed. */ -}}
+{{- /* Rejects what `headgate run` would reject at its start, before anything is changed. */ -}}
 {{- define "headgate.check" -}}
 {{- $lease := .Values.lease -}}
 {{- $duration := include "headgate.milliseconds" $lease.duration | int64 -}}
 {{- $deadline := include "headgate.milliseconds" $lease.renewDeadline | int64 -}}
 {{- $retry := include "headgate.milliseconds" $lease.retryPeriod | int64 -}}
 {{- if or (eq $duration 0) (ne (mod $duration 1000) 0) -}}
-{{- fail (printf "lease.duration is %s: expected whole seconds, at least 1s" $lease.duration) -}}
+{{- fail (printf "Set lease.duration to whole seconds, at least 1s; it is %s" $lease.duration) -}}
 {{- end -}}
 {{- if ge $deadline $duration -}}
-{{- fail (printf "lease.renewDeadline is %s: expected less than lease.duration, %s" $lease.renewDeadline $lease.duration) -}}
+{{- fail (printf "Set lease.renewDeadline to less than lease.duration, %s; it is %s" $lease.duration $lease.renewDeadline) -}}
 {{- end -}}
 {{- if or (gt (mul 2 $retry) $deadline) (lt $retry 10) -}}
-{{- fail (printf "lease.retryPeriod is %s: expected 10ms at least, and at most half of lease.renewDeadline, %s" $lease.retryPeriod $lease.renewDeadline) -}}
+{{- fail (printf "Set lease.retryPeriod to at least 10ms and at most half of lease.renewDeadline, %s; it is %s" $lease.renewDeadline $lease.retryPeriod) -}}
 {{- end -}}
 {{- if and .Values.webhook.enabled (ge $duration 25000) -}}
-{{- fail (printf "lease.duration is %s: expected less than 25s with the webhook, because a pod that ends while a killed leader is still missed would not be held long enough" $lease.duration) -}}
+{{- fail (printf "Set lease.duration to less than 25s with the webhook; it is %s. Otherwise the hold of a pod that stops right after a leader was killed is too short" $lease.duration) -}}
 {{- end -}}
 {{- if eq (int .Values.adminPort) (int .Values.webhook.port) -}}
-{{- fail "adminPort and webhook.port are the same: expected two ports" -}}
+{{- fail "Set adminPort and webhook.port to different ports" -}}
 {{- end -}}
 {{- end -}}
 
@@ -86,12 +86,12 @@ dnsPolicy: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{- /* A Headgate of its own Lease for each release, so that two in one namespace are told apart. */ -}}
+{{- /* Each release has a Lease of its own, which distinguishes releases in one namespace. */ -}}
 {{- define "headgate.lease" -}}
 {{ include "headgate.name" . }}
 {{- end -}}
 
-{{- /* The controller of IngressDaemonSets: none of the Services and budgets of the rest selects its pods. */ -}}
+{{- /* The controller of IngressDaemonSets: no selector of another component selects its pods. */ -}}
 {{- define "headgate.daemonsets" -}}
 {{ include "headgate.name" . }}-daemonsets
 {{- end -}}
@@ -115,7 +115,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
-{{- /* `headgate certificates`, which none of the rest selects either. A label has room for 63 characters. */ -}}
+{{- /* `headgate certificates`: no selector of another component selects its pod. A label has at most 63 characters. */ -}}
 {{- define "headgate.certificates" -}}
 {{ include "headgate.name" . | trunc 50 | trimSuffix "-" }}-certificates
 {{- end -}}
