@@ -12,7 +12,7 @@ TESTED := $(addprefix -p ,headgate headgate-cli headgate-core headgate-daemonset
 TEST := $(CARGO) test --locked $(TESTED)
 # The same for everything in the repository.
 TEST_ALL := $(CARGO) test --locked --workspace
-TOOLS := $(addprefix -p ,headgate-bench headgate-demo headgate-release headgate-upgrade headgate-zero-loss)
+TOOLS := $(addprefix -p ,headgate-bench headgate-demo headgate-upgrade headgate-zero-loss)
 # The exhaustive world of `make test`.
 SMALL_WORLD := of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong
 # End-to-end tests wait for their turn in a world, and need a thread while they wait.
@@ -26,7 +26,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs site clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release test test-more lint advisories crds manifests docs site clean chart workflows iam
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,18 +113,26 @@ status: ## Show what runs of the local world
 # The processor that image and release are for: this machine's, unless ARCH says amd64 or arm64.
 HOST_ARCH = $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 IMAGE = target/image$(if $(filter-out $(HOST_ARCH),$(ARCH)),-$(ARCH))
-image: ## Build the files of headgate's image, static (debug): target/image; ARCH=arm64: for another processor, target/image-arm64
+image: ## Build the programs of headgate's image, static (debug): target/image; ARCH=arm64: for another processor, target/image-arm64
 	@PROGRAMS=$(PROGRAMS) tools/release/build.sh $(or $(ARCH),$(HOST_ARCH)) dev $(IMAGE)
-	@mkdir -p $(IMAGE)/licenses && cp LICENSE $(IMAGE)/licenses/
-	@$(CARGO) run --locked -q -p headgate-release -- notices --arch $(or $(ARCH),$(HOST_ARCH)) \
-	  --out $(IMAGE)/licenses/THIRD-PARTY-NOTICES.txt
+	@mkdir -p $(IMAGE)/licenses && cp LICENSE NOTICE $(IMAGE)/licenses/
 
-release: ## Build the files of a release for amd64 and arm64 into target/release-files (DOWNLOADS=https://…/v0.1.0: where they will be)
-	@test -n "$(DOWNLOADS)" || { echo "Set DOWNLOADS to where the files will be, as in" \
-	  "make release DOWNLOADS=https://example.com/headgate/v0.1.0"; exit 1; }
-	tools/release/build.sh amd64 $(or $(PROFILE),release) target/release-programs/amd64
-	tools/release/build.sh arm64 $(or $(PROFILE),release) target/release-programs/arm64
-	@tools/release/files.sh target/release-files $(DOWNLOADS)
+# Where image and chart of a release will be, and the URL of its files.
+REGISTRY ?= ghcr.io/headgate
+DOWNLOADS ?= https://github.com/headgate/headgate/releases/download/v$(VERSION)
+release: ## Build all files of a release into target/release-files, and the image into target/release-image (VERSION=0.1.0)
+	@test -n "$(VERSION)" || { echo "Set VERSION, as in make release VERSION=0.1.0"; exit 1; }
+	@tools/release/version.sh $(VERSION) >/dev/null
+	tools/release/build.sh amd64 release target/release-programs/amd64
+	tools/release/build.sh arm64 release target/release-programs/arm64
+	tools/release/files.sh target/release-files $(REGISTRY) $(DOWNLOADS)
+
+chart: build ## Run the tests of the chart, with another helm with HELM=/path/of/helm
+	$(if $(HELM),HEADGATE_HELM=$(HELM)) $(TEST) --test e2e -- $(E2E_THREADS) chart:: chart_readme:: --skip installed::
+
+workflows: ## Check the workflows of the forge with actionlint, and that every command in them exists
+	@$$(tools/release/tools.sh actionlint) -shellcheck= -pyflakes=
+	$(TEST) -q --test e2e -- workflows::
 
 test: build ## Run the tests that every change needs: units, 1,000 simulated worlds, a small world, the main paths end to end
 	$(TEST) --lib --bin headgate-hold --test wire --test load
@@ -133,7 +141,7 @@ test: build ## Run the tests that every change needs: units, 1,000 simulated wor
 	$(TEST) --test e2e -- $(E2E_THREADS) $(addprefix --skip ,$(MORE))
 
 test-more: tools image ## Run the other tests: real nodes, browser, alerts, chart, 10,000 worlds, all small worlds, planted bugs (root)
-	$(CARGO) test --locked $(TOOLS) --lib --bin release
+	$(CARGO) test --locked $(TOOLS) --lib
 	$(TEST_ALL) --test worlds -- every_invariant
 	$(TEST_ALL) --no-fail-fast --test small_world -- --skip $(SMALL_WORLD)
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
@@ -155,6 +163,9 @@ crds: ## Write config/crd from the Rust types
 
 manifests: build ## Write deploy/install.yaml from the chart
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart::install::the_manifest
+
+iam: ## Write deploy/iam from its template
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e trust::iam::the_policies_are
 
 docs: ## Write what is generated in the docs: API, command line, metrics, limits, the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib docs::

@@ -40,3 +40,4 @@ mod tenants;
 mod trust;
 mod uninstalling;
 mod unproven;
+mod workflows;

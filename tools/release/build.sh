@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the static programs of headgate's image and release for a processor, and puts them into a folder.
+# Builds the static programs of Headgate's image and release for a processor, and writes them to a folder.
 #   tools/release/build.sh amd64|arm64 dev|release FOLDER
 # PROGRAMS=FOLDER takes static programs that were built before, and builds nothing.
-# For another processor than the machine's, tools/release/cross.sh fetches what that needs. Each program is started once, there
-# in an emulator: what does not start is not built.
+# For another processor than the machine's, tools/release/cross.sh fetches what that needs. Each program is started once, in an
+# emulator if necessary, so that a program that does not start is never released.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -32,13 +32,22 @@ else
   export "CC_$lower=$tools/cc" "AR_$lower=$tools/ar" "CARGO_TARGET_${lower^^}_LINKER=$tools/cc"
 fi
 
-# Static: the C library is linked in, for an image that has nothing else in it. With an explicit target, because build scripts
-# and macros cannot be static, and a folder of its own, because other flags build every dependency again.
+# Static: the C library is linked in, because the image contains nothing else. The target is explicit, because build scripts and
+# macros cannot be static. The target folder is a separate one, because other flags build every dependency again.
 programs=${PROGRAMS:-}
 if [ -z "$programs" ]; then
-  RUSTFLAGS="-C target-feature=+crt-static" ${CARGO:-cargo} build --locked --profile "$profile" --target "$target" \
-    --target-dir target/static -p headgate-cli -p headgate-hold --bin headgate --bin headgate-hold
-  programs=target/static/$target/$built
+  flags="-C target-feature=+crt-static"
+  static=target/static
+  if [ "$profile" = release ]; then
+    # The folders of this machine are not in the programs: two clones build the same bytes.
+    cargo_home=${CARGO_HOME:-$HOME/.cargo} sysroot=$(rustc --print sysroot)
+    flags+=" --remap-path-prefix=$PWD=/headgate --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$sysroot=/rust"
+    export CFLAGS="-ffile-prefix-map=$PWD=/headgate -ffile-prefix-map=$cargo_home=/cargo"
+    static=target/static-release
+  fi
+  RUSTFLAGS=$flags ${CARGO:-cargo} build --locked --profile "$profile" --target "$target" \
+    --target-dir "$static" -p headgate-cli -p headgate-hold --bin headgate --bin headgate-hold
+  programs=$static/$target/$built
 fi
 mkdir -p "$folder"
 for program in headgate headgate-hold; do
@@ -54,9 +63,9 @@ starts() {
   local expected=$1 said
   shift
   said=$("${run[@]}" "$@" 2>&1) || { echo "build: $* failed: $said" >&2; exit 1; }
-  [[ $said == *"$expected"* ]] || { echo "build: $* does not say $expected: $said" >&2; exit 1; }
+  [[ $said == *"$expected"* ]] || { echo "build: $* does not print $expected: $said" >&2; exit 1; }
 }
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(tools/release/version.sh)
 starts "headgate $version" "$folder/headgate" --version
 starts --webhook-address "$folder/headgate" run --help
 starts "" "$folder/headgate-hold" 0 run true

@@ -1,40 +1,66 @@
 #!/usr/bin/env bash
-# Writes the files of a release into a folder: for each processor an archive and an SBOM, and for all of them the licence
-# texts, the checksums and the manifest for krew. The programs are in target/release-programs/amd64 and arm64.
-#   tools/release/files.sh FOLDER https://example.com/headgate/v0.1.0
+# Writes all files of a release into a folder. The programs are in target/release-programs: amd64 and arm64 are required;
+# darwin-amd64 and darwin-arm64, which only a Mac can link, are added if they are there.
+#   tools/release/files.sh FOLDER REGISTRY DOWNLOADS
+# REGISTRY: where image and chart will be, such as ghcr.io/headgate. DOWNLOADS: the URL of the folder with the files.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-out=${1:-} downloads=${2:-}
-case "$out,$downloads" in
-  ?*,http://?* | ?*,https://?*) ;;
-  *) echo "files: write tools/release/files.sh FOLDER URL, with the address of the folder where the files will be" >&2; exit 2 ;;
+out=${1:-} registry=${2:-} downloads=${3:-}
+case "$out,$registry,$downloads" in
+  ?*,?*,http://?* | ?*,?*,https://?*) ;;
+  *) echo "files: write tools/release/files.sh FOLDER REGISTRY URL" >&2; exit 2 ;;
 esac
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-release() { ${CARGO:-cargo} run --locked -q -p headgate-release -- "$@"; }
-
+version=$(tools/release/version.sh)
 rm -rf "$out"
 mkdir -p "$out"
 packed=$(mktemp -d)
 trap 'rm -rf "$packed"' EXIT
-release notices --arch amd64 --arch arm64 --out "$out/THIRD-PARTY-NOTICES.txt"
-install -m 644 LICENSE "$out/THIRD-PARTY-NOTICES.txt" "$packed"
-values=(-e "s|\$DOWNLOADS|${downloads%/}|g" -e "s|\$VERSION|$version|g")
-for arch in amd64 arm64; do
-  name=headgate-$version-linux-$arch
-  install -m 755 "target/release-programs/$arch/headgate" "$packed"
-  # The same files make the same archive: no owner, no time, a fixed order.
-  tar -C "$packed" --format=ustar --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - \
-    headgate LICENSE THIRD-PARTY-NOTICES.txt | gzip -9n >"$out/$name.tar.gz"
-  release sbom --arch "$arch" --out "$out/$name.cdx.json"
-  sum=$(sha256sum "$out/$name.tar.gz")
-  values+=(-e "s|\$SHA256_${arch^^}|${sum%% *}|g")
+
+tools/release/notices.sh "$out/THIRD-PARTY-NOTICES.txt"
+install -m 644 LICENSE NOTICE "$out/THIRD-PARTY-NOTICES.txt" "$packed"
+
+# The host's program prints the completions, which are the same for all.
+case "$(uname -m)" in aarch64) own=arm64 ;; *) own=amd64 ;; esac
+mkdir "$packed/completions"
+for shell in bash zsh fish; do
+  "target/release-programs/$own/headgate" completion "$shell" >"$packed/completions/headgate.$shell"
 done
-(cd "$out" && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS)
+tools/release/archive.sh "$out/headgate-$version-completions.tar.gz" "$packed/completions" .
+
+# A line of the krew manifest for each archive.
+platforms=
+for platform in linux-amd64 linux-arm64 darwin-amd64 darwin-arm64; do
+  folder=target/release-programs/${platform#linux-}
+  [ -x "$folder/headgate" ] || { echo "files: no programs for $platform; the release has none" >&2; continue; }
+  name=headgate-$version-$platform
+  install -m 755 "$folder/headgate" "$packed"
+  tools/release/archive.sh "$out/$name.tar.gz" "$packed" headgate LICENSE NOTICE THIRD-PARTY-NOTICES.txt completions
+  sum=$(sha256sum "$out/$name.tar.gz")
+  platforms+="    - selector:
+        matchLabels:
+          os: ${platform%-*}
+          arch: ${platform#*-}
+      uri: ${downloads%/}/$name.tar.gz
+      sha256: ${sum%% *}
+      bin: headgate
+"
+done
+for arch in amd64 arm64; do
+  for program in headgate headgate-hold; do
+    tools/release/sbom.sh "$program" "$arch" "$out/$program-$version-linux-$arch.cdx.json"
+  done
+done
+
+digest=$(tools/release/image.sh target/release-image "$out/THIRD-PARTY-NOTICES.txt")
+tar -C target/release-image --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime=@0 \
+  -cf "$out/headgate-$version-image.tar" .
+tools/release/chart.sh "$out" "$registry/headgate" "$digest"
+
 # As the file of a plugin has to be called.
-sed -e '/^#/d' "${values[@]}" deploy/krew/headgate.yaml >"$out/headgate.yaml"
-if grep -n '\$' "$out/headgate.yaml"; then
-  echo "files: tools/release/files.sh has no value for this in deploy/krew/headgate.yaml" >&2
-  exit 1
-fi
-ls "$out"
+sed -e '/^#/d' -e "s|\$VERSION|$version|" deploy/krew/headgate.yaml >"$out/headgate.yaml"
+printf '%s' "$platforms" >>"$out/headgate.yaml"
+(cd "$out" && sha256sum -- * | LC_ALL=C sort -k2 >"$packed/sums" && mv "$packed/sums" SHA256SUMS && chmod 644 SHA256SUMS)
+# The digest, for what publishes the image.
+echo "$digest" >target/release-image.digest
+ls -l "$out"

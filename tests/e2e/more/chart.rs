@@ -1,6 +1,7 @@
 //! The Helm chart, rendered by the real helm.
 
 mod certificates;
+mod ci;
 mod daemonsets;
 mod install;
 mod installed;
@@ -310,22 +311,22 @@ fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
 fn values_that_make_no_sense_are_refused_with_what_was_expected() {
     block(async {
         for (values, said) in [
-            (&["--set=image.repository="][..], "expected where the image of headgate is"),
+            (&["--set=image.repository="][..], "/image/repository"),
             (&["--set=replicas=0"], "replicas"),
             (&["--set=replica=3"], "replica"),
             (&["--set=namespaces={A}"], "namespaces"),
             (&["--set=lease.duration=15"], "duration"),
             (&["--set=aws.roleArn=role/headgate"], "roleArn"),
-            (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
+            (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "not both"),
             (&["--set=grants=yes"], "grants"),
             (&["--set=gatePatience=5"], "gatePatience"),
-            (&["--set=readOnly=true"], "expected webhook.enabled=false"),
-            (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
+            (&["--set=readOnly=true"], "Set webhook.enabled=false"),
+            (&["--set=serviceAccount.create=false"], "Set serviceAccount.name"),
             (&["--set=webhook.certLifetime=90d"], "certLifetime"),
-            (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),
-            (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "expected webhook.certSecret"),
+            (&["--set=webhook.certSecret=a"], "Set webhook.caBundle"),
+            (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "Set webhook.certSecret"),
             (&["--set=webhook.certSecret=a", "--set=webhook.caBundle=x"], "caBundle"),
-            (&["--set=webhook.systemNamespaces={own}"], "expected namespaces other than own"),
+            (&["--set=webhook.systemNamespaces={own}"], "Remove own from"),
             (&["--set=webhook.systemNamespaces={Kube}"], "systemNamespaces"),
             (&["--set=uninstall.removeTarget=true"], "removeTarget"),
         ] {
@@ -359,7 +360,7 @@ fn the_kinds_are_installed_and_stay_when_the_chart_goes() {
             assert_eq!(installed["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
         }
         assert!(
-            of_kind(&rendered(&["--set=crds.install=false"]).await.unwrap(), "CustomResourceDefinition")
+            of_kind(&rendered(&["--set=crds.enabled=false"]).await.unwrap(), "CustomResourceDefinition")
                 .is_empty()
         );
     });

@@ -1,15 +1,79 @@
-//! The IAM policies in `deploy/iam`: the five actions, in every partition of AWS, and nothing else.
+//! The IAM policies in `deploy/iam`: the five actions, in every partition of AWS, and nothing else. `make iam` writes them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use headgate_harness::root;
+use headgate_harness::{
+    helm::{block, deployment, of_kind, rendered},
+    root,
+};
 use serde_json::{Value, json};
 
-const PARTITIONS: [&str; 3] = ["aws", "aws-cn", "aws-us-gov"];
+const PARTITIONS: [&str; 4] = ["aws", "aws-cn", "aws-us-gov", "aws-eusc"];
+/// The line of the template that only the tagged policies have.
+const TAGGED: &str =
+    ",\n      \"Condition\": {\"StringEquals\": {\"aws:ResourceTag/headgate.dev/managed\": \"true\"}}";
+
+#[test]
+fn the_policies_are_the_template_with_their_partition() {
+    let folder = root().join("deploy/iam");
+    let template = fs::read_to_string(folder.join("template.json")).unwrap();
+    assert!(template.contains(TAGGED), "template.json has no line with the condition on the tag");
+    for partition in PARTITIONS {
+        let tagged = template.replace("PARTITION", partition);
+        for (name, wanted) in
+            [(partition.to_owned(), tagged.replace(TAGGED, "")), (format!("{partition}-tagged"), tagged)]
+        {
+            let file = folder.join(&name).with_extension("json");
+            if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
+                fs::write(&file, &wanted).unwrap();
+            }
+            let written = fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(written, wanted, "deploy/iam/{name}.json: run `make iam` and commit what it writes");
+        }
+    }
+}
+
+/// The commands of the page are for the chart with its defaults, which is installed as `headgate` in namespace `headgate`.
+#[test]
+fn trust_policies_and_commands_name_what_the_chart_installs() {
+    block(async {
+        let all = rendered(&["--namespace=headgate"]).await.unwrap();
+        let pod = &deployment(&all, "run")["spec"]["template"]["spec"];
+        let account = pod["serviceAccountName"].as_str().unwrap();
+        let namespace = deployment(&all, "run")["metadata"]["namespace"].as_str().unwrap();
+        assert!(of_kind(&all, "ServiceAccount").iter().any(|one| one["metadata"]["name"] == account));
+        let condition = |file: &str| -> Value {
+            let text = fs::read_to_string(root().join("deploy/iam/trust").join(file)).unwrap();
+            let policy: Value = serde_json::from_str(&text).unwrap();
+            policy["Statement"][0]["Condition"]["StringEquals"].clone()
+        };
+        let tags = json!({
+            "aws:RequestTag/kubernetes-namespace": namespace,
+            "aws:RequestTag/kubernetes-service-account": account,
+        });
+        assert_eq!(condition("pod-identity.json"), tags);
+        let subject = format!("system:serviceaccount:{namespace}:{account}");
+        assert_eq!(condition("irsa.json")["ISSUER:sub"], subject);
+        let page = fs::read_to_string(root().join("deploy/iam/README.md")).unwrap();
+        let ports = pod["containers"][0]["ports"].as_array().unwrap();
+        let port = &ports.iter().find(|port| port["name"] == "webhook").unwrap()["containerPort"];
+        for wanted in [
+            format!("--namespace {namespace} --service-account {account} "),
+            format!("--protocol tcp --port {port} "),
+            format!(
+                "rollout restart deployment/{}`",
+                deployment(&all, "run")["metadata"]["name"].as_str().unwrap()
+            ),
+            format!("the ServiceAccount is `{namespace}/{account}`"),
+        ] {
+            assert!(page.contains(&wanted), "deploy/iam/README.md does not have {wanted:?}");
+        }
+    });
+}
 
 fn policy(name: &str) -> Value {
     let path = root().join("deploy/iam").join(name).with_extension("json");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -20,14 +20,17 @@ pub fn manifest() -> PathBuf {
     root().join("deploy/install.yaml")
 }
 
-/// The image that [`manifest`] names. It does not exist: users replace it with their own.
-pub const NO_IMAGE: &str = "registry.invalid/headgate";
+/// The repository of the image that the chart and [`manifest`] name.
+pub const PUBLISHED: &str = "ghcr.io/headgate/headgate";
 
-/// The program, which the local world builds once.
+/// The program: `HEADGATE_HELM`, or the one that the local world builds once.
 pub async fn program() -> &'static PathBuf {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
     PROGRAM
         .get_or_init(|| async {
+            if let Some(given) = std::env::var_os("HEADGATE_HELM") {
+                return given.into();
+            }
             let world = crate::headgate::beside("world");
             let output = Command::new(world).arg("helm").stderr(Stdio::inherit()).output().await.unwrap();
             assert!(output.status.success(), "`world helm` ended with {}", output.status);
@@ -74,6 +77,14 @@ pub async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
     let text = run(None, &arguments).await?;
     let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
     Ok(documents.filter(|object| !object.is_null()).collect())
+}
+
+/// The chart as an archive in a folder of this name, as a release has it.
+pub async fn packaged(folder: &str) -> PathBuf {
+    let folder = root().join("target/helm").join(folder);
+    let (chart, to) = (chart(), format!("--destination={}", folder.display()));
+    run(None, &["package", chart.to_str().unwrap(), &to]).await.unwrap();
+    folder.join("headgate-0.1.0.tgz")
 }
 
 /// Those of a kind.

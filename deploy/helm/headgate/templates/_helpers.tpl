@@ -1,4 +1,4 @@
-{{- /* As in the charts that `helm create` makes; shorter, because more is added to it. */ -}}
+{{- /* As in the charts that `helm create` makes, but at most 52 characters, because suffixes are added. */ -}}
 {{- define "headgate.name" -}}
 {{- $called := .Values.nameOverride | default .Chart.Name -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $called) (contains $called .Release.Name) -}}
@@ -14,27 +14,36 @@ app.kubernetes.io/name: {{ include "headgate.called" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* Labels of an object: its own, then those of commonLabels that are not among them. */ -}}
 {{- define "headgate.labels" -}}
-{{ include "headgate.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := include "headgate.selector" . | fromYaml -}}
+{{- include "headgate.labelsOf" (dict "root" . "own" $own) -}}
+{{- end -}}
+
+{{- define "headgate.labelsOf" -}}
+{{- $root := .root -}}
+{{- $chart := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service "app.kubernetes.io/part-of" $root.Chart.Name "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- merge (deepCopy .own) $chart (.more | default dict) $root.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{- /* Labels of a pod: what selects it, then podLabels, then commonLabels. */ -}}
+{{- define "headgate.podLabels" -}}
+{{- merge (deepCopy .own) (.more | default dict) .root.Values.commonLabels | toYaml -}}
 {{- end -}}
 
 {{- define "headgate.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{ .Values.serviceAccount.name | default (include "headgate.name" .) }}
 {{- else -}}
-{{ required "serviceAccount.name: expected the name of the ServiceAccount that you made, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{ required "Set serviceAccount.name to the ServiceAccount that you created, because serviceAccount.create is false" .Values.serviceAccount.name }}
 {{- end -}}
 {{- end -}}
 
 {{- define "headgate.image" -}}
-{{- $repository := required "image.repository: expected where the image of headgate is, e.g. 123456789012.dkr.ecr.eu-central-1.amazonaws.com/headgate; deploy/image/Dockerfile builds it" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ printf "%s@%s" $repository .Values.image.digest }}
+{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}
 {{- else -}}
-{{ printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
 {{- end -}}
 {{- end -}}
 
@@ -44,26 +53,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if hasSuffix "ms" . }}{{ $number }}{{ else if hasSuffix "m" . }}{{ mul $number 60000 }}{{ else }}{{ mul $number 1000 }}{{ end -}}
 {{- end -}}
 
-{{- /* What `headgate run` would refuse at its start is refused here, before anything is changed. */ -}}
+{{- /* Rejects what `headgate run` would reject at its start, before anything is changed. */ -}}
 {{- define "headgate.check" -}}
 {{- $lease := .Values.lease -}}
 {{- $duration := include "headgate.milliseconds" $lease.duration | int64 -}}
 {{- $deadline := include "headgate.milliseconds" $lease.renewDeadline | int64 -}}
 {{- $retry := include "headgate.milliseconds" $lease.retryPeriod | int64 -}}
 {{- if or (eq $duration 0) (ne (mod $duration 1000) 0) -}}
-{{- fail (printf "lease.duration is %s: expected whole seconds, at least 1s" $lease.duration) -}}
+{{- fail (printf "Set lease.duration to whole seconds, at least 1s; it is %s" $lease.duration) -}}
 {{- end -}}
 {{- if ge $deadline $duration -}}
-{{- fail (printf "lease.renewDeadline is %s: expected less than lease.duration, %s" $lease.renewDeadline $lease.duration) -}}
+{{- fail (printf "Set lease.renewDeadline to less than lease.duration, %s; it is %s" $lease.duration $lease.renewDeadline) -}}
 {{- end -}}
 {{- if or (gt (mul 2 $retry) $deadline) (lt $retry 10) -}}
-{{- fail (printf "lease.retryPeriod is %s: expected 10ms at least, and at most half of lease.renewDeadline, %s" $lease.retryPeriod $lease.renewDeadline) -}}
+{{- fail (printf "Set lease.retryPeriod to at least 10ms and at most half of lease.renewDeadline, %s; it is %s" $lease.renewDeadline $lease.retryPeriod) -}}
 {{- end -}}
 {{- if and .Values.webhook.enabled (ge $duration 25000) -}}
-{{- fail (printf "lease.duration is %s: expected less than 25s with the webhook, because a pod that ends while a killed leader is still missed would not be held long enough" $lease.duration) -}}
+{{- fail (printf "Set lease.duration to less than 25s with the webhook; it is %s. Otherwise the hold of a pod that stops right after a leader was killed is too short" $lease.duration) -}}
 {{- end -}}
 {{- if eq (int .Values.adminPort) (int .Values.webhook.port) -}}
-{{- fail "adminPort and webhook.port are the same: expected two ports" -}}
+{{- fail "Set adminPort and webhook.port to different ports" -}}
 {{- end -}}
 {{- end -}}
 
@@ -77,12 +86,12 @@ dnsPolicy: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{- /* A Headgate of its own Lease for each release, so that two in one namespace are told apart. */ -}}
+{{- /* Each release has a Lease of its own, which distinguishes releases in one namespace. */ -}}
 {{- define "headgate.lease" -}}
 {{ include "headgate.name" . }}
 {{- end -}}
 
-{{- /* The controller of IngressDaemonSets: none of the Services and budgets of the rest selects its pods. */ -}}
+{{- /* The controller of IngressDaemonSets: no selector of another component selects its pods. */ -}}
 {{- define "headgate.daemonsets" -}}
 {{ include "headgate.name" . }}-daemonsets
 {{- end -}}
@@ -93,13 +102,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "headgate.daemonsetsLabels" -}}
-{{ include "headgate.daemonsetsSelector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := include "headgate.daemonsetsSelector" . | fromYaml -}}
+{{- include "headgate.labelsOf" (dict "root" . "own" $own) -}}
 {{- end -}}
 
-{{- /* `headgate certificates`, which none of the rest selects either. A label has room for 63 characters. */ -}}
+{{- define "headgate.daemonsetsServiceAccount" -}}
+{{- $account := .Values.daemonsets.serviceAccount -}}
+{{- if $account.create -}}
+{{ $account.name | default (include "headgate.daemonsets" .) }}
+{{- else -}}
+{{ required "Set daemonsets.serviceAccount.name to the ServiceAccount that you created, because daemonsets.serviceAccount.create is false" $account.name }}
+{{- end -}}
+{{- end -}}
+
+{{- /* `headgate certificates`: no selector of another component selects its pod. A label has at most 63 characters. */ -}}
 {{- define "headgate.certificates" -}}
 {{ include "headgate.name" . | trunc 50 | trimSuffix "-" }}-certificates
 {{- end -}}
@@ -109,18 +125,41 @@ app.kubernetes.io/name: {{ include "headgate.called" . | trunc 50 | trimSuffix "
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- /* What a pod of ours may do to its node: nothing ("restricted" of the pod security standards). */ -}}
-{{- define "headgate.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- /* Rollouts of a Deployment with several replicas. */ -}}
+{{- define "headgate.rollout" -}}
+{{- with .Values.strategy }}
+strategy: {{- toYaml . | nindent 2 }}
+{{- end }}
+revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}
 {{- end -}}
 
-{{- define "headgate.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- /* Where pods run. The values of a component replace those of the chart, one by one. */ -}}
+{{- define "headgate.scheduling" -}}
+{{- $own := .own | default dict -}}
+{{- with $own.priorityClassName | default .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $own.nodeSelector | default .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.tolerations | default .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.affinity | default .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* How many pods a drain may evict at a time. */ -}}
+{{- define "headgate.budget" -}}
+{{- $budget := .Values.podDisruptionBudget -}}
+{{- if ne (toString $budget.minAvailable) "" }}
+minAvailable: {{ $budget.minAvailable }}
+{{- else }}
+maxUnavailable: {{ $budget.maxUnavailable }}
+{{- end }}
+# A replica that is not ready never blocks a drain.
+unhealthyPodEvictionPolicy: AlwaysAllow
 {{- end -}}
 
 {{- /* Which cluster, which AWS: the same for the controller and for its uninstall. */ -}}
@@ -145,5 +184,22 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* How Prometheus asks an endpoint, for a PodMonitor or a ServiceMonitor. */ -}}
+{{- define "headgate.endpoint" -}}
+path: /metrics
+interval: {{ .interval }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+# The label `namespace` of a metric is that of its Service or IngressDaemonSet.
+honorLabels: true
+{{- with .relabelings }}
+relabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

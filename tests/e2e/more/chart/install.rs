@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use headgate_harness::helm::{NO_IMAGE, block, chart, manifest, run};
+use headgate_harness::helm::{block, chart, manifest, run};
 
 const HEAD: &str = "\
-# Headgate for all namespaces: the chart with its defaults, made by `make manifests`. Do not edit it.
-# Before you apply it, replace registry.invalid/headgate by the repository of your image (docs/install/helm.md).
+# Headgate for all namespaces: the chart with its defaults. `make manifests` writes this file. Do not edit it.
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -24,16 +23,16 @@ fn without_helm(object: &str) -> String {
             .iter()
             .any(|start| line.starts_with(start))
     };
-    object.lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
+    object.trim_end().lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// What the chart renders for a release `headgate` in namespace `headgate`, but for what helm alone runs, before it deletes
 /// or when it tests.
 async fn rendered() -> String {
-    let (chart, image) = (chart(), format!("--set=image.repository={NO_IMAGE}"));
+    let chart = chart();
     let arguments =
         ["template", "headgate", chart.to_str().unwrap(), "--namespace=headgate", "--kube-version=1.36"];
-    let text = run(None, &[&arguments[..], &[&*image]].concat()).await.unwrap();
+    let text = run(None, &arguments).await.unwrap();
     let objects = text.trim_start_matches("---\n").split("\n---\n");
     let objects = objects.filter(|object| !object.contains("helm.sh/hook:")).map(without_helm);
     [HEAD.to_owned()].into_iter().chain(objects).collect::<Vec<_>>().join("---\n")

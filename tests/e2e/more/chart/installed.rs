@@ -1,7 +1,11 @@
 //! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs as pods there, and leaves.
 
 use std::{
-    collections::BTreeSet, fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio,
+    collections::BTreeSet,
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
     time::Duration,
 };
 
@@ -10,7 +14,7 @@ use headgate_harness::{
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
     headgate::{beside, command_as},
-    helm::{self, NO_IMAGE},
+    helm::{self, PUBLISHED},
     http,
     kubectl::Kubectl,
     rights::peoples_rights,
@@ -51,7 +55,8 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let group = s.web(2).await;
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
-        let [arrives, leaves] = &steps("With Helm", &release.chart_names())[..] else {
+        let archive = helm::packaged("installed").await;
+        let [arrives, leaves] = &steps("With Helm", &release.chart_names(&archive))[..] else {
             panic!("expected the block that installs, and the one that uninstalls")
         };
         release.install(&mut terminal, arrives).await;
@@ -87,9 +92,8 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
         let names = [
-            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
-            ("delete -f deploy/install.yaml", format!("delete -f {}", manifest.going)),
-            ("deploy/install.yaml", manifest.file.clone()),
+            (&*format!("delete -f {MANIFEST_URL}"), format!("delete -f {}", manifest.going)),
+            (MANIFEST_URL, manifest.file.clone()),
         ];
         let [arrives, leaves] = &steps("With kubectl", &names)[..] else {
             panic!("expected the block that installs, and the one that leaves")
@@ -103,7 +107,7 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
 
         // Applied again, it leaves alone what Headgate has written.
         let secret = wait_secret(&s.cluster.client, MANIFEST).await;
-        std::fs::write(&manifest.file, manifest.text.replace(NO_IMAGE, LOCAL)).unwrap();
+        std::fs::write(&manifest.file, manifest.text.replace(PUBLISHED, LOCAL)).unwrap();
         let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
         // kubectl always replaces the selector of a budget, and calls that a change.
         let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
@@ -118,6 +122,10 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
         release.assert_nothing_is_left().await;
     });
 }
+
+/// Where the manifest and the chart of a release are.
+const MANIFEST_URL: &str = "https://github.com/headgate/headgate/releases/download/v0.1.0/install.yaml";
+const CHART_URL: &str = "oci://ghcr.io/headgate/charts/headgate --version 0.1.0";
 
 /// What the manifest calls Headgate, its namespace and its Lease.
 const MANIFEST: &str = "headgate";
@@ -193,7 +201,7 @@ impl<'a> Release<'a> {
         let (people, values) = (s.facts().kubeconfig.clone(), PathBuf::new());
         let release =
             Self { s, own, within, people, values, serves: format!("--namespace-selector={served}") };
-        (release, Manifest::with(&s.cluster.namespace, NO_IMAGE, &environment))
+        (release, Manifest::with(&s.cluster.namespace, &environment))
     }
 
     /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
@@ -228,11 +236,11 @@ impl<'a> Release<'a> {
         terminal
     }
 
-    /// What the page calls otherwise: release and namespace, which are there once for each test, and the registry.
-    fn chart_names(&self) -> [(&'static str, String); 7] {
+    /// What the page names differently: the chart, and the release and namespace, which are there once for each test.
+    fn chart_names(&self, archive: &Path) -> [(&'static str, String); 7] {
         let own = &self.own;
         [
-            ("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "headgate.local".to_owned()),
+            (CHART_URL, archive.display().to_string()),
             ("install headgate ", format!("install {own} ")),
             ("test headgate ", format!("test {own} ")),
             ("uninstall headgate ", format!("uninstall {own} ")),
@@ -493,12 +501,11 @@ async fn load_image(s: &Scenario) {
 async fn load_image_now(s: &Scenario) {
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
     let hold = program("headgate-hold");
-    let [licence, notices] = ["licenses/LICENSE", "licenses/THIRD-PARTY-NOTICES.txt"];
+    let licence = "licenses/LICENSE";
     let files = json!({
         certificates: certificates,
         "/headgate-hold": hold,
         format!("/{licence}"): program(licence),
-        format!("/{notices}"): program(notices),
     });
     let body = json!({"name": IMAGE, "binary": program("headgate"), "files": files});
     let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
@@ -540,8 +547,8 @@ struct Manifest {
 }
 
 impl Manifest {
-    /// With an image from here, and with more environment.
-    fn with(namespace: &str, repository: &str, environment: &[Value]) -> Self {
+    /// With the image of this world, and with more environment.
+    fn with(namespace: &str, environment: &[Value]) -> Self {
         let text = std::fs::read_to_string(helm::manifest()).unwrap();
         let mut all: Vec<Value> =
             text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
@@ -556,7 +563,7 @@ impl Manifest {
             let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
             // The first line tells kubectl that it is YAML.
             let text = format!("---\n{}\n", objects.join("\n---\n"));
-            text.replace(NO_IMAGE, repository).replace("headgate:0.1.0", "headgate:test")
+            text.replace(PUBLISHED, LOCAL).replace("headgate:0.1.0", "headgate:test")
         };
         let stays = |object: &Value| {
             object["kind"] == "CustomResourceDefinition"

@@ -231,7 +231,7 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
         for (values, said, arguments, refused) in [
             (
                 "lease.duration=30s",
-                "expected less than 25s",
+                "to less than 25s",
                 &[webhook, "--lease-duration=30s"][..],
                 "expected less than 25s",
             ),
@@ -253,7 +253,7 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
                 &["--lease-retry-period=6s"],
                 "at most half",
             ),
-            ("lease.retryPeriod=5ms", "10ms at least", &["--lease-retry-period=5ms"], "retry"),
+            ("lease.retryPeriod=5ms", "at least 10ms", &["--lease-retry-period=5ms"], "retry"),
             ("gatePatience=30s", "/gatePatience", &["--gate-patience=30s"], "expected a duration from 1m"),
             ("gatePatience=2h", "/gatePatience", &["--gate-patience=2h"], "expected a duration from 1m"),
             (
@@ -273,7 +273,7 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
             ("namespaces={A}", "/namespaces", &["--namespaces=A"], "expected the name of a namespace"),
             (
                 "readOnly=true",
-                "expected webhook.enabled=false",
+                "Set webhook.enabled=false",
                 &[webhook, "--read-only"],
                 "expected one of the two",
             ),

@@ -138,7 +138,7 @@ fn applying_the_manifests_or_the_chart_again_leaves_path_and_secret_alone() {
             &release,
             &called,
             "--set=image.repository=headgate.local/headgate",
-            "--set=crds.install=false",
+            "--set=crds.enabled=false",
         ];
         let values = [&*release, chart.to_str().unwrap()];
         helm::run(kubeconfig, &[&["install"][..], &values[..], &more[..]].concat()).await.unwrap();
