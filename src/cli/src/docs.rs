@@ -58,15 +58,25 @@ fn description(arg: &Arg) -> String {
     if values.is_empty() { help } else { format!("{help} Values: {}.", values.join(", ")) }
 }
 
+/// What a command does, as paragraphs that end in a full stop, and its example.
+fn about(command: &Command) -> String {
+    let text = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string);
+    let text = text.unwrap_or_default();
+    let paragraphs = text.split("\n\n").map(cell).map(|text| text.trim_end_matches('.').to_owned() + ".");
+    let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let example = example.strip_prefix("Example:\n").map(|typed| format!("```sh\n{}\n```", typed.trim()));
+    paragraphs.chain(example).collect::<Vec<_>>().join("\n\n")
+}
+
 /// The section of a command, and those of its own commands.
 fn section(command: &Command, name: &str, text: &mut String) {
-    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string);
     let arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
         .collect();
     if !command.has_subcommands() {
-        writeln!(text, "\n## `{name}`\n\n{}", cell(&about.unwrap_or_default())).unwrap();
+        writeln!(text, "\n## `{name}`\n\n{}", about(command)).unwrap();
+        assert!(command.get_after_help().is_some(), "{name} has no example");
     }
     if !arguments.is_empty() {
         text.push_str("\n| argument | environment | default | description |\n|---|---|---|---|\n");

@@ -51,7 +51,7 @@ use self::arguments::{
 };
 use crate::screen::screen;
 
-/// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
+/// Register pods in AWS target groups, and deregister them before they stop.
 #[derive(Debug, Parser)]
 #[command(name = "headgate", version, max_term_width = 110)]
 struct Cli {
@@ -61,44 +61,67 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the controller until SIGTERM.
+    /// Run the controller until SIGTERM
+    #[command(after_help = "Example:\n  headgate run --namespaces=shop,ingress --webhook-address=[::]:9443")]
     Run(Box<Run>),
-    /// Run the controller of IngressDaemonSets until SIGTERM: it makes, rolls and ends their pods. It is a program beside
-    /// `run`, with rights of its own.
+    /// Run the controller of IngressDaemonSets until SIGTERM
+    ///
+    /// It creates, rolls out and deletes their pods. It is a separate program with its own permissions.
+    #[command(after_help = "Example:\n  headgate daemonsets --namespaces=ingress")]
     Daemonsets(Box<Daemonsets>),
-    /// Keep the webhook's certificate, its secret path and its configurations until SIGTERM. It is a program beside `run`, with
-    /// rights of its own: one Secret and two webhook configurations.
+    /// Manage the webhook's certificate, path and configurations until SIGTERM
+    ///
+    /// It is a separate program with its own permissions: one Secret and two webhook configurations.
+    #[command(after_help = "Example:\n  headgate certificates --webhook-cert-lifetime=720h")]
     Certificates(Box<Certificates>),
-    /// Evict a pod, or the pods of a node, and say of each what it waits for. Pods of DaemonSets are left alone.
+    /// Evict a pod, or the pods of a node, and show what each waits for
+    ///
+    /// It does not evict pods of DaemonSets.
+    #[command(after_help = "Example:\n  headgate drain node/ip-10-0-1-23 --daemonsets")]
     Drain(Drain),
-    /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
+    /// Print the CustomResourceDefinitions
+    #[command(after_help = "Example:\n  headgate crd | kubectl apply -f -")]
     Crd,
-    /// Print what a shell needs to complete the arguments, e.g. for `source <(headgate completion bash)`.
+    /// Print a script that completes arguments in your shell
+    #[command(after_help = "Example:\n  source <(headgate completion bash)")]
     Completion {
-        /// The shell.
+        /// Your shell.
         shell: Shell,
     },
-    /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
-    /// hold, what is done next and what that waits for, and what became of it. The same of the pods of a Service, a
-    /// TargetBinding, an IngressDaemonSet or a node. Exit code 1 if there is no such object, and nothing is remembered of it.
+    /// Explain why a pod is or is not a target
+    ///
+    /// It shows bindings, target health, the readiness gate, the hold, the next step and the history. For a Service, a
+    /// TargetBinding, an IngressDaemonSet or a node, it shows this for each pod. Exit code 1: the object does not exist and has
+    /// no history.
+    #[command(after_help = "Example:\n  headgate explain --namespace shop web-6d4b75cb6d-hx2x9")]
     Explain(Explain),
-    /// Say what is wrong, the worst first, and how every target group stands, by zone: wanted, healthy, draining, when it was
-    /// last read, and what waits.
+    /// Show current problems and target counts per target group and zone
+    ///
+    /// The most severe problem comes first. Exit code 0: a leader answered.
+    #[command(after_help = "Example:\n  headgate status --watch")]
     Status(Status),
-    /// Open the page in a browser: target groups by zone, the life of each target, what is wrong and why, and the journal, live.
-    /// It is reached as `headgate status` is, and stays until Ctrl-C.
+    /// Open a live page in your browser until Ctrl-C
+    ///
+    /// It shows target groups by zone, the history of each target, problems, and the journal.
+    #[command(after_help = "Example:\n  headgate ui --no-browser --port 8082")]
     Ui(Ui),
-    /// Say target by target what is otherwise in the target groups than it should be, and why. Exit code 0: nothing is; 1:
-    /// something is, or a target group was not read yet; 2: it cannot be said.
+    /// Compare desired and actual targets in each target group
+    ///
+    /// Exit code 0: no difference; 1: differences, or a target group was not read yet; 2: failure.
+    #[command(after_help = "Example:\n  headgate diff web")]
     Diff(Diff),
-    /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
-    /// do. Changes nothing. Exit code 1 if anything is an error.
+    /// Find misconfigurations and risks
+    ///
+    /// It checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 1: there is an error.
+    #[command(after_help = "Example:\n  headgate doctor --namespace shop")]
     Doctor(Doctor),
-    /// Leave the cluster: open the readiness gates that wait, take away Headgate's finalizers, and say what stays. Targets
-    /// stay, unless --remove-targets says otherwise. Scale `headgate run` down to 0 first, or name its Deployment with --stop.
-    /// May be done again.
+    /// Uninstall Headgate from the cluster
+    ///
+    /// It opens waiting readiness gates, removes Headgate's finalizers and lists what remains. Targets remain, unless you pass
+    /// --remove-targets. First scale `headgate run` to 0, or pass --stop. You can run it again.
+    #[command(after_help = "Example:\n  headgate uninstall --stop=headgate")]
     Uninstall(Uninstall),
-    /// Move over from another controller without a gap, or back.
+    /// Migrate from another controller without a gap, or back
     #[command(subcommand)]
     Migrate(Migrate),
 }

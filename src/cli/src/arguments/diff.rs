@@ -8,10 +8,10 @@ use crate::diff::command::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// Only this target group: its name or ARN.
+    /// Name or ARN of a target group. Default: all.
     #[arg(value_name = "TARGET-GROUP")]
     target_group: Option<String>,
-    /// How the answer looks.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
     #[command(flatten)]

@@ -12,19 +12,19 @@ use crate::doctor::gather::{Names, Options};
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Only what is bound in this namespace, and Headgate itself. Default: all that Headgate serves.
+    /// Check only bindings in this namespace, and Headgate itself. Default: all managed namespaces.
     #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// How the answer looks.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
-    /// Headgate's ServiceAccount, in its own namespace. Default: that of the pod that leads.
+    /// Headgate's ServiceAccount. Default: that of the leader's pod.
     #[arg(long, value_parser = lease_name, value_name = "NAME")]
     service_account: Option<String>,
-    /// As `headgate certificates` has it. Default: the name of the Lease.
+    /// Name of the webhook configurations; must match `headgate certificates`. Default: the name of the Lease.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// As `headgate certificates` has it. Default: LEASE-webhook-tls.
+    /// Secret of the webhook; must match `headgate certificates`. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_name = "NAME")]
     webhook_secret: Option<String>,
     #[command(flatten)]

@@ -11,23 +11,23 @@ use crate::drain::{Options, What};
 /// The arguments.
 #[derive(Clone, Debug, Args)]
 pub struct Drain {
-    /// pod/NAME or NAME: one pod. node/NAME: all pods of a node, which takes no new ones from then on.
+    /// `NAME` or `pod/NAME`: evict one pod. `node/NAME`: cordon the node and evict its pods.
     #[arg(value_name = "POD|NODE", value_parser = what)]
     what: What,
-    /// The namespace of the pod. Default: that of the kubeconfig's context.
+    /// Namespace of the pod. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
-    /// Also pods without a controller, which nobody makes again.
+    /// Also evict pods without a controller, which nothing replaces.
     #[arg(long)]
     force: bool,
-    /// Of a node: also wait until no load balancer sends to a pod that is left there, as to those of DaemonSets. Their
-    /// machine may end then.
+    /// With a node: also wait until no load balancer sends to any pod there, including pods of DaemonSets. The
+    /// machine can then end.
     #[arg(long)]
     daemonsets: bool,
-    /// Only say what would be done, and what of it would have to wait for a PodDisruptionBudget.
+    /// Only show what would be done, and which evictions a PodDisruptionBudget would delay.
     #[arg(long)]
     dry_run: bool,
-    /// For how long it may take.
+    /// Maximum duration.
     #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]

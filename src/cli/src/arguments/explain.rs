@@ -17,14 +17,14 @@ use crate::explain::{
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// What: a pod as NAME or pod/NAME, also one that is gone; service/NAME, targetbinding/NAME, node/NAME or
-    /// ids/NAME.
+    /// A pod as `NAME` or `pod/NAME`, even if it no longer exists; or `service/NAME`, `targetbinding/NAME`,
+    /// `node/NAME`, `ids/NAME`.
     #[arg(value_parser = object, value_name = "POD|KIND/NAME")]
     object: Object,
-    /// Its namespace. Default: that of the kubeconfig's context.
+    /// Namespace of the object. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// How the answer looks.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub enum Output {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Where Headgate is")]
 pub struct Way {
-    /// The namespace that Headgate runs in.
+    /// Headgate's namespace; must match `headgate run --own-namespace`.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", default_value = NAMESPACE, value_parser = namespace, value_name = "NAMESPACE")]
     own_namespace: String,
-    /// As `headgate run` has it.
+    /// Name of the Lease; must match `headgate run --lease-name`.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// The port of its --debug-address.
+    /// Port of Headgate's --debug-address.
     #[arg(long, default_value_t = 8081, value_name = "PORT")]
     debug_port: u16,
-    /// Ask at this --debug-address straight, e.g. where kubectl port-forward leads to it. That replica must lead.
+    /// Query this debug address directly, for example through `kubectl port-forward`. It must be the leader's.
     #[arg(long, value_name = "IP:PORT")]
     address: Option<SocketAddr>,
     #[command(flatten)]

@@ -11,41 +11,44 @@ use crate::migrate::command::{Names, Options, Place, Which, Wish};
 /// From which controller.
 #[derive(Debug, Subcommand)]
 pub enum Migrate {
-    /// Move target groups over from TargetGroupBindings of the AWS Load Balancer Controller (LBC) without a gap, or back.
-    /// Says what AWS has, what Headgate wants, and the steps in the only safe order; changes nothing without --apply. May
-    /// be run again after a failure: it goes on from what it finds.
+    /// Migrate TargetGroupBindings of the AWS Load Balancer Controller (LBC), or back
+    ///
+    /// It shows the targets in AWS, those that Headgate wants, and the steps in the only safe order. It changes nothing without
+    /// --apply. You can run it again after a failure: it continues from the state that it finds.
+    #[command(after_help = "Example:\n  headgate migrate lbc --namespace shop --apply --stop-lbc")]
     Lbc(Box<Lbc>),
 }
 
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Lbc {
-    /// The TargetGroupBindings. Default: all.
+    /// Names of the TargetGroupBindings. Default: all.
     #[arg(value_name = "NAME", value_parser = lease_name)]
     names: Vec<String>,
-    /// Their namespace. Default: that of the kubeconfig's context.
+    /// Their namespace. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Those of all namespaces.
+    /// Migrate the TargetGroupBindings of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Where they are written for Headgate: in the annotation of the Service, or in a TargetBinding of the same name.
+    /// Where to write the binding: the annotation of the Service, or a TargetBinding with the name of the
+    /// TargetGroupBinding.
     #[arg(long, value_enum, default_value = "annotation", value_name = "WHAT")]
     to: To,
-    /// Do it.
+    /// Migrate. Without it, the command only shows the plan.
     #[arg(long)]
     apply: bool,
-    /// Back to LBC: what was moved over is given back. LBC has to run.
+    /// Migrate back to LBC. LBC must run.
     #[arg(long, conflicts_with_all = ["to", "stop_lbc", "lbc_is_stopped", "leave_lbc_stopped"])]
     back: bool,
     #[command(flatten)]
     accept: Accept,
     #[command(flatten)]
     controllers: Controllers,
-    /// For how long one step may be waited for.
+    /// Maximum duration of one step.
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
-    /// How the answer looks; with --apply the steps that are done are said on standard error then.
+    /// Output format. With --apply, `json` prints progress to standard error.
     #[arg(short, long, value_enum, default_value = "table", value_name = "FORMAT")]
     output: Output,
     #[command(flatten)]
@@ -55,13 +58,13 @@ pub struct Lbc {
 /// What is accepted.
 #[derive(Debug, Args)]
 pub struct Accept {
-    /// Security group rules that LBC keeps for a binding (spec.networking) may go with it: there are others.
+    /// Accept that LBC removes the security group rules of a binding (spec.networking), because you created your own.
     #[arg(long = "accept-networking")]
     networking: bool,
-    /// With --back: LBC may remove targets that are no pods of the Service.
+    /// With --back: LBC may deregister targets that are no pods of the Service.
     #[arg(long, requires = "back")]
     lbc_may_remove: bool,
-    /// You know that no LBC runs, where its Deployment is not to be seen.
+    /// Assert that LBC is not running, if its Deployment cannot be found.
     #[arg(long, conflicts_with = "stop_lbc")]
     lbc_is_stopped: bool,
 }
@@ -69,22 +72,22 @@ pub struct Accept {
 /// The controllers.
 #[derive(Debug, Args)]
 pub struct Controllers {
-    /// Scale LBC down to 0 when it is time, and up again in the end.
+    /// Scale LBC to 0 when necessary, and back up at the end.
     #[arg(long)]
     stop_lbc: bool,
-    /// Leave LBC stopped in the end, to be uninstalled.
+    /// Do not start LBC again, so that you can uninstall it.
     #[arg(long)]
     leave_lbc_stopped: bool,
-    /// With --back: scale this Deployment of Headgate down to 0 for a moment, so that it forgets what is LBC's.
+    /// With --back: scale this Deployment of Headgate to 0 for some seconds, so that it gives up the targets.
     #[arg(long, requires = "back", value_name = "DEPLOYMENT", value_parser = lease_name)]
     stop_headgate: Option<String>,
-    /// LBC's namespace.
+    /// Namespace of LBC.
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE", value_parser = namespace)]
     lbc_namespace: String,
-    /// Its Deployment.
+    /// Name of LBC's Deployment.
     #[arg(long, default_value = "aws-load-balancer-controller", value_name = "NAME", value_parser = lease_name)]
     lbc_deployment: String,
-    /// Its webhook configurations.
+    /// Name of LBC's webhook configurations.
     #[arg(long, default_value = "aws-load-balancer-webhook", value_name = "NAME", value_parser = lease_name)]
     lbc_webhook: String,
 }

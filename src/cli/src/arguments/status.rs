@@ -10,10 +10,10 @@ use crate::status::command::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Ask again every two seconds, until Ctrl-C.
+    /// Refresh every two seconds until Ctrl-C.
     #[arg(short, long)]
     watch: bool,
-    /// How the answer looks; with --watch, JSON has a line for each answer.
+    /// Output format. With --watch, `json` prints one line for each refresh.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
     #[command(flatten)]

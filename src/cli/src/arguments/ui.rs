@@ -8,10 +8,10 @@ use crate::ui::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Ui {
-    /// The local port where the page is. Default: one that is free.
+    /// Local port of the page. 0: a free port.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     port: u16,
-    /// Do not open a browser.
+    /// Print the address and do not open a browser.
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]

@@ -12,32 +12,32 @@ use crate::uninstall::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Uninstall {
-    /// Take Headgate's own targets out of their target groups, and forget them. Without it they stay, and so do the
-    /// TargetLedgers that name them.
+    /// Also deregister Headgate's own targets and delete the TargetLedgers. Without it, both remain.
     #[arg(long)]
     remove_targets: bool,
-    /// Only open the readiness gates that wait, in these namespaces: those that a Headgate which goes on no longer serves.
+    /// Only open waiting readiness gates in the namespaces that you name, for namespaces that a running Headgate no
+    /// longer manages.
     #[arg(long, conflicts_with_all = ["remove_targets", "stop", "force"])]
     only_gates: bool,
-    /// Also while a Headgate holds the Lease, and if it served other namespaces.
+    /// Continue while a replica holds the Lease, or if the last leader managed other namespaces.
     #[arg(long)]
     force: bool,
-    /// Scale this Deployment in Headgate's own namespace down to 0 first, and wait until its pods are gone.
+    /// First scale this Deployment in Headgate's namespace to 0, and wait until its pods are deleted.
     #[arg(long, value_name = "DEPLOYMENT")]
     stop: Option<String>,
-    /// As `headgate run` has it.
+    /// Managed namespaces, comma-separated; must match `headgate run --namespaces`.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
-    /// As `headgate run` has it.
+    /// Label selector of the managed namespaces; must match `headgate run --namespace-selector`.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
-    /// As `headgate run` has it.
+    /// Headgate's namespace; must match `headgate run --own-namespace`.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// As `headgate run` has it.
+    /// Name of the Lease; must match `headgate run --lease-name`.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// As `headgate certificates` has it: its entries are taken out, so that nobody is asked any more. Default: LEASE.
+    /// Name of the webhook configurations to empty; must match `headgate certificates`. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
     #[command(flatten)]

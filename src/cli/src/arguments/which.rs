@@ -8,10 +8,10 @@ use headgate::kube::client;
 /// The arguments.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Which {
-    /// The kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the ServiceAccount of the pod that this runs in.
+    /// Path of the kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig. Default: its current one.
+    /// Context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }

@@ -37,7 +37,7 @@ pub const SELECTOR: Limit = Limit {
     what: "the selector of a Service or TargetBinding",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; the selector it had stays in force",
+    effect: "Headgate does not read it; the previous selector remains in force",
 };
 
 /// Named ports of the containers of a pod.
@@ -61,7 +61,7 @@ pub const TARGET_GROUPS: Limit = Limit {
     what: "headgate.dev/target-groups",
     most: 64 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; what it said before stays in force",
+    effect: "Headgate does not read it; the previous value remains in force",
 };
 
 /// Parts of that annotation. A Service may have hundreds of ports, but each part is a target group that is read and kept.
@@ -101,7 +101,7 @@ pub const PROBLEMS: Limit = Limit {
     what: "problems of an object with the same reason",
     most: 20,
     unit: "",
-    effect: "Headgate counts the rest",
+    effect: "Headgate only counts further ones",
 };
 
 /// Workloads of one namespace that are remembered for an hour after their last pod.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::template::template;
 
-/// How many pods of which template every node has, and how they are replaced by newer ones.
+/// The pods of each node, and how they are replaced.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headgate.dev",
@@ -22,8 +22,8 @@ use super::template::template;
     kind = "IngressDaemonSet",
     namespaced,
     status = "IngressDaemonSetStatus",
-    doc = "So many pods of a template on every node that its nodeSelector and affinity fit: rolled node by node, each \
-           new pod before an old one goes, and drained like any other pod. `headgate daemonsets` makes the pods.",
+    doc = "Runs podsPerNode copies of a pod template on each matching node. It rolls out node by node and starts each \
+           new pod before it stops an old one. Its pods are drained like any other pods. `headgate daemonsets` runs them.",
     shortname = "ids",
     category = "headgate",
     derive = "PartialEq",
@@ -61,37 +61,36 @@ use super::template::template;
     )
 )]
 pub struct IngressDaemonSetSpec {
-    /// How many pods every node has.
+    /// Number of pods on each node.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub pods_per_node: i32,
-    /// The pods, as a DaemonSet has them: their labels and annotations, and their spec. A node has pods if its labels fit
-    /// spec.nodeSelector and the required spec.affinity.nodeAffinity, and if spec.tolerations tolerate its taints. No pod
-    /// is made on a node that is cordoned or about to be drained.
+    /// The pods, as in a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and
+    /// nodes being drained get no new pods.
     #[schemars(schema_with = "template")]
     pub template: Value,
-    /// A pod is available when it has been Ready for so many seconds.
+    /// A pod is available when it has been ready for this many seconds.
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400))]
     pub min_ready_seconds: i32,
-    /// So many older templates are kept as ControllerRevisions, besides those that pods have.
+    /// Number of older templates to keep as ControllerRevisions, in addition to those in use.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 100))]
     pub revision_history_limit: i32,
-    /// No node gets its turn, and those that have it go no further. What ends is replaced all the same.
+    /// Pauses the rollout: no further node is updated. Pods that terminate are still replaced.
     #[serde(default)]
     pub paused: bool,
-    /// How pods are replaced by those of a newer template.
+    /// How pods are replaced by those of a new template.
     #[serde(default)]
     pub update_strategy: UpdateStrategy,
-    /// How many pods may be missing when pods are evicted, as a number or a share of all of them, which is rounded up.
-    /// A PodDisruptionBudget is kept that says so, unless one of yours selects the pods.
+    /// How many pods may be missing because of evictions: a number, or a percentage, rounded up. Becomes a
+    /// PodDisruptionBudget, unless yours selects the pods.
     #[serde(default = "quarter")]
     #[schemars(schema_with = "amount")]
     pub max_evicted: IntOrString,
 }
 
-/// How pods are replaced by those of a newer template.
+/// How pods are replaced by those of a new template.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -101,61 +100,61 @@ pub struct IngressDaemonSetSpec {
         .message("nobody detaches a node that is not asked to: expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp")
 )]
 pub struct UpdateStrategy {
-    /// RollingUpdate: new pods beside the old ones of a node, which go when new ones are available. NodeReplace: the old
-    /// pods of a node are evicted, all at once, and then the new ones are made. OnDelete: when you delete the old ones.
+    /// RollingUpdate: start a new pod, then delete an old one. NodeReplace: evict all old pods of a node first.
+    /// OnDelete: replace pods that you delete.
     #[serde(rename = "type", default = "rolling")]
     pub kind: StrategyType,
-    /// With RollingUpdate: so many pods more than podsPerNode a node may have. Terminating pods do not count.
+    /// With RollingUpdate: how many pods a node may have above podsPerNode. Terminating pods do not count.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 16))]
     pub max_surge_per_node: i32,
-    /// With RollingUpdate: so many available pods fewer than podsPerNode a node may have.
+    /// With RollingUpdate: how many available pods a node may have below podsPerNode.
     #[serde(default)]
     #[schemars(range(min = 0, max = 16))]
     pub max_unavailable_per_node: i32,
-    /// So many nodes have their turn at once, as a number or a share of all nodes, which is rounded down; at least one.
+    /// How many nodes are updated at once: a number, or a percentage of all nodes, rounded down, and at least one.
     #[serde(default = "one_node")]
     #[schemars(schema_with = "amount")]
     pub max_nodes_at_once: IntOrString,
-    /// A node whose turn takes longer than so many seconds stops the roll: no other one gets its turn.
+    /// A node whose update takes longer than this many seconds stops the rollout.
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 1, max = 86_400))]
     pub progress_deadline_seconds: i32,
-    /// In its turn a node gets this annotation before anything is done there, and loses it when the turn is over: so that
-    /// something else detaches the node from its load balancers. `headgate daemonsets --node-annotations` must name the key.
+    /// Annotate a node during its update, so that another controller detaches it. `headgate daemonsets
+    /// --node-annotations` must list the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotate_node_to_detach: Option<AnnotateNode>,
-    /// Nothing is done on the node before it says by this annotation that it was detached since its turn began.
+    /// Change pods of a node only after this annotation of the node has a time after the start of its update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_for_detachment_by_annotated_timestamp: Option<WaitForDetachment>,
 }
 
-/// The annotation that a node gets in its turn.
+/// The annotation that a node gets during its update.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnotateNode {
-    /// Its key. Its value is NAMESPACE.NAME of the set.
+    /// Key of the annotation. The value is NAMESPACE.NAME of the IngressDaemonSet.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
 }
 
-/// The annotation by which a node says when it was detached.
+/// The annotation with the time at which a node was detached.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitForDetachment {
-    /// Its key.
+    /// Key of the annotation.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
-    /// How the time is written.
+    /// The format of the time.
     #[serde(default)]
     pub format: TimestampFormat,
-    /// So many seconds after that time the node's pods are changed.
+    /// Wait this many seconds after that time before changing pods of the node.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 86_400))]
     pub grace_period_seconds: i32,
 }
 
-/// How a time is written.
+/// The format of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum TimestampFormat {
     /// 2006-01-02T15:04:05Z
@@ -180,59 +179,59 @@ impl Default for UpdateStrategy {
 /// How pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum StrategyType {
-    /// New pods beside the old ones.
+    /// New pods next to the old ones.
     RollingUpdate,
     /// All pods of a node at once.
     NodeReplace,
-    /// When the old ones are deleted.
+    /// When you delete the old ones.
     OnDelete,
 }
 
-/// What `headgate daemonsets` sees.
+/// The state that `headgate daemonsets` reports.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressDaemonSetStatus {
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Nodes that are to have pods.
+    /// Number of nodes that should have pods.
     #[serde(default)]
     pub nodes: i64,
-    /// Those of them whose pods all are of the newest template, and available.
+    /// Number of nodes whose pods all have the newest template and are available.
     #[serde(default)]
     pub updated_nodes: i64,
-    /// Those of them that have fewer available pods than they should.
+    /// Number of nodes with fewer available pods than desired.
     #[serde(default)]
     pub degraded_nodes: i64,
-    /// Those that have their turn.
+    /// Number of nodes that are being updated.
     #[serde(default)]
     pub nodes_in_turn: i64,
-    /// Pods that there should be on these nodes.
+    /// Number of desired pods on these nodes.
     #[serde(default)]
     pub wanted_pods: i64,
-    /// Pods that there are, wherever they are; those that are on their way out are not counted.
+    /// Number of pods on any node, without terminating ones.
     #[serde(default)]
     pub pods: i64,
-    /// Those of the newest template.
+    /// Number of pods with the newest template.
     #[serde(default)]
     pub updated_pods: i64,
-    /// Those that are Ready.
+    /// Number of ready pods.
     #[serde(default)]
     pub ready_pods: i64,
-    /// Those that have been Ready for minReadySeconds.
+    /// Number of pods that have been ready for minReadySeconds.
     #[serde(default)]
     pub available_pods: i64,
-    /// The hash of the template that a node has until its turn comes.
+    /// Hash of the template that nodes have before their update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
-    /// The hash of the newest template.
+    /// Hash of the newest template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_revision: Option<String>,
-    /// The nodes that have their turn. Headgate remembers them by this list.
+    /// The nodes that are being updated. Headgate stores the progress of the rollout here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "turns")]
     pub turns: Vec<NodeTurn>,
-    /// The nodes that have fewer available pods than they should: the first hundred.
+    /// The first hundred nodes with fewer available pods than desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
     /// Progressing, Available and PodsCreated, each with a stable reason.
@@ -241,18 +240,18 @@ pub struct IngressDaemonSetStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A node that has its turn.
+/// A node that is being updated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTurn {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Since when.
+    /// When the update of the node started.
     pub since: Time,
-    /// What it waits for, in a word.
+    /// What the node waits for, as a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// It takes longer than progressDeadlineSeconds.
+    /// The update takes longer than progressDeadlineSeconds.
     #[serde(default)]
     pub late: bool,
 }

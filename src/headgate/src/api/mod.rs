@@ -74,8 +74,8 @@ fn conditions(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "type": {"type": "string", "maxLength": 316},
                 "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "reason": {"type": "string", "maxLength": 1024, "description": "A stable word: alerts and scripts may rely on it."},
-                "message": {"type": "string", "maxLength": 32768, "description": "A sentence: what is so, and what to do about it."},
+                "reason": {"type": "string", "maxLength": 1024, "description": "A stable word for alerts and scripts."},
+                "message": {"type": "string", "maxLength": 32768, "description": "What the state is, and what to do."},
                 "lastTransitionTime": {"type": "string", "format": "date-time"},
                 "observedGeneration": {"type": "integer", "format": "int64"},
             },

@@ -19,7 +19,7 @@ pub const FINALIZER: &str = "headgate.dev/targets";
 /// The value of [`MADE_FROM`] for those made from the annotation of a Service.
 pub const FROM_SERVICE: &str = "service";
 
-/// Which pods are targets of which target group. Give either serviceRef, or podSelector and port.
+/// Which pods are targets of which target group. Set either serviceRef, or podSelector and port.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headgate.dev",
@@ -27,9 +27,8 @@ pub const FROM_SERVICE: &str = "service";
     kind = "TargetBinding",
     namespaced,
     status = "TargetBindingStatus",
-    doc = "Pods of this namespace as targets of an AWS target group. Headgate makes one for each port of a Service \
-           that the annotation headgate.dev/target-groups binds (label headgate.dev/made-from: service; to be read \
-           only), and follows those that you write.",
+    doc = "Registers pods of this namespace in an AWS target group. Headgate creates a read-only one for each port that the \
+           annotation headgate.dev/target-groups of a Service binds (label headgate.dev/made-from: service).",
     shortname = "tb",
     category = "headgate",
     derive = "PartialEq",
@@ -62,57 +61,53 @@ pub const FROM_SERVICE: &str = "service";
         .message("port and protocol go with podSelector; with serviceRef, give serviceRef.port")
 )]
 pub struct TargetBindingSpec {
-    /// The target group.
+    /// The target group: its name or its ARN.
     pub target_group: TargetGroupRef,
-    /// A port of a Service in this namespace: the pods that the Service selects, at that port's targetPort.
+    /// A port of a Service in this namespace. The pods that the Service selects become targets, at that port's
+    /// targetPort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_ref: Option<ServiceRef>,
-    /// The pods, when there is no Service for them.
+    /// Selects pods directly, without a Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_selector: Option<PodSelector>,
-    /// With podSelector: the port of the pods, by number or by the name it has in the pods' spec.
+    /// With podSelector: number or name of a container port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::port")]
     pub port: Option<IntOrString>,
-    /// With podSelector: the protocol of the port; TCP unless said otherwise.
+    /// With podSelector: the protocol of the port. Default: TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<PortProtocol>,
-    /// When a pod is registered: the moment it has its IP (ip, the default), when its containers are ready
-    /// (containers-ready), when all its readiness gates but Headgate's are true too (ready), or as suits the load
-    /// balancer (auto: NLB ip, ALB containers-ready).
+    /// When a pod is registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub register_when: Option<RegisterWhen>,
-    /// What becomes of a registered pod that is not ready any more: it stays (keep, the default), or it is deregistered.
+    /// What happens to a registered pod that is no longer ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_not_ready: Option<WhenNotReady>,
-    /// What becomes of targets that somebody else has registered: they stay (shared, the default), or they are removed
-    /// (exclusive), if every Service and TargetBinding of the target group says so.
+    /// What happens to targets that others registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership: Option<Ownership>,
-    /// Nothing is written about its targets, but for those that something else binds, too, which is not paused. What would
-    /// be done is said, and done when the pause ends.
+    /// Pauses changes to the targets of this binding. Headgate applies them when the pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// For how long new pods are kept alive when they end (auto, the default: as long as the load balancer may go on
-    /// sending; off; or a duration), if Headgate's webhook is asked to look at them.
+    /// How long new pods keep serving after their deletion: auto (default), off, or a duration. Needs the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = Rule::new("self.matches('^(auto|off|([0-9]+h)?([0-9]+m)?[0-9]+s|([0-9]+h)?[0-9]+m|[0-9]+h)$')").message(
         "expected auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s"
     ))]
     pub hold: Option<String>,
-    /// What the readiness gate of a pod does while no listener uses the target group: it opens (open, the default), or
-    /// it waits for one (wait).
+    /// What the readiness gate does while no listener uses the target group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_when_unused: Option<GateWhenUnused>,
-    /// How many healthy targets a zone of the target group should keep when pods are evicted (1, the default): an
-    /// eviction that would leave fewer waits for a replacement, for a while. 0: none waits.
+    /// Number of healthy targets that a zone keeps during evictions. Default: 1. An eviction that would leave fewer
+    /// waits, for a limited time. 0: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_healthy_per_zone: Option<i32>,
 }
 
-/// When a pod is registered.
+/// When a pod is registered: ip (default), with its IP; containers-ready; ready, with all other readiness gates;
+/// auto, ip for an NLB, containers-ready for an ALB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterWhen {
@@ -126,7 +121,8 @@ pub enum RegisterWhen {
     Auto,
 }
 
-/// What becomes of a registered pod that is not ready any more.
+/// What happens to a registered pod that is no longer ready: keep (default), it remains registered; deregister, it is
+/// deregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenNotReady {
@@ -136,7 +132,7 @@ pub enum WhenNotReady {
     Deregister,
 }
 
-/// What a readiness gate does while no listener uses the target group.
+/// What the readiness gate does while no listener uses the target group: open (default), it opens; wait, it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateWhenUnused {
@@ -146,7 +142,8 @@ pub enum GateWhenUnused {
     Wait,
 }
 
-/// What becomes of targets that somebody else has registered.
+/// Targets that others registered: shared (default), they remain; exclusive, Headgate deregisters them, if every
+/// binding says so and a grant allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
@@ -164,7 +161,7 @@ pub enum Ownership {
         .message("expected either the ARN or the name of the target group, and not both")
 )]
 pub struct TargetGroupRef {
-    /// The ARN, as `aws elbv2 describe-target-groups` prints it.
+    /// ARN of the target group, as shown by `aws elbv2 describe-target-groups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = Rule::new(
@@ -173,7 +170,7 @@ pub struct TargetGroupRef {
         "expected the ARN of a target group: arn:aws:elasticloadbalancing:<region>:<account>:targetgroup/<name>/<id>"
     ))]
     pub arn: Option<String>,
-    /// The name, looked up in Headgate's own account and region.
+    /// Name of the target group, in Headgate's account and Region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9]([-A-Za-z0-9]{0,30}[A-Za-z0-9])?$')").message(
@@ -186,10 +183,10 @@ pub struct TargetGroupRef {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceRef {
-    /// The name of the Service.
+    /// Name of the Service.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// The number or the name of a port of the Service. May be left out if it has one port only.
+    /// Number or name of a port of the Service. Optional if it has only one port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::port")]
     pub port: Option<IntOrString>,
@@ -199,13 +196,13 @@ pub struct ServiceRef {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSelector {
-    /// The pods that carry all of these labels; at least one.
+    /// A pod must have all of these labels. At least one is required.
     #[schemars(extend("maxProperties" = 64))]
     #[x_kube(validation = Rule::new("self.size() > 0").message("expected at least one label, which says which pods become targets"))]
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// The protocol of a port.
+/// The protocol of the port. Default: TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PortProtocol {
@@ -215,41 +212,41 @@ pub enum PortProtocol {
     Udp,
 }
 
-/// What Headgate sees. Counts are of the targets of this binding, unless they say otherwise.
+/// The state that Headgate reports. Counts are about the targets of this binding, unless noted.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetBindingStatus {
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The name of the target group.
+    /// Name of the target group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_group: Option<String>,
-    /// The ARN of the target group, once it was found.
+    /// ARN of the target group, after Headgate found it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "targetGroupARN")]
     pub target_group_arn: Option<String>,
-    /// Targets that should be in the target group.
+    /// Number of desired targets.
     #[serde(default)]
     pub wanted: i64,
-    /// Wanted targets that AWS has taken.
+    /// Number of desired targets that AWS accepted.
     #[serde(default)]
     pub registered: i64,
-    /// Wanted targets that the load balancer calls healthy.
+    /// Number of desired targets that are healthy.
     #[serde(default)]
     pub healthy: i64,
-    /// Wanted targets that the load balancer has not judged yet.
+    /// Number of desired targets whose first health checks have not finished.
     #[serde(default)]
     pub initial: i64,
-    /// Wanted targets that the load balancer calls unhealthy.
+    /// Number of desired targets that are unhealthy.
     #[serde(default)]
     pub unhealthy: i64,
-    /// Targets of the whole target group that are draining.
+    /// Number of draining targets in the whole target group.
     #[serde(default)]
     pub draining: i64,
-    /// Targets of the whole target group that Headgate did not register, and leaves alone.
+    /// Number of foreign targets in the whole target group, which Headgate did not register and does not touch.
     #[serde(default)]
     pub foreign: i64,
-    /// When the target group was last read.
+    /// When Headgate last read the target group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::time")]
     pub last_read: Option<Time>,

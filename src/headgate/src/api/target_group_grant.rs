@@ -8,16 +8,14 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Which namespaces may bind which target groups. A target group that any grant names may be bound from the namespaces of
-/// the grants that name it, and from no others.
+/// Which namespaces may bind which target groups.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headgate.dev",
     version = "v1alpha1",
     kind = "TargetGroupGrant",
-    doc = "Says which namespaces may bind which target groups. A target group that any grant names may be bound from the \
-           namespaces of the grants that name it, and from no others. One that no grant names may be bound from the \
-           namespace that was first to have a target there; with --grants=required from none.",
+    doc = "Controls which namespaces may bind which target groups. If a grant names a target group, only the namespaces of its \
+           grants may bind it. Without a grant, the first namespace to use it keeps it; with --grants=required, nobody may.",
     shortname = "tgg",
     category = "headgate",
     derive = "PartialEq",
@@ -29,20 +27,20 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TargetGroupGrantSpec {
-    /// The target groups, 1 to 200: each a name or an ARN, in which each * stands for any characters, or none. What begins
-    /// with arn: is held against the whole ARN, all else against the name.
+    /// Names or ARNs of target groups. Each * matches any characters. A value with arn: is compared with the ARN,
+    /// others with the name.
     #[schemars(schema_with = "patterns")]
     pub target_groups: Vec<String>,
-    /// The namespaces that may bind them.
+    /// The namespaces that may bind the target groups.
     pub namespaces: GrantedNamespaces,
-    /// What these namespaces may do besides. Exclusive: have the targets removed that others have registered there
+    /// Additional permissions. Exclusive: Headgate may deregister targets that others registered
     /// (headgate.dev/ownership: exclusive).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "allowed")]
     pub allow: Vec<Allowed>,
 }
 
-/// Namespaces, by name, by label, or both: those that are named, and those that the selector matches.
+/// Namespaces by name, by label, or both.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -50,18 +48,18 @@ pub struct TargetGroupGrantSpec {
         .message("expected the names of namespaces, a selector of their labels, or both")
 )]
 pub struct GrantedNamespaces {
-    /// Their names. A namespace need not exist yet.
+    /// Names of namespaces, which do not have to exist yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names")]
     pub names: Vec<String>,
-    /// Their labels, as they are now: a namespace that is given them may bind, and one that loses them may not any more.
-    /// An empty selector matches all. Whoever may label namespaces may grant.
+    /// Label selector of namespaces. An empty one matches all. People who can label namespaces can therefore grant
+    /// access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "selector")]
     pub selector: Option<LabelSelector>,
 }
 
-/// More than to bind.
+/// An additional permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Allowed {
     /// To have the targets of others removed.
@@ -120,13 +118,13 @@ fn selector(_: &mut SchemaGenerator) -> Schema {
         "properties": {
             "matchLabels": {
                 "type": "object",
-                "description": "Labels that all have to be there.",
+                "description": "Labels that a namespace must have.",
                 "maxProperties": 100,
                 "additionalProperties": {"type": "string", "maxLength": 63},
             },
             "matchExpressions": {
                 "type": "array",
-                "description": "Conditions that all have to hold.",
+                "description": "Conditions that must all be true.",
                 "maxItems": 100,
                 "x-kubernetes-list-type": "atomic",
                 "items": {
@@ -143,7 +141,7 @@ fn selector(_: &mut SchemaGenerator) -> Schema {
                         },
                         "values": {
                             "type": "array",
-                            "description": "What the label may be (In), or may not be (NotIn).",
+                            "description": "Allowed (In) or excluded (NotIn) values of the label.",
                             "maxItems": 1000,
                             "x-kubernetes-list-type": "atomic",
                             "items": {"type": "string", "maxLength": 63},

@@ -5,16 +5,15 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Which targets of a target group Headgate has registered, and for which pods: how it tells its own targets from
-/// others' after a crash. Written by Headgate alone, in its own namespace; one object per target group. Not for hands:
-/// what is deleted here is forgotten, and then stays in the target group for good.
+/// Which targets of a target group Headgate registered, and for which pods. After a crash, Headgate uses it to tell
+/// its own targets from foreign ones. Do not edit it: Headgate never deregisters a target whose entry is lost.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headgate.dev",
     version = "v1alpha1",
     kind = "TargetLedger",
     namespaced,
-    doc = "Headgate's own memory of what it has registered in one target group. Not for hands.",
+    doc = "Headgate's record of the targets that it registered in one target group. Do not edit it.",
     shortname = "tgl",
     category = "headgate",
     derive = "PartialEq",
@@ -23,37 +22,38 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TargetLedgerSpec {
-    /// The ARN of the target group.
+    /// ARN of the target group.
     #[serde(rename = "targetGroupARN")]
     #[x_kube(validation = Rule::new("self == oldSelf").message("a ledger is about one target group for ever"))]
     pub target_group_arn: String,
-    /// The family of the addresses in the lists below.
+    /// Family of the addresses in the lists below.
     pub ip_family: LedgerFamily,
-    /// What AWS has taken. Each entry is 14 bytes for IPv4, 26 for IPv6: address, port (2 bytes), and 8 bytes that tell
-    /// the pods of an address apart, the FNV-1a hash of the pod's UID. Big end first.
+    /// Targets that AWS accepted. Each entry has address, port (2 bytes) and the FNV-1a hash of the pod's UID (8
+    /// bytes), big-endian.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub registered: ByteString,
-    /// What a RegisterTargets may have been sent for: written before the call goes out. Entries as in registered.
+    /// Targets for which a RegisterTargets call may have been sent. Written before the call. Entries as in
+    /// registered.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub intended: ByteString,
-    /// What was removed, until no late call can bring it back. Entries as in registered.
+    /// Deregistered targets, until no late call can register them again. Entries as in registered.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed: ByteString,
-    /// When AWS had taken each removal, in the order of removed: seconds since 1970 in 4 bytes, big end first; 0: not
-    /// known. Left out: none is known.
+    /// When AWS accepted each deregistration, in the order of removed: seconds since 1970 in 4 bytes, big-endian; 0:
+    /// unknown. Absent: all unknown.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed_since: ByteString,
-    /// The namespaces that have targets in the group: they hold it while no TargetGroupGrant names it.
+    /// The namespaces that have targets in the group. They own it while no TargetGroupGrant names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "namespaces")]
     pub namespaces: Vec<String>,
 }
 
-/// The family of a target group's addresses.
+/// Family of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LedgerFamily {
     /// 4 bytes each.

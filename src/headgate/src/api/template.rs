@@ -27,23 +27,23 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     });
     let requirements = |what: &str| list(what, &json!({"values": values}));
     let terms = list(
-        "A node must fit one of them.",
+        "A node must match one of them.",
         &json!({
             "matchExpressions": requirements("Labels of the node."),
             "matchFields": requirements("Fields of the node."),
         }),
     );
-    let required = group("Which nodes have pods.", &json!({"nodeSelectorTerms": terms}));
+    let required = group("Selects nodes.", &json!({"nodeSelectorTerms": terms}));
     let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
-    let node_affinity = group("Which nodes have pods.", &required);
+    let node_affinity = group("Selects nodes.", &required);
     let spec = json!({
         "type": "object",
-        "description": "The spec of the pods (kubectl explain pod.spec). Its required node affinity says which nodes \
-                        have pods; in the pods, the name of their node is in its place.",
+        "description": "The spec of the pods (kubectl explain pod.spec). Its required node affinity selects nodes. In \
+                        each pod, the controller replaces it with the name of the node.",
         "required": ["containers"],
         "x-kubernetes-preserve-unknown-fields": true,
         "properties": {
-            "hostNetwork": {"type": "boolean", "description": "The pods have the network of their node."},
+            "hostNetwork": {"type": "boolean", "description": "The pods use the network of their node."},
             "nodeSelector": {
                 "type": "object",
                 "nullable": true,
@@ -52,9 +52,9 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
                 "additionalProperties": {"type": "string"},
             },
             "tolerations": list("The taints that the pods tolerate.", &json!({})),
-            "affinity": group("Where the pods may be.", &json!({"nodeAffinity": node_affinity})),
-            "nodeName": {"type": "string", "description": "Not to be given: every node has its pods."},
-            "restartPolicy": {"type": "string", "description": "Always, which is the default."},
+            "affinity": group("Affinity of the pods.", &json!({"nodeAffinity": node_affinity})),
+            "nodeName": {"type": "string", "description": "Do not set it: every node gets pods."},
+            "restartPolicy": {"type": "string", "description": "Only Always, the default."},
             "containers": {
                 "type": "array",
                 "description": "The containers of the pods.",
@@ -65,16 +65,16 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
                     "required": ["name"],
                     "x-kubernetes-preserve-unknown-fields": true,
                     "properties": {
-                        "name": {"type": "string", "description": "Its name."},
+                        "name": {"type": "string", "description": "Name of the container."},
                         "ports": {
                             "type": "array",
-                            "description": "Its ports.",
+                            "description": "Ports of the container.",
                             "maxItems": 128,
                             "items": {
                                 "type": "object",
                                 "x-kubernetes-preserve-unknown-fields": true,
                                 "properties": {
-                                    "hostPort": {"type": "integer", "description": "The port of the node; not needed where the load balancer sends to the IP of the pod."},
+                                    "hostPort": {"type": "integer", "description": "Port of the node. Not needed if the load balancer sends to pod IPs."},
                                 },
                             },
                         },
@@ -95,18 +95,16 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     });
     json_schema!({
         "type": "object",
-        "description": "The pods, as a DaemonSet has them: their labels and annotations, and their spec. A node has pods if \
-                        its labels fit spec.nodeSelector and the required spec.affinity.nodeAffinity, and if \
-                        spec.tolerations tolerate its taints. No pod is made on a node that is cordoned or about to be \
-                        drained.",
+        "description": "The pods, as in a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and \
+                        nodes being drained get no new pods.",
         "required": ["spec"],
         "properties": {
             "metadata": {
                 "type": "object",
-                "description": "The labels and annotations of the pods.",
+                "description": "Labels and annotations of the pods.",
                 "properties": {
-                    "labels": strings("The labels of the pods. Headgate adds those by which it knows them."),
-                    "annotations": strings("The annotations of the pods."),
+                    "labels": strings("Labels of the pods. Headgate adds its own."),
+                    "annotations": strings("Annotations of the pods."),
                 },
                 "x-kubernetes-validations": [{
                     "rule": format!("!has(self.labels) || !('{OWNED_BY}' in self.labels || '{REVISION}' in self.labels)"),

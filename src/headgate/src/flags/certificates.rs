@@ -15,25 +15,24 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Certificates {
-    /// The namespace of the Secret. Default: in a pod that of its ServiceAccount, else `headgate`.
+    /// Namespace of the Secret. Default: the namespace of the pod's ServiceAccount, or `headgate` outside of a pod.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// The name of the Lease of `headgate run`; the objects below are named after it.
+    /// Name of the Lease of `headgate run`. The defaults below are named after it.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// The names and addresses by which the API server calls the webhook, comma-separated. Default:
-    /// LEASE-webhook.NAMESPACE.svc.
+    /// Names and addresses in the certificate, comma-separated. Default: LEASE-webhook.NAMESPACE.svc.
     #[arg(long, env = "HEADGATE_WEBHOOK_NAMES", value_delimiter = ',', value_name = "NAMES")]
     webhook_names: Vec<String>,
-    /// The Secret with the certificate and the path. It must exist; it may be empty. Default: LEASE-webhook-tls.
+    /// Secret with the certificate and the path. It must exist and can be empty. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of this name. Only Headgate's own
-    /// entries are written. Default: LEASE.
+    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Only Headgate's own entries
+    /// are changed. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// How long a certificate is valid. It is renewed after two thirds of that. With less than 1h the two certificates
-    /// overlap for less than 10 minutes, which is for tests.
+    /// Lifetime of a certificate. It is renewed after two thirds. Below 1h, two certificates overlap for less than 10
+    /// minutes, for tests only.
     #[arg(long, env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     webhook_cert_lifetime: Duration,
     #[command(flatten)]

@@ -15,14 +15,14 @@ const LEASE: &str = "headgate-daemonsets";
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
 pub struct Daemonsets {
-    /// Only in these namespaces, comma-separated. Nodes are watched all the same. Default: in all namespaces.
+    /// Namespaces to manage, comma-separated. The controller watches nodes in any case. Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
-    /// With which annotations, comma-separated, sets may have nodes annotated (annotateNodeToDetach). Needs the right to patch
-    /// nodes. Default: none.
+    /// Annotation keys that IngressDaemonSets may set on Nodes (annotateNodeToDetach), comma-separated. Needs
+    /// permission to patch nodes. Default: none.
     #[arg(long, env = "HEADGATE_NODE_ANNOTATIONS", value_delimiter = ',', value_parser = annotation, value_name = "KEY")]
     node_annotations: Vec<String>,
-    /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
+    /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
     #[command(flatten)]

@@ -6,8 +6,8 @@ use headgate_core::model::settings::Granting;
 /// The flag.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
-    /// Whether a target group can be bound only if a TargetGroupGrant names it. `optional`: one that no grant names may be
-    /// bound from the namespace that was first to have a target there.
+    /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
+    /// `required`: without one, nobody can bind it.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",

@@ -12,29 +12,28 @@ use crate::{app::leading::Leading as Options, flags::duration, kube::installatio
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leading")]
 pub struct Leading {
-    /// Let one replica lead, which holds a Lease; the others stand by. `false`: act without asking anybody; then there
-    /// must be one replica only.
+    /// Elect a leader with a Lease. Set `false` only if there is never more than one replica.
     #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
-    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Default: in a pod that of its
-    /// ServiceAccount, else `headgate`.
+    /// Namespace of the Lease, the TargetLedgers and the webhook's Secret. Default: that of the pod's ServiceAccount,
+    /// or `headgate` outside of a pod.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// The name of the Lease, and what the TargetLedgers of this installation are named after. Headgates that serve
-    /// different namespaces and have one namespace for their own need different ones.
+    /// Name of the Lease; the TargetLedgers are named after it. Must be unique for each installation that shares a
+    /// namespace.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// A standby takes over when the Lease has not changed for so long. Whole seconds.
+    /// A standby takes over when the Lease has not changed for this long. Whole seconds.
     #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
     lease_duration: Duration,
-    /// A leader that has not renewed the Lease for so long stops. Less than the duration.
+    /// A leader stops when it could not renew the Lease for this long. Must be less than --lease-duration.
     #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     lease_renew_deadline: Duration,
-    /// How often the leader renews the Lease and the others look at it. At most half of the renew deadline.
+    /// Interval at which the leader renews the Lease and standbys check it. At most half of --lease-renew-deadline.
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     lease_retry_period: Duration,
-    /// The terminationMessagePath of the container. This replica leaves its name there, so that another one takes over at
-    /// once when the kubelet says that the container has ended. No such file: nothing is done.
+    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over
+    /// when the container terminated.
     #[arg(
         long,
         env = "HEADGATE_TERMINATION_LOG",

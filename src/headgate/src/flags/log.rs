@@ -13,11 +13,11 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// The flags.
 #[derive(Clone, Debug, Args)]
 pub struct Log {
-    /// How log lines look. Default: text on a terminal, json otherwise.
+    /// Format of log lines. Default: `text` on a terminal, `json` elsewhere.
     #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
     log_format: Option<Format>,
-    /// Which log lines: error, warn, info, debug or trace, or per module as in `info,headgate=debug`. The libraries
-    /// underneath are silent unless they are named, as in `info,kube_runtime=debug`.
+    /// Log level (error, warn, info, debug, trace), or levels by module such as `info,headgate=debug`. Libraries log
+    /// only if named.
     #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
     log: String,
 }

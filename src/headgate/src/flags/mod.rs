@@ -23,25 +23,27 @@ use crate::{app::run::Options, journal::keeper, kube::installation::Serves};
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Run {
-    /// Only these namespaces, comma-separated. Needs Roles in them, and a ClusterRole that only reads grants. Default: all namespaces.
+    /// Namespaces to manage, comma-separated. Needs Roles in them and a ClusterRole that reads grants. Default: all
+    /// namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
-    /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
+    /// Manage only namespaces whose labels match this selector, for example `headgate.dev/serve=true`. Needs the
+    /// ClusterRole.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
     #[command(flatten)]
     grants: Grants,
-    /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
+    /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Where /debug/bindings, /debug/diff, /debug/explain, /debug/journal, /debug/leader and /debug/status are served: on
-    /// loopback, which `headgate explain`, `headgate status` and `kubectl port-forward` reach and other pods do not.
+    /// Address for /debug/, the page of `headgate ui` and the commands. Keep it on loopback, which `kubectl
+    /// port-forward` reaches and other pods do not.
     #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     debug_address: SocketAddr,
-    /// Show IngressDaemonSets in `headgate status` and on the page. Needs the right to list and watch them.
+    /// Show IngressDaemonSets in `headgate status` and on the page. Needs permission to list and watch them.
     #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS")]
     show_daemonsets: bool,
-    /// How many entries the journal keeps, of what has become of targets, pods and nodes: some 0.5 KiB each. 0: none.
+    /// Number of changes of targets, pods and nodes that the journal keeps, about 0.5 KiB each. 0: no journal.
     #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
     journal_entries: usize,
     #[command(flatten)]

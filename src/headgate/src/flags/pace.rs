@@ -18,60 +18,62 @@ use jiff::SignedDuration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Pace")]
 pub struct Pace {
-    /// RegisterTargets and DeregisterTargets calls a second, on average. Default: AWS's own limit per account and
-    /// region; lower it if others of the account call them too. Slowed down by itself while AWS throttles.
+    /// RegisterTargets and DeregisterTargets calls per second, on average. The default is AWS's limit. Lower it if
+    /// others call these actions too.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
     /// RegisterTargets and DeregisterTargets calls at once.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_BURST", default_value_t = limits().changes.burst, value_parser = burst, value_name = "CALLS")]
     aws_change_burst: f64,
-    /// Describe calls a second, on average. Reads of target groups take half of them at most.
+    /// Describe calls per second, on average. Reads of target groups use at most half of them.
     #[arg(long, env = "HEADGATE_AWS_READ_RATE", default_value_t = limits().reads.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_read_rate: f64,
     /// Describe calls at once.
     #[arg(long, env = "HEADGATE_AWS_READ_BURST", default_value_t = limits().reads.burst, value_parser = burst, value_name = "CALLS")]
     aws_read_burst: f64,
-    /// How often a target group is read in which nothing is under way; less often if there are very many.
+    /// Interval between reads of a target group in which nothing changes. Longer if there are more than 750 target
+    /// groups.
     #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     read_interval: Duration,
-    /// How long a pod must have been not ready before it is deregistered, where a Service asks for that.
+    /// How long a pod must be unready before Headgate deregisters it, for Services with `headgate.dev/when-not-ready:
+    /// deregister`.
     #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     not_ready_for: Duration,
-    /// For how long the pods of a deleted Service stay targets, should it be made again.
+    /// How long a deleted Service keeps its targets, in case it is created again.
     #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION")]
     service_grace: Duration,
-    /// For how long the old targets stay at most where all targets of a group are replaced while their pods live, once
-    /// AWS has taken one of the new and while none of those is healthy; 0s: not at all.
+    /// When a change replaces all targets and only some new ones become healthy: keep old ones this long after the
+    /// last. 0s: remove them immediately.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
-    /// A readiness gate that waits for its first opening opens (HealthUnreadable) when AWS has taken the registration of the
-    /// pod's targets and their health could not be read for so long: from 1m to 1h. 0s: it waits until it can be read.
+    /// Open the gate of a new pod (HealthUnread) if AWS registered it but its health was unreadable for this long, 1m
+    /// to 1h. 0s: never.
     #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
     gate_patience: Duration,
-    /// A target that has been registered for so long and was never healthy is reported (NeverHealthy).
+    /// Report a target that was never healthy this long after its registration (NeverHealthy).
     #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     never_healthy_after: Duration,
-    /// How long an ALB goes on sending after DeregisterTargets was answered: a pod that ends sooner is reported
-    /// (HoldTooShort).
+    /// Propagation delay of an ALB: how long it keeps sending after DeregisterTargets. A pod that stops sooner is
+    /// reported (HoldTooShort).
     #[arg(long, env = "HEADGATE_ALB_PROPAGATION_BOUND", default_value = "20s", value_parser = duration, value_name = "DURATION")]
     alb_propagation_bound: Duration,
-    /// The same of an NLB. Neither changes what headgate.dev/hold: auto is.
+    /// Propagation delay of an NLB: how long it keeps sending after DeregisterTargets. A pod that stops sooner is
+    /// reported (HoldTooShort).
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
-    /// For how long an eviction waits at most for each thing that should not take long: for AWS to take the removal of
-    /// the pod's targets, for Kubernetes to say what PodDisruptionBudgets allow. Without a word of a leader it waits
-    /// three times as long.
+    /// Maximum time that an eviction waits for AWS, for an answer about PodDisruptionBudgets, or for the zone guard.
+    /// Three times as long for the leader.
     #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_patience: Duration,
-    /// A pod that was taken out for its eviction is put back when nobody has asked for the eviction for so long, unless
-    /// its node takes no pods or is about to go.
+    /// Register an evicted pod again if nobody has requested its eviction for this long, unless its node is cordoned
+    /// or about to be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_given_up_after: Duration,
-    /// How long registrations of a busy target group wait for more that could travel with them, until none has come
-    /// for so long; five times as long at most. The first goes at once.
+    /// Registrations of a busy target group share a call if they come within this time, at most five times as long.
+    /// The first is sent immediately.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
     add_window: Duration,
-    /// Write nothing to AWS: say what would be done, in the log, in Events and in metrics.
+    /// Write nothing to AWS. Report in the log, in Events and in metrics what Headgate would do.
     #[arg(long, env = "HEADGATE_READ_ONLY")]
     read_only: bool,
 }

@@ -12,16 +12,15 @@ use headgate_core::model::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Early signals")]
 pub struct Signals {
-    /// Taints of nodes that are about to die, comma-separated keys: the targets of their pods are deregistered at once. So
-    /// are those of nodes whose kubelet says that it shuts down, or whose object was deleted.
+    /// Taint keys of nodes that are about to fail, comma-separated. Headgate deregisters their pods immediately.
     #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS")]
     dying_node_taints: String,
-    /// Taints of nodes that are to be drained, comma-separated keys: pods without a hold leave early, as their
-    /// PodDisruptionBudgets and the zone guard allow; the others stay until they are evicted.
+    /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters their pods without a hold
+    /// early.
     #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS")]
     disrupted_node_taints: String,
-    /// Whose targets leave a node that is only cordoned (kubectl cordon): those of pods that nobody evicts, as of DaemonSets
-    /// (unevictable); those of all pods without a hold, too (all, or the flag without a value); or nobody's (none).
+    /// Pods to deregister early from a cordoned node. `unevictable`: those that drain tools skip. `all` (or no
+    /// value): also pods without a hold. `none`.
     #[arg(long, env = "HEADGATE_LEAVE_CORDONED_NODES", default_value = Cordon::Unevictable.as_str(), default_missing_value = Cordon::All.as_str(), num_args = 0..=1, require_equals = true, value_parser = cordon, value_name = "WHOSE")]
     leave_cordoned_nodes: Cordon,
 }

@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {
-    /// Where the webhooks for new pods and evictions are served, e.g. [::]:9443. Default: nowhere.
+    /// Address for the webhooks for new pods and evictions, for example `[::]:9443`. Default: no webhook.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
-    /// The folder with tls.crt, tls.key and path, where the Secret of `headgate certificates` is mounted; read again when
-    /// they change. Without a file path the webhooks are served at /headgate.
+    /// Folder with tls.crt, tls.key and path, the mounted Secret of `headgate certificates`. Read again on changes.
+    /// Without `path`, the webhooks are at /headgate.
     #[arg(
         long = "webhook-cert-dir",
         env = "HEADGATE_WEBHOOK_CERT_DIR",
@@ -26,17 +26,16 @@ pub struct Webhook {
         value_name = "FOLDER"
     )]
     cert_dir: PathBuf,
-    /// How long a liveness or startup probe leaves a container alive that is held and that it ends; never longer than the
-    /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
+    /// Grace period for liveness and startup probes that restart a held container, 1s to 1h, at most the pod's own. A
+    /// probe's own value has priority.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
     probe_grace: u32,
-    /// The longest terminationGracePeriodSeconds that a pod is given for its hold, up to 24h, where a policy of the cluster
-    /// refuses longer ones: then pods are held as long as that leaves room. The annotation headgate.dev/max-grace of a pod
-    /// or its namespace counts first. Default: no limit.
+    /// Longest terminationGracePeriodSeconds that Headgate sets for a hold, 1s to 24h. `headgate.dev/max-grace` has
+    /// priority. Default: no limit.
     #[arg(long, env = "HEADGATE_MAX_GRACE", value_parser = max_grace, value_name = "DURATION")]
     max_grace: Option<u32>,
-    /// The image that headgate-hold is in: that of this program. It holds a pod whose annotation headgate.dev/own-prestop
-    /// asks for it where no shell can, and comes into the pod as an image volume. Default: no pod is given it.
+    /// Image with headgate-hold, which wraps preStop hooks in containers without a shell (`headgate.dev/own-prestop:
+    /// wrap`). Default: none.
     #[arg(
         long,
         env = "HEADGATE_HOLD_IMAGE",

@@ -25,22 +25,21 @@ impl Calls {
                 "Calls to AWS by action and outcome: ok, Throttled, Unavailable, AccessDenied, TargetGroupNotFound, \
                  TargetRefused",
             ),
-            duration: page.histograms("aws_call_duration", "From a call being sent to AWS to its end"),
+            duration: page.histograms("aws_call_duration", "Duration of calls to AWS"),
             throttle_wait: page.histograms(
                 "aws_throttle_wait",
-                "For how long a call to AWS that was due had to wait for a token of AWS's limits, or for its turn in \
-                 a burst of removals",
+                "Time that a call to AWS waited for AWS's rate limits, or to share a call in a burst of \
+                 deregistrations",
             ),
             reachable: page.gauge(
                 "aws_reachable",
-                "0 while no call gets through to AWS (no connection, no credentials, or none that AWS accepts), \
-                 otherwise 1",
+                "1 if AWS is reachable, 0 if no call succeeds (no connection, or no valid credentials)",
             ),
             unreachable: page.counters(
                 "aws_unreachable",
-                "Calls that did not get through to AWS, by cause: ConnectionRefused, NameNotResolved, TlsFailed, \
-                 ConnectTimeout, Timeout, NoConnection, NoCredentials, CredentialsFailed, or AWS's word for bad \
-                 credentials",
+                "Calls that did not reach AWS by cause: ConnectionRefused, NameNotResolved, TlsFailed, \
+                 ConnectTimeout, Timeout, NoConnection, NoCredentials, CredentialsFailed, or AWS's error \
+                 code for invalid credentials",
             ),
         };
         calls.reachable.set(flag(true));

@@ -22,19 +22,20 @@ impl Cluster {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
             watch_failures: page
-                .counters("watch_failures", "Interrupted or refused watches of the Kubernetes API by kind"),
-            notices: page.counters("notices", "What users were told in the log and by Events, by reason"),
+                .counters("watch_failures", "Interrupted or rejected watches of the Kubernetes API by kind"),
+            notices: page.counters("notices", "Notices (log line and Event) by reason"),
             events: page.counters(
                 "events",
-                "Kubernetes Events by outcome: written, failed, dropped (too many were waiting to be written)",
+                "Kubernetes Events by outcome: written, failed, dropped (the queue was full)",
             ),
-            pods: page.gauge("pods", "Pods that Headgate sees"),
+            pods: page.gauge("pods", "Pods in the cache"),
             clock_steps: page.counters(
                 "clock_steps",
-                "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept, \
-                 by direction: forwards, back",
+                "Steps of the node's wall clock by 5 s or more, or suspensions of the machine, by \
+                 direction: forwards, back",
             ),
-            synced: page.gauge("synced", "1 once every watch has listed all there is and the TargetLedgers were asked for; nothing is sent to AWS before"),
+            synced: page.gauge("synced", "1 after the initial sync of all watches and TargetLedgers; \
+                                          Headgate sends nothing to AWS before"),
         }
     }
 

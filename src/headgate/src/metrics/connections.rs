@@ -18,11 +18,11 @@ impl Connections {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
             open: page
-                .gauges("connections", "Connections that are open, by server: admin, debug, webhook"),
+                .gauges("connections", "Open connections by server: admin, debug, webhook"),
             closed: page.counters(
                 "connections_closed",
-                "Connections that Headgate closed, by server and reason: crowd (for a newer one), or what took too \
-                 long: handshake, header, request, idle",
+                "Connections that Headgate closed by server and reason: crowd (too many connections), or a \
+                 timeout of handshake, header, request or idle",
             ),
         }
     }

@@ -68,94 +68,90 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "targets",
         labels: &["target_group", "zone", "state"],
-        help: "Targets in AWS by zone and state; the states are AWS's, zone-not-served for those unused ones whose zone is not \
-               enabled for the load balancer, and zonal-shift for those healthy ones that a zonal shift keeps new traffic \
-               away from",
+        help: "Targets in AWS by zone and state: AWS's states, zone-not-served (zone not enabled for the \
+               load balancer), zonal-shift (healthy, without new traffic)",
         of: Of::ZoneParts(by_state),
     },
     Count {
         name: "wanted_targets",
         labels: &["target_group", "zone"],
-        help: "Targets that should be there, by zone",
+        help: "Desired targets by zone",
         of: Of::Zone(|zone| zone.wanted),
     },
     Count {
         name: "oldest_removal_age_seconds",
         labels: &["target_group"],
-        help: "For how long the oldest removal waits that should be made and that AWS has not taken; 0 if there is none",
+        help: "Age of the oldest pending deregistration; 0 if there is none",
         of: Of::Age(|group| group.oldest_removal.map_or(Age::Never, Age::Since)),
     },
     Count {
         name: "last_read_age_seconds",
         labels: &["target_group"],
-        help: "How long ago the last DescribeTargetHealth that AWS has answered was sent; absent before the first",
+        help: "Age of the last answered DescribeTargetHealth; absent before the first",
         of: Of::Age(|group| group.last_read.map_or(Age::Unknown, Age::Since)),
     },
     Count {
         name: "unresolved_bindings",
         labels: &["reason"],
-        help: "Services and TargetBindings that bind nothing, or less than they say, by reason",
+        help: "Bindings that could not be fully resolved, by reason",
         of: Of::Problems,
     },
     Count {
         name: "problems",
         labels: &["reason", "about"],
-        help: "What headgate status says is wrong, by reason and by what it is about: a target group, a Service, a \
-               TargetBinding, AWS or this replica; absent when nothing is wrong",
+        help: "Problems that headgate status shows, by reason and object (target group, Service, \
+               TargetBinding, AWS, this replica); absent if there are none",
         of: Of::Said,
     },
     Count {
         name: "unhealthy_targets",
         labels: &["target_group", "aws_reason"],
-        help: "Targets of pods that AWS calls unhealthy, by AWS's reason code: Target.FailedHealthChecks, \
-               Target.ResponseCodeMismatch, Target.Timeout; absent when there are none",
+        help: "Unhealthy targets of pods by AWS's reason code: Target.FailedHealthChecks, \
+               Target.ResponseCodeMismatch, Target.Timeout; absent if there are none",
         of: Of::Unhealthy,
     },
     Count {
         name: "foreign_targets",
         labels: &["target_group"],
-        help: "Targets in AWS that this Headgate did not register and that are not draining",
+        help: "Foreign targets in AWS that are not draining",
         of: Of::Group(|group| group.foreign),
     },
     Count {
         name: "contested_targets",
         labels: &["target_group"],
-        help: "Targets that somebody else removes again and again soon after they were registered (UnknownWriter)",
+        help: "Targets that another system repeatedly removes (UnknownWriter)",
         of: Of::Group(|group| group.contested),
     },
     Count {
         name: "never_healthy_targets",
         labels: &["target_group"],
-        help: "Targets that have been registered for long (--never-healthy-after) and were never healthy \
-               (NeverHealthy): a crash loop, a wrong image or port, a health check that asks for something else",
+        help: "Targets that were never healthy since their registration --never-healthy-after ago \
+               (NeverHealthy)",
         of: Of::Group(|group| group.never_healthy),
     },
     Count {
         name: "paused_changes",
         labels: &["target_group", "kind"],
-        help: "Changes that wait because the Services that bind the target are paused, or Headgate is, by kind: registrations, \
-               removals",
+        help: "Changes that wait for the end of a pause or of --read-only, by kind: registrations, removals",
         of: Of::GroupParts(by_change),
     },
     Count {
         name: "unplaced_targets",
         labels: &["target_group"],
-        help: "Registrations that wait because AWS takes no more targets (QuotaExceeded), when it last said so",
+        help: "Registrations that wait because the target group is full (QuotaExceeded)",
         of: Of::Group(|group| group.unplaced),
     },
     Count {
         name: "held_removals",
         labels: &["target_group"],
-        help: "Removals that wait (RemovalHeld): all targets of the group are being replaced and not as many of the new \
-               ones are healthy yet, or the pods are not ready any more and their zone needs them",
+        help: "Deregistrations that wait for healthy replacements or for their zone (RemovalHeld)",
         of: Of::Group(|group| group.held),
     },
     Count {
         name: "binding_targets",
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
-        help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed (the readiness gate of the pod \
-               is closed), gate_unread (it is open though the target's health could not be read, --gate-patience), without_gate (it has none). A TargetBinding that somebody has written has the label \
-               target_binding instead of service",
+        help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed, gate_unread (opened \
+               by --gate-patience), without_gate. Your own TargetBindings have the label target_binding",
         of: Of::BindingParts(by_progress),
     },
 ];

@@ -36,10 +36,10 @@ impl Daemonsets {
         Self {
             requests: page.counters(
                 "requests",
-                "Requests for sets by verb (make, delete, evict, write_status and others) and outcome: ok, Exists, Gone, \
-                 Conflict, Refused, NotNow, Unknown",
+                "Requests for IngressDaemonSets by verb (make, delete, evict, write_status and others) and \
+                 outcome: ok, Exists, Gone, Conflict, Refused, NotNow, Unknown",
             ),
-            duration: page.histograms("request_duration", "From a request for a set being sent to its end"),
+            duration: page.histograms("request_duration", "Duration of requests for IngressDaemonSets"),
         }
     }
 }
@@ -77,7 +77,7 @@ const PODS: (&str, &str) =
     ("set_pods", "Pods of an IngressDaemonSet by state: wanted, live, updated, ready, available");
 const ROLLS: (&str, &str) = (
     "roll",
-    "1, with the reason word of how the roll of an IngressDaemonSet is, as in its condition Progressing",
+    "1, with the reason of the condition Progressing of an IngressDaemonSet",
 );
 
 /// Declares those that are counted when they are asked for, and has the page count them while this replica leads.

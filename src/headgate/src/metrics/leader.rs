@@ -20,12 +20,13 @@ pub(super) struct Leader {
 impl Leader {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
-            leads: page.gauge("leader", "1 while this replica leads"),
+            leads: page.gauge("leader", "1 while this replica is the leader"),
             lease_conflict: page
-                .gauge("lease_conflict", "1 while a Headgate that serves other namespaces holds the Lease"),
+                .gauge("lease_conflict", "1 while another installation, with other namespaces, holds the \
+                                          Lease"),
             cannot_lead: page.gauge(
                 "cannot_lead",
-                "1 while something keeps this replica from leading, or did and it rests (CannotLead)",
+                "1 while this replica cannot lead, or backs off after that (CannotLead)",
             ),
         }
     }
@@ -41,10 +42,10 @@ pub(super) struct Leases {
 impl Leases {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
-            failures: page.counters("lease_failures", "Requests about the Lease that failed, by verb"),
+            failures: page.counters("lease_failures", "Failed Lease requests by verb"),
             given_back: page.counters(
                 "lease_given_back",
-                "How often this replica gave the Lease back because it could not lead, by reason: RemovalsFail, \
+                "Releases of the Lease because this replica could not lead, by reason: RemovalsFail, \
                  WatchesFail, AwsUnreachable, NoAwsCredentials",
             ),
         }
@@ -63,13 +64,12 @@ impl Stored {
         Self {
             ledger_requests: page.counters(
                 "ledger_requests",
-                "Requests about TargetLedgers by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, \
+                "TargetLedger requests by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, \
                  Denied, Refused",
             ),
             ledger_request_duration: page.histograms(
                 "ledger_request_duration",
-                "From a request about a TargetLedger being sent to its end; no pod is registered before its ledger \
-                 is written",
+                "Duration of TargetLedger requests; a registration waits for its ledger",
             ),
         }
     }

@@ -25,26 +25,25 @@ impl Leaving {
         Self {
             eviction_requests: page.counters(
                 "eviction_requests",
-                "Answers to requests for the eviction of pods, by answer (pass, wait) and reason; dry runs do not \
-                 count",
+                "Answered eviction requests by answer (pass, wait) and reason, without dry runs",
             ),
             notes: page.counters(
                 "leaving_notes",
-                "Notes on pods that their eviction is asked for (EvictionWaits) by outcome: ok, full (there was no \
-                 room, it is asked for again), Gone, Conflict, Throttled, Unavailable, Denied, Refused",
+                "Annotations of pods with a pending eviction by outcome: ok, full (the queue was full, \
+                 retried), Gone, Conflict, Throttled, Unavailable, Denied, Refused",
             ),
             notes_waiting: page.gauge(
                 "leaving_notes_waiting",
-                "Such notes that are still to be written by this replica",
+                "Annotations of pods with a pending eviction that this replica still has to write",
             ),
             departure: page.histogram(
                 "departure",
                 SLOW,
-                "From the first request for the eviction of a pod that has no hold to its being let through",
+                "Time from the first eviction request for a pod without a hold to its approval",
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are about to go, by reason: NodeDying (or gone, while pods of it are left), \
+                "Nodes that are being removed, by reason: NodeDying (or deleted, while it has pods), \
                  NodeDisrupted",
             ),
         }

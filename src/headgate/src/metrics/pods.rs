@@ -24,14 +24,12 @@ impl Changes {
             ip_to_register: page.histogram(
                 "pod_ip_to_register",
                 FAST,
-                "From the moment Headgate receives the event that shows a pod's IP to the moment it sends the pod's \
-                 first RegisterTargets",
+                "Time from the event with a pod's IP to its first RegisterTargets",
             ),
             deletion_to_deregister: page.histogram(
                 "deletion_to_deregister",
                 FAST,
-                "From the moment Headgate receives the event that says a pod goes or has gone to the moment it sends \
-                 the pod's first DeregisterTargets",
+                "Time from the event for a terminating or deleted pod to its first DeregisterTargets",
             ),
         }
     }
@@ -53,27 +51,25 @@ impl Readiness {
             register_to_healthy: page.histogram(
                 "register_to_healthy",
                 SLOW,
-                "From the answer of RegisterTargets to that of the first read which shows the target healthy",
+                "Time from the answer of RegisterTargets to the first read that shows the target healthy",
             ),
             healthy_to_gate: page.histogram(
                 "healthy_to_gate",
                 FAST,
-                "From the answer of the read which shows the last target of a pod healthy to its readiness gate being \
-                 open",
+                "Time from the read that shows the last target of a pod healthy to the open readiness gate",
             ),
             gate_writes: page.counters(
                 "gate_writes",
-                "Readiness gates written into the status of pods by outcome: ok, Gone, Conflict, Throttled, \
-                 Unavailable, Denied, Refused",
+                "Writes of readiness gates by outcome: ok, Gone, Conflict, Throttled, Unavailable, Denied, \
+                 Refused",
             ),
             holds_too_short: page.counters(
                 "holds_too_short",
-                "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target \
-                 group; begins at 0",
+                "Pods that stopped before their load balancer stopped sending to them (HoldTooShort)",
             ),
             contested: page.gauge(
                 "contested_pods",
-                "Pods whose status shows the address of a pod on another node, which keeps it (AddressContested)",
+                "Pods whose status shows the address of a pod on another node (AddressContested)",
             ),
         }
     }

@@ -17,13 +17,13 @@ const METRICS: [(&str, MetricType, &str); 6] = [
     (
         "process_cpu_seconds",
         MetricType::Counter,
-        "Processor time of this process, in user and kernel mode, in seconds",
+        "Processor time of this process in seconds",
     ),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
     ("process_virtual_memory_bytes", MetricType::Gauge, "Virtual memory of this process"),
-    ("process_open_fds", MetricType::Gauge, "File descriptors that this process has open"),
-    ("process_max_fds", MetricType::Gauge, "File descriptors that this process may have open"),
-    ("process_start_time_seconds", MetricType::Gauge, "When this process began, in seconds since 1970"),
+    ("process_open_fds", MetricType::Gauge, "Open file descriptors of this process"),
+    ("process_max_fds", MetricType::Gauge, "Maximum number of open file descriptors of this process"),
+    ("process_start_time_seconds", MetricType::Gauge, "Start time of this process in seconds since 1970"),
 ];
 
 /// Has the page show them.

@@ -23,19 +23,19 @@ impl Webhook {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
             requests: page
-                .counters("webhook_requests", "Requests to the webhooks, by the HTTP status of the answer"),
+                .counters("webhook_requests", "Requests to the webhooks by HTTP status"),
             request_duration: page.histogram(
                 "webhook_request_duration",
                 FAST,
-                "From the head of a request to the webhook to its answer",
+                "Duration of requests to the webhooks",
             ),
             injections: page.counters(
                 "injections",
-                "Decisions of the webhook about new pods, each once for a pod; dry runs do not count",
+                "Decisions of the webhook about new pods, each once for a pod, without dry runs",
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",
-                "When the certificate ends that this replica serves its webhook with, in seconds since 1970; 0 if there is none",
+                "Expiry of this replica's webhook certificate in seconds since 1970; 0 if there is none",
             ),
         }
     }
