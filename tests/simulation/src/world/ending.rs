@@ -227,7 +227,7 @@ impl World {
             return Ok(());
         }
         self.saw(VANISHES);
-        let told = self.coverage.count("reason: UnknownWriter");
+        let told = self.coverage.count("told: UnknownWriter");
         if told > 0 {
             // It may have been this one, and that not be over: then it would not be told once more.
             self.nothing_happens(STAYS)?;
@@ -236,7 +236,7 @@ impl World {
             self.aws.take_out(&key, self.now);
             self.nothing_happens(A_READ)?;
         }
-        if self.coverage.count("reason: UnknownWriter") == told {
+        if self.coverage.count("told: UnknownWriter") == told {
             return Err(format!("{} vanishes again and again, and nobody is told", key.1));
         }
         self.comes_right()
