@@ -144,7 +144,7 @@ mod tests {
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
         assert_eq!(event.reason, "InvalidBinding");
-        let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidannotation";
+        let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidbinding";
         assert_eq!(event.note.as_deref(), Some(note));
     }
 
@@ -168,6 +168,6 @@ mod tests {
         let note = linked(&"ä".repeat(2000), Reason::NotReady);
         let rest = note.trim_start_matches('ä');
         assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
-        assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#noip");
+        assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#notready");
     }
 }

@@ -135,8 +135,8 @@ async fn a_new_pod_gets_gate_and_hold_even_if_the_engine_says_nothing() {
     let page = webhook.metrics.page(Format::Prometheus).unwrap();
     for line in [
         "headgate_webhook_requests_total{status=\"200\"} 1",
-        "headgate_injections_total{reason=\"HoldAdded\"} 1",
-        "headgate_injections_total{reason=\"BindingsUnknown\"} 1",
+        "headgate_injections_total{decision=\"HoldAdded\"} 1",
+        "headgate_injections_total{decision=\"BindingsUnknown\"} 1",
     ] {
         assert!(page.contains(line), "{page}");
     }
@@ -154,7 +154,7 @@ async fn a_dry_run_is_answered_like_any_other_and_counts_nothing() {
             .metrics
             .page(Format::Prometheus)
             .unwrap()
-            .contains("headgate_injections_total{reason=\"HoldAdded\"} 1")
+            .contains("headgate_injections_total{decision=\"HoldAdded\"} 1")
     );
 }
 
