@@ -26,7 +26,7 @@ export HEADGATE_KUBERNETES := $(KUBERNETES)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release chart workflows test test-more lint advisories crds manifests iam docs clean
+.PHONY: help build tools image demo zero-loss chaos bench bench-standin upgrade soak fuzz explore mutants e2e kubernetes-module up down status release chart workflows test test-more lint advisories crds manifests iam docs site clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -147,9 +147,11 @@ test-more: tools image ## Run the other tests: real nodes, browser, alerts, char
 	$(TEST_ALL) --test e2e -- $(E2E_THREADS) $(MORE)
 	$(TEST_ALL) --no-fail-fast --test planted --test plant --test world --test tools
 
-lint: ## Check format, lints, licences and sources of dependencies
+lint: ## Check format, lints, plain English, licences and sources of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@tools/style/check
+	@docs/pictures/deletion.py --check
 	$(CARGO) deny --locked check bans licenses sources
 
 advisories: ## Check dependencies against the RustSec database (needs to reach it)
@@ -165,10 +167,14 @@ manifests: build ## Write deploy/install.yaml from the chart
 iam: ## Write deploy/iam from its template
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e trust::iam::the_policies_are
 
-docs: ## Write what is generated in the docs: metrics, the table of the chart's values, pictures
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib metrics::docs
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme::
+docs: ## Write what is generated in the docs: API, command line, metrics, limits, the chart's values, pictures
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib docs::
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme:: reference::
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e page::a_r
+	docs/pictures/deletion.py
+
+site: ## Build the documentation as a site with search: target/site (REPOSITORY=https://…/blob/main: for links to files)
+	@tools/site/build.sh $(or $(REPOSITORY),$(error Set REPOSITORY, as in make site REPOSITORY=https://example.com/headgate/blob/main))
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

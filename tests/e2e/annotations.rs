@@ -40,16 +40,16 @@ fn each_bad_part_is_said_and_disturbs_nothing() {
             (
                 "bad-arn",
                 "http=arn:aws:elasticloadbalancing:us-east-1:12:x",
-                "InvalidAnnotation",
+                "InvalidBinding",
                 "is not the ARN of a target group",
             ),
             (
                 "bad-port",
                 &format!("htpt={}", group.name),
-                "InvalidAnnotation",
+                "InvalidBinding",
                 "the Service has no port \"htpt\"; it has: http (80)",
             ),
-            ("empty", "", "InvalidAnnotation", "it is empty; expected <port>=<target group ARN or name>"),
+            ("empty", "", "InvalidBinding", "it is empty; expected <port>=<target group ARN or name>"),
             (
                 "region",
                 "http=arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/x/0123456789abcdef",
@@ -89,7 +89,7 @@ fn target_groups_that_cannot_be_served_are_refused_with_what_was_expected() {
         }
         let v6 = s.aws.ipv6_group(&s.name("v6")).await;
         s.cluster.service("v6", "web", http_port(), Some(&v6)).await;
-        assert_said_once(&s, &headgate, "v6", "WrongIpFamily", "takes ipv6 addresses, and pod web has none")
+        assert_said_once(&s, &headgate, "v6", "InvalidBinding", "takes ipv6 addresses, and pod web has none")
             .await;
         assert_eq!(headgate.logged(|line| line["message"] == "registering"), [] as [serde_json::Value; 0]);
     });

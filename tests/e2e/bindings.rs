@@ -28,7 +28,7 @@ async fn wait_none(s: &Scenario) {
 }
 
 fn is_ready(object: &DynamicObject) -> bool {
-    condition(object, "Ready") == "True AllHealthy"
+    condition(object, "Ready") == "True AsExpected"
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_written_binding_needs_no_service_and_its_end_takes_exactly_its_own_targets(
             let status = &object.data["status"];
             let shows = status["healthy"] == 2
                 && status["foreign"] == 1
-                && condition(&object, "Ready") == "True AllHealthy";
+                && condition(&object, "Ready") == "True AsExpected";
             if has(&object) && shows { Ok(()) } else { Err(format!("{object:?}")) }
         })
         .await;
@@ -153,8 +153,8 @@ fn a_written_binding_follows_a_service_and_its_mistakes_are_events_and_condition
         let _headgate = s.headgate().await;
         let of_service = |port: &str| json!({"targetGroup": {"arn": group.arn}, "serviceRef": {"name": "web", "port": port}});
         write(&s, "mine", of_service("http")).await.unwrap();
-        s.cluster.wait_warning("mine", "ServiceNotFound", "there is no Service web").await;
-        wait_binding(&s, "says so", |object| condition(object, "Ready") == "False ServiceNotFound").await;
+        s.cluster.wait_warning("mine", "InvalidBinding", "there is no Service web").await;
+        wait_binding(&s, "says so", |object| condition(object, "Ready") == "False InvalidBinding").await;
         s.cluster.deploy("web", 1, &[("http", 8080)]).await;
         s.cluster.service("web", "web", http_port(), None).await;
         s.wait_registered(&group, "web", 1, 8080).await;

@@ -48,8 +48,8 @@ fn a_paused_binding_says_so_and_what_it_holds_back_until_the_pause_ends() {
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
         set(&s, json!({"paused": null})).await;
         s.wait_registered(&group, "mine", 2, 8080).await;
-        wait_condition(&s, "Paused", "False NotPaused").await;
-        wait_condition(&s, "RemovalHeld", "False NoneHeld").await;
+        wait_condition(&s, "Paused", "False AsExpected").await;
+        wait_condition(&s, "RemovalHeld", "False AsExpected").await;
     });
 }
 
@@ -65,9 +65,9 @@ fn a_binding_says_that_another_claims_its_targets_until_one_gives_way() {
             s.cluster.wait_warning(name, "TargetClaimedTwice", &format!("claimed by {other}")).await;
         }
         wait_condition(&s, "Conflict", "True TargetClaimedTwice").await;
-        wait_condition(&s, "Ready", "True AllHealthy").await;
+        wait_condition(&s, "Ready", "True AsExpected").await;
         s.cluster.annotate("web", None).await;
-        wait_condition(&s, "Conflict", "False NoConflict").await;
+        wait_condition(&s, "Conflict", "False AsExpected").await;
         assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
     });
 }

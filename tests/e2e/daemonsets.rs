@@ -36,7 +36,7 @@ fn pods_are_made_on_every_node_rolled_taken_back_and_go_with_their_set() {
         set.wait_done().await;
         assert_eq!(set.by_node().await, set.everywhere(2));
         let first = only_revision(&set.pods().await);
-        set.wait_reason("Available", "AllNodesAvailable").await;
+        set.wait_reason("Available", "AsExpected").await;
 
         let budgets = set.s.cluster.api::<PodDisruptionBudget>();
         let budget = budgets.get("headgate-edge").await.unwrap();
@@ -53,7 +53,7 @@ fn pods_are_made_on_every_node_rolled_taken_back_and_go_with_their_set() {
         futures::future::join(rolled, always_two_to_three(&set, &enough)).await;
         let second = only_revision(&set.pods().await);
         assert_ne!(first, second);
-        set.wait_reason("Progressing", "RollComplete").await;
+        set.wait_reason("Progressing", "AsExpected").await;
         assert_eq!(set.by_node().await, set.everywhere(2));
 
         // What has a revision already is not made anew when the set goes back to it.

@@ -116,9 +116,9 @@ fn a_sane_installation_has_no_findings() {
         let policies: Api<ValidatingAdmissionPolicy> = Api::all(s.cluster.client.clone());
         let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(s.cluster.client.clone());
         let account = ["--service-account=headgate"];
-        assert_eq!(findings(&s, &headgate, &account).await, only("PolicyMissing"));
+        assert_eq!(findings(&s, &headgate, &account).await, only("NotInstalled"));
         policies.create(&PostParams::default(), &policy).await.unwrap();
-        assert_eq!(findings(&s, &headgate, &account).await, only("PolicyUnbound"));
+        assert_eq!(findings(&s, &headgate, &account).await, only("NotInstalled"));
         bindings.create(&PostParams::default(), &binding).await.unwrap();
         let (code, said) = doctor(&s, &headgate, &account).await;
         let lines: Vec<&str> = said.trim().lines().collect();
@@ -126,7 +126,7 @@ fn a_sane_installation_has_no_findings() {
         assert!(lines[..lines.len() - 1].iter().all(|line| line.starts_with("info ")), "{said}");
         bindings.delete(NAME, &DeleteParams::default()).await.unwrap();
         policies.delete(NAME, &DeleteParams::default()).await.unwrap();
-        for (change, word) in [("path", "WebhookPathOther"), ("policy", "WebhookRefuses")] {
+        for (change, word) in [("path", "WebhookFails"), ("policy", "WebhookFails")] {
             match change {
                 "path" => configuration.set_path("/other").await,
                 _ => configuration.set_failure_policy("Fail").await,
@@ -192,7 +192,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         })
         .await;
         cluster.wait_warning("unused", "AccessDenied", "not allowed").await;
-        cluster.wait_warning("bad", "InvalidAnnotation", "http=").await;
+        cluster.wait_warning("bad", "InvalidBinding", "http=").await;
         let pods = ["bare", "short", "killed", "own", "grace", "missed"];
         wait_shown(&headgate, &pods, "AccessDenied").await;
 
@@ -204,29 +204,29 @@ fn each_planted_mistake_is_found_with_its_word() {
             assert!(found.contains(&one), "{one:?} is not in {found:#?}");
         };
         is("error", "RightMissing", "Headgate");
-        is("warning", "WebhookMissing", &format!("MutatingWebhookConfiguration {}", s.name("webhook")));
+        is("warning", "NotInstalled", &format!("MutatingWebhookConfiguration {}", s.name("webhook")));
         is("error", "HoldMissing", &service("web", ", pod bare"));
         is("error", "HoldTooShort", &service("web", ", pod short"));
         is("error", "HoldTooShort", &service("web", ", pod killed"));
-        is("error", "GraceTooShort", &service("web", ", pod grace"));
-        is("warning", "OwnPreStop", &service("web", ", pod own"));
-        is("warning", "GateMissing", &service("web", ", 5 pods, bare among them"));
-        is("error", "GateMissing", &service("unused", ", pod missed"));
+        is("error", "HoldTooShort", &service("web", ", pod grace"));
+        is("warning", "HoldMissing", &service("web", ", pod own"));
+        is("warning", "RiskyWorkload", &service("web", ", 5 pods, bare among them"));
+        is("error", "RiskyWorkload", &service("unused", ", pod missed"));
         let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);
-        is("warning", "RolloutTakesHealthyPods", &named("Deployment", "rolled"));
-        is("warning", "BudgetBlocksEvictions", &named("PodDisruptionBudget", "all"));
+        is("warning", "RiskyWorkload", &named("Deployment", "rolled"));
+        is("warning", "RiskyWorkload", &named("PodDisruptionBudget", "all"));
         // Other tests drain these nodes.
         cluster.api::<PodDisruptionBudget>().delete("all", &DeleteParams::default()).await.unwrap();
         is("error", "AccessDenied", &service("unused", ""));
-        is("error", "InvalidAnnotation", &service("bad", ""));
+        is("error", "InvalidBinding", &service("bad", ""));
         let group = format!("target group {unused}, bound by {}", service("unused", ""));
-        is("warning", "TargetGroupUnused", &group);
-        is("warning", "DeregistrationDelayShort", &group);
+        is("warning", "TargetUnused", &group);
+        is("warning", "RiskyTargetGroup", &group);
         // An NLB sends to its own zone only, if nobody says otherwise.
         let rolled = format!("target group {}, bound by {}", rolled.name, service("rolled", ""));
-        is("warning", "ZoneWithOneTarget", &rolled);
+        is("warning", "RiskyTargetGroup", &rolled);
         let words: BTreeSet<&str> = found.iter().map(|(_, word, _)| &**word).collect();
-        assert!(!words.contains("KindMissing") && !words.contains("NoLeader"), "{words:?}");
+        assert!(!words.contains("NotInstalled") && !words.contains("NoLeader"), "{words:?}");
 
         let elsewhere = ["--service-account=default", "--namespace=kube-system"];
         let (code, found) = findings(&s, &headgate, &elsewhere).await;
@@ -284,9 +284,9 @@ mod more {
             assert_eq!(code, Some(1));
             let about = format!("MutatingWebhookConfiguration {name}");
             for (word, about) in [
-                ("WebhookSilent", about.clone()),
-                ("WebhookUntrusted", format!("{about}, namespaces.inject.headgate.dev")),
-                ("WebhookUntrusted", format!("{about}, pods.inject.headgate.dev")),
+                ("WebhookFails", about.clone()),
+                ("WebhookFails", format!("{about}, namespaces.inject.headgate.dev")),
+                ("WebhookFails", format!("{about}, pods.inject.headgate.dev")),
             ] {
                 let one = ("error".to_owned(), word.to_owned(), about);
                 assert!(found.contains(&one), "{one:?} is not in {found:#?}");

@@ -32,7 +32,7 @@ fn a_pod_without_a_hold_is_evicted_when_its_load_balancer_has_stopped_sending() 
         })
         .await;
         let said = stage.must_wait(pod).await;
-        assert!(said.contains("EvictionWaitsForLoadBalancer"), "{said}");
+        assert!(said.contains("EvictionWaits"), "{said}");
         let alive = stage.cluster.running("web").await;
         assert_eq!(alive.get(pod), Some(ip), "it serves meanwhile");
         let done = stage.evict_until_done(pod).await;
@@ -136,14 +136,15 @@ fn a_pod_with_its_hold_and_one_that_is_no_target_pass_at_once() {
         stage.cluster.wait_running("other", 1).await;
         assert_eq!(stage.evict("held").await, Answer::Done);
         assert_eq!(stage.evict("other").await, Answer::Done);
-        for (pod, reason) in [("held", "HoldIsEnough"), ("other", "NotATarget")] {
+        for (pod, why) in [("held", "the pod has its hold"), ("other", "no load balancer sends to the pod")] {
             let pod = format!("{}/{pod}", stage.cluster.namespace);
-            let said = stage.headgates[0].logged(|line| line["pod"] == pod && line["reason"] == reason);
-            assert_eq!(said.len(), 1, "{reason}");
+            let said = stage.headgates[0].logged(|line| line["pod"] == pod && line["why"] == why);
+            assert_eq!(said.len(), 1, "{why}");
+            assert_eq!(said[0]["reason"], "EvictionAllowed");
         }
         let short = stage.try_evict("hurried", &json!({"gracePeriodSeconds": 4})).await.unwrap();
         assert_eq!(short, Answer::Done, "whoever evicts says how much time it gets: {}", stage.said());
-        stage.cluster.wait_warning("hurried", "GraceCutsHold", "requests may be lost").await;
+        stage.cluster.wait_warning("hurried", "EvictionUnsafe", "requests may be lost").await;
         wait::until("it is deregistered, because it ends", || async {
             stage.deregistered(&running["hurried"]).await.ok_or("it is not")
         })

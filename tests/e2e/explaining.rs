@@ -79,8 +79,8 @@ fn a_pod_is_followed_from_its_registration_to_its_end_with_the_words_of_log_gate
             wait_explained(&s, &headgate, "web", |said| is_healthy(said) && said["gate"]["state"] == "open")
                 .await;
         let target = &said["targets"][0];
-        assert_eq!((&target["state"], &target["reason"]), (&json!("registered"), &json!("PodHasIp")));
-        assert_logged(&headgate, &s, "web", "registering", "PodHasIp");
+        assert_eq!((&target["state"], &target["reason"]), (&json!("registered"), &json!("PodSelected")));
+        assert_logged(&headgate, &s, "web", "registering", "PodSelected");
         assert_eq!(headgate.metric("headgate_pod_ip_to_register_seconds_count").await, Some(1.0));
         assert_eq!(target["targetGroup"], group.arn.as_str());
         assert_eq!(target["binding"], json!({"kind": "Service", "name": "web", "port": "http"}));
@@ -96,7 +96,7 @@ fn a_pod_is_followed_from_its_registration_to_its_end_with_the_words_of_log_gate
         for part in [
             "Target group  web-explain",
             "registered since",
-            "PodHasIp:",
+            "PodSelected:",
             "healthy, read",
             "Readiness gate  open",
         ] {
@@ -129,8 +129,8 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
             gated_pod(&s, app, app).await;
         }
         for (app, of, reason) in [
-            ("named", "/targets/0", "NoSuchPort"),
-            ("bad", "/nowhere", "BindingUnreadable"),
+            ("named", "/targets/0", "InvalidBinding"),
+            ("bad", "/nowhere", "InvalidBinding"),
             ("plain", "/nowhere", "NotSelected"),
         ] {
             wait_explained(&s, &headgate, app, |said| {
@@ -139,17 +139,17 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
             .await;
         }
         // The same words where the pod's owner looks first.
-        s.cluster.wait_warning("named", "NoSuchPort", "no container port named \"nope\"").await;
-        s.cluster.wait_gates("named", 1, "False", "NoSuchPort").await;
-        assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "NoSuchPort");
-        assert_eq!(headgate.metric("headgate_notices_total{reason=\"NoSuchPort\"}").await, Some(1.0));
-        s.cluster.wait_gates("bad", 1, "False", "BindingUnreadable").await;
+        s.cluster.wait_warning("named", "InvalidBinding", "no container port named \"nope\"").await;
+        s.cluster.wait_gates("named", 1, "False", "InvalidBinding").await;
+        assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "InvalidBinding");
+        assert_eq!(headgate.metric("headgate_notices_total{reason=\"InvalidBinding\"}").await, Some(1.0));
+        s.cluster.wait_gates("bad", 1, "False", "InvalidBinding").await;
         let said = explain(&s, &headgate, "plain").await;
         let why = said["nowhere"]["message"].as_str().unwrap();
         assert!(why.contains("without that annotation these Services do: plain"), "{why}");
         let (code, said) = ask(&s, &headgate, "nobody", &[]).await;
         assert!(
-            code == Some(1) && said.contains("PodNotFound") && said.contains("there is no pod nobody"),
+            code == Some(1) && said.contains("PodDeleted") && said.contains("there is no pod nobody"),
             "{said}"
         );
         let elsewhere = ["explain", "web", "--namespace=kube-system", "--address", headgate.debug()];
@@ -186,13 +186,13 @@ fn what_a_call_waits_for_has_the_word_of_event_log_and_metric() {
         );
         let calls = "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"AccessDenied\"}";
         assert!(headgate.metric(calls).await.unwrap() >= 1.0);
-        s.cluster.wait_gates("web", 1, "False", "NotRegisteredYet").await;
-        assert_eq!(said["gate"]["word"]["reason"], "NotRegisteredYet");
+        s.cluster.wait_gates("web", 1, "False", "TargetPending").await;
+        assert_eq!(said["gate"]["word"]["reason"], "TargetPending");
 
         s.cluster.set_annotation("web", "headgate.dev/paused", Some("true")).await;
         wait_explained(&s, &headgate, "web", |said| {
             said["targets"][0]["next"]["waits"]["reason"] == "Paused"
-                && said["gate"]["word"]["reason"] == "RegistrationPaused"
+                && said["gate"]["word"]["reason"] == "Paused"
         })
         .await;
     });
@@ -213,7 +213,8 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         wait_said(&s, &leader, "svc/web", |said| said.contains(&group.name)).await;
         gated_pod(&s, "web", "web").await;
         s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
-        for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetHealthy", "is healthy in")] {
+        for (reason, part) in [("TargetRegistered", "is registered in"), ("TargetsHealthy", "is healthy in")]
+        {
             s.cluster.wait_event("Normal", "web", reason, part).await;
         }
         s.cluster.delete_pod("web", 1).await;
@@ -221,7 +222,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         let said = wait_said(&s, &leader, "web", is_told).await;
         let name = &group.name;
         let steps = [
-            "should be there (PodHasIp)",
+            "should be there (PodSelected: ",
             "AWS has taken its registration",
             "→ healthy",
             "readiness gate open",
@@ -289,7 +290,7 @@ fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
         let node = format!("node/{}", pod.spec.unwrap().node_name.unwrap());
         let part = format!("Pod  {}/web", s.cluster.namespace);
         let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
-        assert!(said.contains(": PodHasIp: AWS has taken its registration; AWS says healthy"), "{said}");
+        assert!(said.contains(": PodSelected: AWS has taken its registration; AWS says healthy"), "{said}");
         for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {
             let (code, said) = ask(&s, &headgate, nobody, &[]).await;
             assert!(code == Some(1) && said.contains("expected one that exists"), "{said}");

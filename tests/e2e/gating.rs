@@ -74,7 +74,7 @@ fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says
             s.cluster.deploy_gated(app, 1, &[("http", 8080)]).await;
         }
         let _headgate = s.headgate().await;
-        s.cluster.wait_gates("opens", 1, "True", "TargetGroupUnused").await;
+        s.cluster.wait_gates("opens", 1, "True", "TargetUnused").await;
         let why = s.cluster.wait_gates("waits", 1, "False", "TargetUnused").await;
         let why = why.values().next().unwrap();
         assert!(why.contains("unused (Target.NotInUse) (since 2"), "{why}");

@@ -75,7 +75,7 @@ fn new_pods_of_a_labelled_namespace_get_gate_and_hold_and_others_nothing() {
         let refuses = bare_pod("refuses", &json!({"headgate.dev/inject": "false"}));
         assert!(is_untouched(&create(labelled, &refuses, true).await));
 
-        let counted = headgate.metric("headgate_injections_total{reason=\"GateAdded\"}").await;
+        let counted = headgate.metric("headgate_injections_total{decision=\"GateAdded\"}").await;
         assert_eq!(counted, Some(1.0), "dry runs do not count");
         configuration.remove().await;
     });
@@ -113,7 +113,8 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
             assert_eq!(injected(pod), Some(&*said));
         }
         for reason in ["GateAdded", "HoldAdded", "GraceRaised"] {
-            let counted = headgate.metric(&format!("headgate_injections_total{{reason=\"{reason}\"}}")).await;
+            let counted =
+                headgate.metric(&format!("headgate_injections_total{{decision=\"{reason}\"}}")).await;
             assert_eq!(counted, Some(1.0), "{reason} counts once");
         }
         later.remove().await;

@@ -24,18 +24,18 @@ fn the_api_server_is_of_the_minor_that_was_asked_for() {
 
 #[test]
 fn the_chart_and_the_pages_ask_for_the_oldest_minor_that_was_run_and_those_that_were_run_can_be_built() {
-    let page = fs::read_to_string(root().join("docs/kubernetes-versions.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/install/compatibility.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| 1."));
     let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
     let run: Vec<String> = rows.iter().map(|row| format!("1.{} {}", row[0], row[1])).collect();
     let known: Vec<String> =
         Minor::all().iter().map(|minor| format!("{minor} {}", minor.version())).collect();
-    assert_eq!(run, known, "docs/kubernetes-versions.md: run `make e2e KUBERNETES=…` and write the result");
+    assert_eq!(run, known, "docs/install/compatibility.md: run `make e2e KUBERNETES=…` and write the result");
 
     let oldest = Minor::all()[0].name();
     let chart = fs::read_to_string(chart().join("Chart.yaml")).unwrap();
     assert!(chart.contains(&format!("\nkubeVersion: \">={oldest}.0-0\"\n")), "{chart}");
-    for page in ["README.md", "docs/running.md", "docs/kubernetes-versions.md"] {
+    for page in ["README.md", "docs/install/helm.md", "docs/install/compatibility.md"] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         assert!(text.contains(&format!("Kubernetes {oldest} or later")), "{page}");
     }

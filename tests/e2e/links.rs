@@ -14,8 +14,8 @@ use headgate_harness::{
 
 /// Folders whose pages are not ours.
 const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
-/// The size of README.md, at most.
-const FIVE_MINUTES: usize = 12 * 1024;
+/// The words of README.md, at most.
+const FIVE_MINUTES: usize = 1_400;
 
 /// All files of a kind in a folder, and in those in it.
 fn files(folder: &Path, is_one: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
@@ -89,11 +89,24 @@ fn every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist() {
 
 #[test]
 fn readme_is_for_five_minutes() {
-    let bytes = fs::read_to_string(root().join("README.md")).unwrap().len();
+    let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
     assert!(
-        bytes <= FIVE_MINUTES,
-        "README.md has {bytes} bytes; expected {FIVE_MINUTES} at most, and the rest in docs/"
+        words <= FIVE_MINUTES,
+        "README.md has {words} words; move text to docs/ until it has {FIVE_MINUTES}"
     );
+}
+
+#[test]
+fn the_summary_of_the_site_names_every_page_of_the_docs_once() {
+    let docs = root().join("docs");
+    let mut pages = Vec::new();
+    files(&docs, is_page, &mut pages);
+    let mut pages: Vec<PathBuf> = pages.into_iter().filter(|page| !page.ends_with("SUMMARY.md")).collect();
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let mut named: Vec<PathBuf> = links(&summary).into_iter().map(|(_, link)| docs.join(link)).collect();
+    pages.sort();
+    named.sort();
+    assert_eq!(named, pages, "docs/SUMMARY.md: add each page of docs/ once");
 }
 
 #[test]
@@ -119,23 +132,6 @@ fn links_are_found_outside_of_code_only() {
     assert_eq!(found, expected.map(|(line, link)| (line, link.to_owned())));
 }
 
-/// What `headgate doctor` is made from.
-fn sources_of_doctor() -> String {
-    let is_source =
-        |path: &Path| path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs");
-    let mut found = Vec::new();
-    files(&root().join("src/cli/src/doctor"), is_source, &mut found);
-    found.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
-}
-
-/// The words of its findings, as far as they are said where a finding is made.
-fn words_of_doctor(sources: &str) -> BTreeSet<String> {
-    let said = ["error(", "warning(", "info("].iter().flat_map(|kind| {
-        sources.split(&format!("Finding::{kind}")).skip(1).map(str::trim_start).collect::<Vec<_>>()
-    });
-    said.filter_map(|rest| Some(rest.strip_prefix('"')?.split('"').next()?.to_owned())).collect()
-}
-
 #[test]
 fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
     let text = fs::read_to_string(root().join("docs/reasons.md")).unwrap();
@@ -146,22 +142,10 @@ fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
         assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reasons.md, {word}: {said}");
         assert!(sections.insert(word.to_owned(), slug(word)).is_none(), "{word} has two sections");
     }
-    let reasons = Reason::ALL.iter().map(|reason| reason.as_str().to_owned());
-    let sources = sources_of_doctor();
-    let doctor = words_of_doctor(&sources);
-    assert!(doctor.contains("KindMissing") && doctor.len() > 20, "{doctor:?}");
-    let known: BTreeSet<String> = reasons.chain(doctor).collect();
-    let missing: Vec<&String> = known.iter().filter(|word| !sections.contains_key(*word)).collect();
-    assert!(missing.is_empty(), "docs/reasons.md has no section for {missing:?}");
-    // Conditions of a TargetBinding have words of their own, and so have gates that are left open.
-    let own = ["src/headgate/src/api/conditions.rs", "src/headgate/src/app/gates.rs"];
-    let conditions: String = own.iter().map(|path| fs::read_to_string(root().join(path)).unwrap()).collect();
-    let is_said = |word: &str| {
-        let quoted = format!("\"{word}\"");
-        known.contains(word) || conditions.contains(&quoted) || sources.contains(&quoted)
-    };
-    let nobodys: Vec<&String> = sections.keys().filter(|word| !is_said(word)).collect();
-    assert!(nobodys.is_empty(), "docs/reasons.md has sections for {nobodys:?}, which nothing says");
+    let known: BTreeSet<String> = Reason::ALL.iter().map(|reason| reason.as_str().to_owned()).collect();
+    let shown: BTreeSet<String> = sections.keys().cloned().collect();
+    assert_eq!(shown, known, "docs/reasons.md has a section for each word, and for no other");
+    assert!(known.len() <= 75, "{} words", known.len());
     // What an Event's link ends with.
     let fragments = fragments(&text);
     for reason in Reason::ALL {

@@ -28,6 +28,7 @@ mod operating;
 mod own_hooks;
 mod page;
 mod policies;
+mod reference;
 mod registering;
 mod reporting;
 mod rights;

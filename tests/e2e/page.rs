@@ -186,7 +186,7 @@ mod more {
             browser.evaluate(&format!("document.querySelector('#view a[href$={:?}]').click()", new[0])).await;
             let said =
                 browser.wait_text("#view", |text| text.contains("AWS has taken its registration")).await;
-            assert!(said.contains("PodHasIp") && said.contains("→ healthy"), "{said}");
+            assert!(said.contains("PodSelected") && said.contains("→ healthy"), "{said}");
             let gone = old.keys().next().unwrap();
             browser.evaluate(&format!("location.hash = '#/pod/{}/{gone}'", s.cluster.namespace)).await;
             let said = browser.wait_text("#view", |text| text.contains("its object is gone")).await;
@@ -233,7 +233,7 @@ mod more {
             let pod = s.cluster.running("web").await.into_keys().next().unwrap();
             browser.evaluate(&format!("location.hash = '#/pod/{}/{pod}'", s.cluster.namespace)).await;
             let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
-            assert!(said.contains("PortChanged") && said.contains("DeregisterTargets"), "{said}");
+            assert!(said.contains("AddressChanged") && said.contains("DeregisterTargets"), "{said}");
             assert_eq!(browser.console(), [""; 0]);
             write_picture_of_status(&s, &headgate, &browser).await;
         });

@@ -185,7 +185,7 @@ mod more {
             let address = format!("--address={}", headgate.debug());
             let own = format!("--own-namespace={}", s.cluster.namespace);
             let (_, said) = command(s.facts(), &["doctor", &address, &own]).await;
-            assert!(said.contains("NamespaceMissing  namespace nope"), "{said}");
+            assert!(said.contains("NamespaceNotServed  namespace nope"), "{said}");
         });
     }
 

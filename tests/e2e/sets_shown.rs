@@ -87,10 +87,7 @@ mod more {
                 found["findings"].as_array().unwrap().iter().any(|one| one["reason"] == reason)
             };
             let found = doctor().await;
-            assert!(
-                is_found(&found, "SetNotLookedAfter"),
-                "no controller runs, and nothing is bound: {found}"
-            );
+            assert!(is_found(&found, "NoLeader"), "no controller runs, and nothing is bound: {found}");
             let group = set.s.group("web").await;
             set.s
                 .cluster
@@ -147,18 +144,18 @@ mod more {
             good["spec"]["readinessGates"] = json!([]);
             set.patch(json!({"template": good})).await;
             set.wait_done().await;
-            wait_told(&set, "Normal", "RollComplete").await;
+            wait_told(&set, "Normal", "AsExpected").await;
             browser
                 .wait_text("#top", |text| text.starts_with("OK") || text.starts_with("HoldTooShort"))
                 .await;
-            browser.wait_text("#view", |text| text.contains("RollComplete")).await;
+            browser.wait_text("#view", |text| text.contains("AsExpected")).await;
             assert_eq!(browser.console(), [""; 0]);
             let (_, json) = said(&set, &headgate, &["status", "-o=json"]).await;
             let shown: Value = serde_json::from_str(json.trim()).unwrap();
             let [shown] = &shown["ingressDaemonSets"].as_array().unwrap()[..] else { panic!("{shown}") };
             assert_eq!(
                 (&shown["progress"], &shown["nodes"]),
-                (&json!("RollComplete"), &json!(set.nodes.len()))
+                (&json!("AsExpected"), &json!(set.nodes.len()))
             );
             set.end().await;
         });
@@ -184,7 +181,7 @@ mod more {
             .await;
             set.patch(json!({"template": set.template("1")})).await;
             set.wait_done().await;
-            set.wait_reason("PodsCreated", "NoneRefused").await;
+            set.wait_reason("PodsCreated", "AsExpected").await;
             set.end().await;
         });
     }

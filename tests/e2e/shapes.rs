@@ -89,7 +89,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
         }]);
         let pod = create(&stage.labelled, &mesh, false).await;
         assert!(injected(&pod).unwrap().contains("OwnPreStop: proxy"), "{pod}");
-        stage.labelled.wait_warning("web", "OwnPreStop", "container proxy has a preStop").await;
+        stage.labelled.wait_warning("web", "HoldMissing", "container proxy has a preStop").await;
 
         // Windows by its nodes, and another runtime: no Linux program comes in.
         for (spec, why) in [
@@ -151,7 +151,7 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         s.cluster.annotate("web", Some(&format!("http={},", kept.name))).await;
         s.wait_targets(&ended, &BTreeSet::new()).await;
         s.cluster.annotate("web", Some(&format!("[\"http={}\"]", kept.name))).await;
-        s.cluster.wait_warning("web", "InvalidAnnotation", "brackets, braces or quotes").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "brackets, braces or quotes").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080), "nothing of it can be read");
         s.cluster.annotate("web", Some(&format!("http={}", kept.name))).await;
 
@@ -159,12 +159,12 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         let external =
             json!({"spec": {"type": "ExternalName", "externalName": "web.example.com", "clusterIP": null}});
         s.cluster.patch::<Service>("web", &external).await;
-        s.cluster.wait_warning("web", "NoSelector", "type ExternalName selects no pods").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "type ExternalName selects no pods").await;
         s.cluster.scale("web", 3).await;
         let three = s.cluster.wait_running("web", 3).await;
         // What was changed after the third pod had its address is seen after it: so is that it was not registered.
         s.cluster.annotate("web", Some(&format!("http={},other=x", kept.name))).await;
-        s.cluster.wait_warning("web", "InvalidAnnotation", "part \"other=x\"").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "part \"other=x\"").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080));
         let (first, _) = two.first_key_value().unwrap();
         s.cluster.delete_pod(first, 1).await;
@@ -301,7 +301,7 @@ mod more {
                 annotations["headgate.dev/injected"].contains("HoldRefused: 0s of 150s")
             };
             assert_eq!((pods.len(), said.iter().filter(refused).count()), (3, 3), "{said:?}");
-            stage.labelled.wait_warning("web", "HoldRefused", "were not created").await;
+            stage.labelled.wait_warning("web", "HoldTooShort", "were not created").await;
             let (first, _) = pods.first_key_value().unwrap();
             let address = format!("--address={}", headgate.debug());
             let own = format!("--own-namespace={}", stage.s.cluster.namespace);
@@ -336,7 +336,7 @@ mod more {
                 assert_eq!(spec["terminationGracePeriodSeconds"], 120);
                 assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 90);
             }
-            stage.labelled.wait_warning("web", "HoldShortened", "expected a terminationGracePeriod").await;
+            stage.labelled.wait_warning("web", "HoldTooShort", "expected a terminationGracePeriod").await;
             capped.remove().await;
             configuration.remove().await;
         });

@@ -92,7 +92,7 @@ fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_n
         grants::change(admin, &name, &of(&group.name, &[a, b])).await;
         t.s.wait_targets(&group, &all(&[&of_a, &of_both])).await;
         grants::api(admin).delete(&name, &DeleteParams::default()).await.unwrap();
-        t.b.wait_warning("web", "SharedWithoutGrant", "several namespaces have targets").await;
+        t.b.wait_warning("web", "NoGrant", "several namespaces have targets").await;
         wait::until("the doctor prints the grant that would be needed", || async {
             let said = t.doctor(&headgate).await;
             let lines =
@@ -142,7 +142,7 @@ fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_
         let said = headgate.text();
         assert!(said.contains("targetgroupgrants") && said.contains("going on without them"), "{said}");
         let found = t.doctor(&headgate).await;
-        assert!(found.contains("GrantsUnread"), "{found}");
+        assert!(found.contains("RightMissing"), "{found}");
     });
 }
 
@@ -236,7 +236,7 @@ mod more {
             .await;
             assert!(strict.probe("/readyz").await.unwrap_err().contains("not every watch has listed"));
             let found = t.doctor(&headgate).await;
-            assert!(found.contains("KindMissing") && found.contains("GrantsUnread"), "{found}");
+            assert!(found.contains("NotInstalled") && found.contains("RightMissing"), "{found}");
 
             let mut again =
                 CustomResourceDefinition { spec: kind.spec, ..CustomResourceDefinition::default() };

@@ -61,7 +61,7 @@ on_real_nodes! {
         assert!(["ErrImagePull", "ImagePullBackOff"].contains(&&*waits), "{waits}");
 
         // Where only pods with ready containers are registered, it is no target, and its gate says why.
-        s.cluster.wait_gates("careful", 1, "False", "NotReadyYet").await;
+        s.cluster.wait_gates("careful", 1, "False", "NotReady").await;
         assert_eq!(s.aws.calls("RegisterTargets", &careful.name).await, []);
         assert!(s.cluster.warnings("careful").await.iter().all(|(reason, _)| reason != "NeverHealthy"));
 

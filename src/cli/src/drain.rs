@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context, bail};
 use headgate::kube::{client, evictions::Evictions, marks};
 use headgate_core::model::{
+    Cause,
     node::DETACHED_AT,
     object::{ObjectKey, Uid},
 };
@@ -144,13 +145,19 @@ fn stands(pod: &Pod) -> Option<String> {
     let uid = Uid::new(pod.uid()?);
     let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).facts()?;
     Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
-        (Some(reason), ..) => format!("no load balancer sends to it any more ({reason})"),
+        (Some(reason), ..) => format!("no load balancer sends to it any more ({})", why(reason)),
         (_, Some(_), _) => {
             "it was deregistered, and its load balancers may go on sending for a while".to_owned()
         }
-        (.., Some((_, reason))) => format!("waits to be deregistered ({reason})"),
+        (.., Some((_, reason))) => format!("waits to be deregistered ({})", why(reason)),
         _ => "it is to be deregistered".to_owned(),
     })
+}
+
+/// The word of a cause, and what distinguishes it from others with that word.
+fn why(cause: Cause) -> String {
+    let reason = cause.reason();
+    cause.detail().map_or_else(|| reason.to_string(), |detail| format!("{reason}: {detail}"))
 }
 
 /// Waits until it is written on a node that no load balancer sends to a pod there.

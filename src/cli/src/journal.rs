@@ -32,7 +32,11 @@ pub fn line(entry: &Entry) -> String {
     let target = entry.target_group.as_ref().zip(entry.target.as_ref());
     let place = target.map(|(group, target)| format!("{} {target}: ", name(group))).unwrap_or_default();
     let reason = entry.reason.as_deref().unwrap_or_default();
-    let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    let because = match &entry.message {
+        _ if reason.is_empty() => String::new(),
+        Some(why) => format!(" ({reason}: {why})"),
+        None => format!(" ({reason})"),
+    };
     let or_not_there = |state: &Option<String>| state.as_deref().unwrap_or("not there").to_owned();
     let said = match &*entry.what {
         "wanted" => format!("should be there{because}"),
@@ -75,7 +79,7 @@ mod tests {
         runtime::times::Times,
     };
     use headgate_core::{
-        Moment, Reason, Target,
+        Cause, Moment, Reason, Target,
         model::{
             Entry as CoreEntry, Health, HealthState, Notice, Owner, Transition,
             notice::About,
@@ -106,22 +110,22 @@ mod tests {
         let unhealthy = Health::read("unhealthy", Some("Target.Timeout"), None, None);
         let about = About::Pod(ObjectKey::new("shop", "web-0"), Uid::new("u-2"));
         vec![
-            target(TargetStep::Wanted(Reason::PodHasIp)),
+            target(TargetStep::Wanted(Cause::PodHasIp)),
             target(TargetStep::NotRegistered(Reason::Throttled)),
             target(TargetStep::Registered),
             target(TargetStep::Shown(None, Some(HealthState::Healthy.into()))),
             Transition::Pod(owner("u-1"), PodStep::Gate(GateView::Open)),
             target(TargetStep::Shown(Some(HealthState::Healthy), Some(unhealthy))),
-            Transition::Pod(owner("u-1"), PodStep::Eviction(Reason::EvictionWaitsForZone, false)),
-            Transition::Pod(owner("u-1"), PodStep::Eviction(Reason::ZoneAllows, true)),
-            target(TargetStep::Unwanted(Reason::PodEvicting)),
+            Transition::Pod(owner("u-1"), PodStep::Eviction(Cause::EvictionWaitsForZone, false)),
+            Transition::Pod(owner("u-1"), PodStep::Eviction(Cause::ZoneAllows, true)),
+            target(TargetStep::Unwanted(Cause::PodEvicting)),
             target(TargetStep::NotDeregistered(Reason::Unavailable)),
             target(TargetStep::Deregistered),
             target(TargetStep::Shown(Some(HealthState::Draining), None)),
             Transition::Pod(owner("u-1"), PodStep::Ended),
             Transition::Pod(owner("u-1"), PodStep::Gone),
             Transition::Said(Notice { about, reason: Reason::NeverHealthy, note: "look".to_owned() }),
-            Transition::Node("n".into(), Some(Reason::NodeDying)),
+            Transition::Node("n".into(), Some(Cause::NodeDying)),
             Transition::Node("n".into(), None),
             Transition::Leads(true),
             Transition::Leads(false),
@@ -140,14 +144,14 @@ mod tests {
         let leads_since = Some(times().time(at(3)));
         let said = past(&Past { since: Some(times().time(at(0))), leads_since, forgotten: 0, entries });
         let expected = "\
-  04:49:28.000Z  blue 10.0.0.1:8080: should be there (PodHasIp)
+  04:49:28.000Z  blue 10.0.0.1:8080: should be there (PodSelected: the pod has got its IP, or has come to be selected)
   04:49:29.000Z  blue 10.0.0.1:8080: AWS has not taken its registration (Throttled)
   04:49:30.000Z  blue 10.0.0.1:8080: AWS has taken its registration
   04:49:31.000Z  blue 10.0.0.1:8080: not there → healthy
   04:49:32.000Z  readiness gate open
   04:49:33.000Z  blue 10.0.0.1:8080: healthy → unhealthy (Target.Timeout)
   04:49:34.000Z  its eviction waits (EvictionWaitsForZone)
-  04:49:35.000Z  its eviction is let through (ZoneAllows)
+  04:49:35.000Z  its eviction is let through (EvictionAllowed: the pod has its hold, and its zones keep enough healthy targets)
   04:49:36.000Z  blue 10.0.0.1:8080: should go (PodEvicting)
   04:49:37.000Z  blue 10.0.0.1:8080: AWS has not taken its removal (Unavailable)
   04:49:38.000Z  blue 10.0.0.1:8080: AWS has taken its removal

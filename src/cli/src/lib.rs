@@ -9,6 +9,8 @@
 
 mod arguments;
 mod diff;
+#[cfg(test)]
+mod docs;
 mod doctor;
 mod drain;
 mod explain;

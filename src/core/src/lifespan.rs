@@ -4,19 +4,18 @@
 //! the grace period of the pod is over, whatever its `preStop` does then.
 
 use crate::model::{
-    HoldWanted, Reason,
-    explanation::Word,
+    Cause, HoldWanted,
     lifespan::{Lifespan, PreStop},
 };
 
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
 pub const DEFAULT_GRACE: u32 = 30;
 
-/// Whether the pod lives on for long enough: the word, and a sentence with what was expected.
-pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
+/// Whether the pod lives on for long enough: why, and a sentence with what was expected.
+pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let HoldWanted { seconds: wanted, bound } = wanted;
     if wanted == 0 {
-        return (Reason::HoldOff, "headgate.dev/hold says that its pods are not held".to_owned());
+        return (Cause::HoldOff, "headgate.dev/hold says that its pods are not held".to_owned());
     }
     let names = |meant: &dyn Fn(PreStop) -> bool| {
         let all = pod.containers.iter().filter(|container| meant(container.pre_stop));
@@ -33,12 +32,12 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
     let without = names(&|pre_stop| pre_stop == PreStop::None);
     if !without.is_empty() {
         let said = format!("no preStop keeps {without} alive when the pod ends; {needs}");
-        return (Reason::HoldMissing, said);
+        return (Cause::HoldMissing, said);
     }
     let least = pod.containers.iter().filter_map(|container| shortest(container.pre_stop)).min();
     if let Some(least) = least.filter(|least| *least < wanted) {
         let short = names(&|pre_stop| shortest(pre_stop).is_some_and(|seconds| seconds < wanted));
-        return (Reason::HoldTooShort, format!("the preStop of {short} takes {least} s; {needs}"));
+        return (Cause::HoldTooShort, format!("the preStop of {short} takes {least} s; {needs}"));
     }
     if pod.grace <= wanted {
         let said = format!(
@@ -46,7 +45,7 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
              and the time that they need to end themselves",
             pod.grace
         );
-        return (Reason::GraceTooShort, said);
+        return (Cause::GraceTooShort, said);
     }
     let unknown = names(&|pre_stop| pre_stop == PreStop::Unknown);
     if !unknown.is_empty() {
@@ -54,18 +53,18 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
             "{unknown} has a preStop of its own, and nobody knows how long it takes; {needs}; or the annotation \
              headgate.dev/own-prestop: wrap on the pod, which puts the hold before it"
         );
-        return (Reason::OwnPreStop, said);
+        return (Cause::OwnPreStop, said);
     }
     if wanted < bound {
         let said = format!(
             "held for {wanted} s, as headgate.dev/hold asks for; the load balancer may go on sending for {bound} s \
              after the pod was deregistered"
         );
-        return (Reason::HoldTooShort, said);
+        return (Cause::HoldTooShort, said);
     }
     let least = least.unwrap_or(wanted).min(pod.grace);
     let said = format!("held for {least} s, of {} s of grace; {wanted} s were wanted", pod.grace);
-    (Reason::HoldIsEnough, said)
+    (Cause::HoldIsEnough, said)
 }
 
 #[cfg(test)]
@@ -75,7 +74,7 @@ mod tests {
 
     const NLB: HoldWanted = HoldWanted { seconds: 150, bound: 120 };
 
-    fn judged(containers: &[(&str, PreStop)], grace: u32, wanted: HoldWanted) -> Word {
+    fn judged(containers: &[(&str, PreStop)], grace: u32, wanted: HoldWanted) -> (Cause, String) {
         let container =
             |(name, pre_stop): &(&str, PreStop)| Container { name: (*name).into(), pre_stop: *pre_stop };
         judge(&Lifespan { containers: containers.iter().map(container).collect(), grace }, wanted)
@@ -85,39 +84,33 @@ mod tests {
     fn a_pod_lives_long_enough_or_the_first_thing_that_ends_it_too_soon_is_named() {
         use PreStop::{None, Sleeps, Unknown};
         for (containers, grace, wanted, reason, said) in [
-            (&[("web", Sleeps(150))][..], 180, NLB, Reason::HoldIsEnough, "held for 150 s, of 180 s"),
-            (&[("web", Sleeps(150)), ("log", None)], 180, NLB, Reason::HoldMissing, "keeps log alive"),
+            (&[("web", Sleeps(150))][..], 180, NLB, Cause::HoldIsEnough, "held for 150 s, of 180 s"),
+            (&[("web", Sleeps(150)), ("log", None)], 180, NLB, Cause::HoldMissing, "keeps log alive"),
             (
                 &[("web", Sleeps(15)), ("p", Sleeps(150))],
                 180,
                 NLB,
-                Reason::HoldTooShort,
+                Cause::HoldTooShort,
                 "preStop of web takes 15 s",
             ),
-            (
-                &[("web", Sleeps(150))],
-                150,
-                NLB,
-                Reason::GraceTooShort,
-                "terminationGracePeriodSeconds is 150",
-            ),
-            (&[("web", Unknown)], 180, NLB, Reason::OwnPreStop, "web has a preStop of its own"),
-            (&[("web", Unknown)], 30, NLB, Reason::GraceTooShort, "is 30"),
+            (&[("web", Sleeps(150))], 150, NLB, Cause::GraceTooShort, "terminationGracePeriodSeconds is 150"),
+            (&[("web", Unknown)], 180, NLB, Cause::OwnPreStop, "web has a preStop of its own"),
+            (&[("web", Unknown)], 30, NLB, Cause::GraceTooShort, "is 30"),
             (
                 &[("web", Sleeps(7))],
                 37,
                 HoldWanted { seconds: 7, bound: 120 },
-                Reason::HoldTooShort,
+                Cause::HoldTooShort,
                 "as headgate.dev/hold asks",
             ),
             (
                 &[("web", Sleeps(120))],
                 150,
                 HoldWanted { seconds: 120, bound: 120 },
-                Reason::HoldIsEnough,
+                Cause::HoldIsEnough,
                 "held for 120 s",
             ),
-            (&[("web", None)], 30, HoldWanted { seconds: 0, bound: 120 }, Reason::HoldOff, "not held"),
+            (&[("web", None)], 30, HoldWanted { seconds: 0, bound: 120 }, Cause::HoldOff, "not held"),
         ] {
             let (is, text) = judged(containers, grace, wanted);
             assert_eq!(is, reason, "{text}");

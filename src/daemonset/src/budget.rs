@@ -1,8 +1,8 @@
 //! How many pods of a set are to be left when pods are evicted.
 //!
 //! Kubernetes counts a share of a PodDisruptionBudget by the scale of what owns the pods. A set has none: nothing watches
-//! the scale of a custom resource, so a budget by it would be stale for as long as half a minute (see docs/daemonsets.md).
-//! Hence the budget has a number, and that is kept here.
+//! the scale of a custom resource, so a budget by it would be stale for as long as half a minute. So the budget has a number,
+//! and that is kept here (see docs/guides/per-node-ingress.md).
 //!
 //! * **Owns** no state.
 //! * **Guarantees.** However few pods there are, one may go if any may: a drain ends.

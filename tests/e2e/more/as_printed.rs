@@ -47,10 +47,10 @@ async fn terminal(s: &Scenario, address: &Address, kubeconfig: &Path, migrate: &
     terminal
 }
 
-/// The steps of a page, with these names instead of its own.
-fn steps(name: &str, names: &[(&str, &str)]) -> Vec<Step> {
+/// The steps of a page or its section, with these names instead of its own.
+fn steps(name: &str, section: Option<&str>, names: &[(&str, &str)]) -> Vec<Step> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    blocks(&page(name, None)).concat().iter().map(|step| step.renamed(rename)).collect()
+    blocks(&page(name, section)).concat().iter().map(|step| step.renamed(rename)).collect()
 }
 
 /// Waits until `headgate status` says this.
@@ -64,9 +64,9 @@ async fn wait_status(s: &Scenario, headgate: &Headgate, says: &str) {
 }
 
 #[test]
-fn when_the_pager_goes_is_answered_as_printed() {
+fn the_runbook_for_unhealthy_targets_is_as_printed() {
     if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/when-the-pager-goes.md is not tested");
+        eprintln!("there is no AWS CLI here: docs/operate/runbook.md is not tested");
         return;
     }
     beside_others(|world| async move {
@@ -86,7 +86,7 @@ fn when_the_pager_goes_is_answered_as_printed() {
         address.leads_to(&headgate);
         let mut terminal = terminal(&s, &address, &s.facts().kubeconfig, "").await;
         let names = [("web-1", &*group.name), ("shop", &s.cluster.namespace)];
-        let steps = steps("when-the-pager-goes.md", &names);
+        let steps = steps("operate/runbook.md", Some("Targets are unhealthy"), &names);
         assert!(steps.len() >= 8, "{steps:#?}");
         for step in &steps {
             terminal.follow(step).await;
@@ -136,7 +136,7 @@ fn the_way_from_lbc_and_back_goes_as_printed() {
         let address = Address::of(&s);
         let its = format!("target group {}", group.name);
         let names = [("target group web", &*its), ("shop", &s.cluster.namespace)];
-        let steps = steps("coming-from-lbc.md", &names);
+        let steps = steps("guides/from-lbc.md", None, &names);
         let type_all = async {
             wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;
             // One who has the rights that the page names, and no others.

@@ -98,8 +98,8 @@ fn two_hundred_bad_parts_are_one_event_and_keep_none_of_another_tenant_back() {
             t.b.service(&format!("s{service:02}"), "web", http_port(), Some(&parts.join(","))).await;
         }
         t.a.service("web", "web", http_port(), Some("oops=")).await;
-        t.a.wait_warning("web", "InvalidAnnotation", "oops").await;
-        t.b.wait_warning("s19", "InvalidAnnotation", "more like this").await;
+        t.a.wait_warning("web", "InvalidBinding", "oops").await;
+        t.b.wait_warning("s19", "InvalidBinding", "more like this").await;
         assert_eq!(t.b.warnings("s00").await.len(), 1);
         let lines = headgate.logged(|line| line["object"] == format!("{}/s00", t.b.namespace));
         assert_eq!(lines.len(), 1, "{lines:?}");

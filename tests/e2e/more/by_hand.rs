@@ -1,4 +1,4 @@
-//! "Try it by hand" of docs/local-world.md does what it says: its commands are taken from there and typed into a shell, as a
+//! "Try it by hand" of docs/getting-started/local.md does what it says: its commands are taken from there and typed into a shell, as a
 //! newcomer does, in a world that is nobody else's.
 
 use headgate_harness::{
@@ -20,7 +20,7 @@ impl Drop for Stopped<'_> {
 #[tokio::test]
 async fn try_it_by_hand_runs_as_printed() {
     if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/local-world.md is not tested");
+        eprintln!("there is no AWS CLI here: docs/getting-started/local.md is not tested");
         return;
     }
     // The first world on a machine builds Kubernetes, which takes as long as it takes; a world itself is up in seconds.
@@ -38,7 +38,7 @@ async fn try_it_by_hand_runs_as_printed() {
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
     let mut first = Terminal::open(&[], variables.clone());
     let mut second = Terminal::open(&[], variables);
-    let blocks = blocks(&page("local-world.md", Some("Try it by hand")));
+    let blocks = blocks(&page("getting-started/local.md", Some("Try it by hand")));
     let count: usize = blocks.iter().map(Vec::len).sum();
     assert!(count >= 15, "there are {count} commands only");
     // The page's world is called `default`.

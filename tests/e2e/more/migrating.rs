@@ -173,7 +173,7 @@ async fn over_and_back(s: &Scenario) {
     load.mark("dry run");
     let (code, said) = mover.run(Some(&headgate), &[]).await;
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(said.matches("  Adopted  PodHasIp\n").count(), 3, "{said}");
+    assert_eq!(said.matches("  Adopted  PodSelected\n").count(), 3, "{said}");
     assert!(
         said.contains("3 pods have LBC's readiness gate") && said.contains("Nothing was changed."),
         "{said}"

@@ -94,7 +94,7 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
         s.wait_targets(&group, &BTreeSet::new()).await;
         let reasons = headgate.logged(|line| line["message"] == "deregistering");
         assert!(reasons.len() == running.len(), "{reasons:?}");
-        assert!(reasons.iter().all(|line| line["reason"] == "PodMissing"), "{reasons:?}");
+        assert!(reasons.iter().all(|line| line["reason"] == "PodDeleted"), "{reasons:?}");
     });
 }
 
@@ -149,7 +149,7 @@ fn aws_may_be_away_for_a_while() {
         // AWS has taken the call a moment before its answer is here.
         let reachable = || headgate.metric("headgate_aws_reachable");
         wait::until_equal("headgate knows that AWS is back", &Some(1.0), reachable).await;
-        let over = headgate.logged(|line| line["reason"] == "AwsReachable" && line["level"] == "INFO");
+        let over = headgate.logged(|line| line["reason"] == "AsExpected" && line["level"] == "INFO");
         assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
     });
 }

@@ -103,14 +103,14 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
             (&dying[..], &["other"][..], "NodeDying"),
         ] {
             for key in keys {
-                let before = logged(&stage, "registering", "NodeStays");
+                let before = logged(&stage, "registering", "RegisteredAgain");
                 taint(&stage, &node, &format!("{key}=x:NoSchedule")).await;
                 stage.s.wait_targets(&stage.group, &only(&running, stay)).await;
                 let count = format!("headgate_nodes_leaving{{reason=\"{reason}\"}}");
                 assert_eq!(stage.headgates[0].metric(&count).await, Some(1.0), "{key}");
                 taint(&stage, &node, &format!("{key}-")).await;
                 stage.s.wait_targets(&stage.group, &all).await;
-                let put_back = logged(&stage, "registering", "NodeStays") - before;
+                let put_back = logged(&stage, "registering", "RegisteredAgain") - before;
                 assert_eq!(put_back, 3 - stay.len(), "{key}");
                 // It may be the last healthy one next time.
                 stage.wait_healthy(2).await;
@@ -118,7 +118,7 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
         }
         stage.cluster.wait_warning("plain", "NodeDisrupted", "is to be drained").await;
         stage.cluster.wait_warning("held", "NodeDying", "is about to die").await;
-        stage.cluster.wait_warning("plain", "NodeStays", "registered again").await;
+        stage.cluster.wait_warning("plain", "RegisteredAgain", "registered again").await;
         assert!(stage.cluster.warnings("other").await.is_empty());
         wait::until("nothing is left on the pod", || async {
             let left = stage.annotations("plain").await;
@@ -145,7 +145,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
                     out.push(pod);
                 }
                 let waits = annotations.get("headgate.dev/leaving-waits");
-                waiting += usize::from(waits.is_some_and(|text| text.contains("EvictionWaitsForDeparture")));
+                waiting += usize::from(waits.is_some_and(|text| text.contains("EvictionWaitsForBudget")));
             }
             (out, waiting)
         };

@@ -1,4 +1,4 @@
-//! From another controller to Headgate by the weights of a listener: the commands of docs/coming-from-hostport.md, typed as
+//! From another controller to Headgate by the weights of a listener: the commands of docs/guides/from-hostport.md, typed as
 //! they are printed, under traffic. The other controller's part is played by hand: its targets are registered here.
 
 use std::time::Duration;
@@ -126,7 +126,7 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
         ("SERVICE", "web"),
     ];
     let mut terminal = terminal(s, &variables).await;
-    let commands = blocks(&page("coming-from-hostport.md", None)).concat();
+    let commands = blocks(&page("guides/from-hostport.md", None)).concat();
     let [make, beside, annotate, half, all, alone] = &commands[..] else {
         panic!("expected 6 commands: {commands:#?}")
     };
@@ -189,7 +189,7 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
 #[test]
 fn by_weights_from_a_daemon_set_with_host_port_to_two_pods_on_every_node_no_request_is_lost() {
     if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: docs/coming-from-hostport.md is not tested");
+        eprintln!("there is no AWS CLI here: docs/guides/from-hostport.md is not tested");
         return;
     }
     beside_others(|world| async move {

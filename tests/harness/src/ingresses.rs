@@ -1,4 +1,4 @@
-//! The ingresses of `docs/ingresses`, as their page shows them, on real nodes.
+//! The ingresses of `docs/guides/proxies`, as their page shows them, on real nodes.
 
 use headgate_core::model::lifespan::hold_of_command;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -20,7 +20,7 @@ const TIMES: [(&str, f64); 5] = [
 /// The documents of an ingress's manifest: `deployment`, `daemonset` or `ingressdaemonset`.
 #[must_use]
 pub fn manifest(ingress: Ingress, kind: &str, time_scale: f64) -> Vec<Value> {
-    let path = root().join(format!("docs/ingresses/{}-{kind}.yaml", ingress.name()));
+    let path = root().join(format!("docs/guides/proxies/{}-{kind}.yaml", ingress.name()));
     let mut text =
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     for (time, seconds) in TIMES {

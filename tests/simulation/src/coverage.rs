@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use headgate_core::model::Reason;
+use headgate_core::model::{Cause, Notice, Reason};
 
-/// Everything that must occur in a run, besides the reasons.
+/// Everything that must occur in a run, besides the causes and what is told.
 const MUST: &[&str] = &[
     "aws: applied",
     "clock: set to another time",
@@ -200,82 +200,70 @@ const MUST: &[&str] = &[
     "effect: view",
 ];
 
-/// Reasons that a world of the simulation has no way to bring about.
-const NOT_HERE: &[Reason] = &[
+/// Causes that a world of the simulation has no way to bring about.
+const NOT_HERE: &[Cause] = &[
     // Health checks are never off.
-    Reason::TargetUnavailable,
-    // Said by `headgate status` alone.
-    Reason::ZoneWithoutHealthyTarget,
-    // No replica only reads.
-    Reason::ReadOnly,
-    // Never said: they are answers to "why not?".
-    Reason::PodNotFound,
-    Reason::NotListedYet,
+    Cause::TargetUnavailable,
     // The worlds have one address family and numeric ports.
-    Reason::WrongIpFamily,
-    Reason::NoSuchPort,
-    Reason::TargetGroupUnsupported,
+    Cause::WrongIpFamily,
+    Cause::NoSuchPort,
+    Cause::TargetGroupUnsupported,
     // No pods of the host network.
-    Reason::WaitsForHostNetworkPod,
-    // Everything is granted here; see the worlds of tenants. What is wrong with grants is said outside of the engine.
-    Reason::NotGranted,
-    Reason::SharedWithoutGrant,
-    Reason::ExclusiveNotGranted,
-    Reason::InvalidGrant,
+    Cause::WaitsForHostNetworkPod,
+    // Everything is granted here; see the worlds of tenants.
+    Cause::NotGranted,
     // All namespaces count.
-    Reason::NamespaceNotSelected,
-    // Of IngressDaemonSets, which have worlds of their own.
-    Reason::NodesInTurn,
-    Reason::RollComplete,
-    Reason::ProgressDeadlineExceeded,
-    Reason::PodsRefused,
-    // Only ever in metrics and log lines.
-    Reason::Throttled,
-    Reason::Unavailable,
+    Cause::NamespaceNotSelected,
+    Cause::NamespaceNotServed,
     // Said of AWS as a whole, outside of the engine; see the program's aws/reach.rs.
-    Reason::AwsUnreachable,
-    Reason::NoAwsCredentials,
-    Reason::AwsReachable,
-    Reason::TargetRegistered,
-    Reason::TargetHealthy,
-    Reason::TargetDeregistered,
+    Cause::AwsUnreachable,
+    Cause::NoAwsCredentials,
     // Of replicas at the Lease; see lease.rs.
-    Reason::CannotLead,
-    Reason::RemovalsFail,
-    Reason::WatchesFail,
-    // Said of the clock of a process; see the program's runtime/clock.rs.
-    Reason::ClockStepped,
+    Cause::RemovalsFail,
+    Cause::WatchesFail,
     // Said by the webhook, whose places and queues are not played here.
-    Reason::HeadgateBusy,
+    Cause::HeadgateBusy,
     // Too few pods and nodes for these to hold one up for long; or only said when somebody asks why.
-    Reason::ManyNodesMarked,
-    Reason::TooManyLeaveEarly,
-    // Nobody makes a slip in the name of an annotation.
-    Reason::UnknownAnnotation,
+    Cause::ManyNodesMarked,
+    Cause::TooManyLeaveEarly,
     // Adapters apply the bounds.
-    Reason::LimitExceeded,
-    // Nobody writes nonsense into a ledger here.
-    Reason::LedgerUnreadable,
-    // Of pods that do not exist yet; see inject/tests.rs.
-    Reason::GateAdded,
-    Reason::GatePresent,
-    Reason::HoldAdded,
-    Reason::OwnSleepRaised,
-    Reason::HoldShortened,
-    Reason::HoldRefused,
-    Reason::OwnPreStopWrapped,
-    Reason::OwnPreStopNotWrapped,
-    Reason::OwnPreStop,
-    Reason::HoldOff,
-    Reason::HoldNotNeeded,
-    Reason::GraceRaised,
-    Reason::ProbeGraceAdded,
-    Reason::InjectionOff,
-    Reason::NamespaceNotServed,
+    Cause::LimitExceeded,
     // Of how pods end; see lifespan.rs.
-    Reason::GraceTooShort,
-    // Evictions that are no real ones; see webhook/evict.rs.
-    Reason::DryRun,
+    Cause::HoldIsEnough,
+    Cause::HoldOff,
+    Cause::HoldNotWanted,
+    Cause::OwnPreStop,
+    Cause::GraceTooShort,
+];
+
+/// What users must be told by Events in a run: the word, and a part of the sentence.
+const TOLD: &[(Reason, &str)] = &[
+    (Reason::UnknownWriter, ""),
+    (Reason::ForeignTarget, "another cluster may have got the address"),
+    (Reason::RemovalHeld, ""),
+    (Reason::RemovalsPaused, ""),
+    (Reason::BindingRemoved, ""),
+    (Reason::ListDoubted, ""),
+    (Reason::LedgerUnreadable, ""),
+    (Reason::GateDelayed, "is still closed"),
+    (Reason::GateDelayed, "is open after"),
+    (Reason::RightMissing, "does not let Headgate open the readiness gate"),
+    (Reason::NotSelected, "is open without the load balancer's word"),
+    (Reason::HealthUnread, "as --gate-patience asks for"),
+    (Reason::InvalidBinding, "headgate.dev/target-groups"),
+    (Reason::InvalidBinding, "there is no Service"),
+    (Reason::TargetClaimedTwice, ""),
+    (Reason::NeverHealthy, ""),
+    (Reason::HoldTooShort, ""),
+    (Reason::AccessDenied, ""),
+    (Reason::TargetRefused, ""),
+    (Reason::QuotaExceeded, ""),
+    (Reason::RegisteredAgain, "nobody asks for it any more"),
+    (Reason::RegisteredAgain, "was about to go, and stays"),
+    (Reason::LeavingNotCredible, ""),
+    (Reason::EvictionUnsafe, "AWS has not taken the removal"),
+    (Reason::EvictionUnsafe, "Kubernetes does not say whether its PodDisruptionBudgets allow it"),
+    (Reason::EvictionUnsafe, "cannot be written on it"),
 ];
 
 /// Counts by what happened.
@@ -291,8 +279,18 @@ impl Coverage {
         self.0.get(what).copied().unwrap_or_default()
     }
 
-    pub fn reason(&mut self, reason: Reason) {
-        self.saw(format!("reason: {reason}"));
+    pub fn cause(&mut self, cause: Cause) {
+        self.saw(format!("cause: {}", cause.as_str()));
+    }
+
+    /// A user was told this.
+    pub fn told(&mut self, notice: &Notice) {
+        self.saw(format!("told: {}", notice.reason));
+        for (reason, part) in TOLD {
+            if *reason == notice.reason && !part.is_empty() && notice.note.contains(part) {
+                self.saw(format!("told: {reason}: {part}"));
+            }
+        }
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -303,9 +301,16 @@ impl Coverage {
 
     /// What should have occurred and did not.
     pub fn never(&self) -> Vec<String> {
-        let reasons = Reason::ALL.iter().filter(|reason| !NOT_HERE.contains(reason));
+        let causes = Cause::ALL.iter().filter(|cause| !NOT_HERE.contains(cause)).map(|cause| cause.as_str());
+        // A cause that no decision is seen to have may have been told by its name.
+        let causes = causes.filter(|cause| !self.0.contains_key(&format!("told: {cause}")));
+        let told = TOLD.iter().map(|(reason, part)| match *part {
+            "" => format!("told: {reason}"),
+            part => format!("told: {reason}: {part}"),
+        });
         let must = MUST.iter().map(|what| (*what).to_owned());
-        must.chain(reasons.map(|reason| format!("reason: {reason}")))
+        must.chain(causes.map(|cause| format!("cause: {cause}")))
+            .chain(told)
             .filter(|what| !self.0.contains_key(what))
             .collect()
     }

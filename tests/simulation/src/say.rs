@@ -16,7 +16,7 @@ pub fn describe_call(call: &Call) -> String {
         Call::Register { group, items } | Call::Deregister { group, items } => {
             let items: Vec<String> = items
                 .iter()
-                .map(|item| format!("{} (pod {}, {})", item.target, item.uid, item.reason))
+                .map(|item| format!("{} (pod {}, {})", item.target, item.uid, item.reason.as_str()))
                 .collect();
             format!("{} {} {}", call.action(), group.name(), items.join(" "))
         }
@@ -41,7 +41,7 @@ pub fn describe_request(request: &LedgerRequest) -> String {
 pub fn describe_gate(id: RequestId, write: &GateWrite) -> String {
     let condition = &write.condition;
     let sign = if condition.open { '+' } else { '-' };
-    format!("gate {} of {} {} {sign} {}", id.0, write.pod.name, write.uid, condition.reason)
+    format!("gate {} of {} {} {sign} {}", id.0, write.pod.name, write.uid, condition.reason.as_str())
 }
 
 /// A stored ledger, in a line of a trace.

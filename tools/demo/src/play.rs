@@ -232,7 +232,7 @@ fn waits(headgate: &Headgate, namespace: &str) -> (Vec<f64>, Vec<f64>) {
         lines.iter().filter_map(|line| line["wait_ms"].as_f64()).collect()
     };
     (
-        of("registering", &["PodHasIp"]),
-        of("deregistering", &["PodTerminating", "PodDeleted", "PodFinished", "PodMissing"]),
+        of("registering", &["PodSelected"]),
+        of("deregistering", &["PodTerminating", "PodDeleted", "PodFinished"]),
     )
 }

@@ -31,7 +31,7 @@ impl Hold {
 pub struct Cell {
     /// What happens.
     pub scenario: Scenario,
-    /// An ingress with its manifest of `docs/ingresses`; `None`: pods that are made for this table alone.
+    /// An ingress with its manifest of `docs/guides/proxies`; `None`: pods that are made for this table alone.
     pub ingress: Option<Ingress>,
     /// Behind what.
     pub profile: Profile,

@@ -1,4 +1,4 @@
-//! The figures for people: every row in `docs/zero-loss.csv`, and their sums in `docs/zero-loss.md`.
+//! The figures for people: every row in `docs/reference/zero-loss.csv`, and their sums in `docs/reference/zero-loss.md`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The file of the rows.
-pub const DATA: &str = "docs/zero-loss.csv";
+pub const DATA: &str = "docs/reference/zero-loss.csv";
 /// The page, with the sums between [`BEGIN`] and [`END`].
-pub const PAGE: &str = "docs/zero-loss.md";
+pub const PAGE: &str = "docs/reference/zero-loss.md";
 const BEGIN: &str = "<!-- sums of zero-loss.csv, written by make zero-loss -->\n";
 const END: &str = "<!-- end -->\n";
 

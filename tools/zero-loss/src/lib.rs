@@ -14,7 +14,7 @@
 //!  healthy    the fewest healthy targets at any moment
 //!  exposure   how many pods left, and how many requests came when one of them could have been sent one
 //!  report     what was counted; target/zero-loss/report.json
-//!  data       docs/zero-loss.csv, and its sums in docs/zero-loss.md
+//!  data       docs/reference/zero-loss.csv, and its sums in docs/reference/zero-loss.md
 //!  chaos      another mode: faults in turn during rolls
 //! ```
 //!

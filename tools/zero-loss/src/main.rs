@@ -1,5 +1,5 @@
 //! `make zero-loss`: plays the table of departures under traffic, saves each cell in `target/zero-loss/report.json`, and
-//! with `--record` in `docs/zero-loss.csv`. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
+//! with `--record` in `docs/reference/zero-loss.csv`. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
 //! request was lost that must not be.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends

@@ -41,15 +41,17 @@ fn render(found: &[Finding]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::Reason;
+
     use super::*;
 
     #[test]
     fn what_is_no_trouble_is_not_counted_as_one() {
-        let info = Finding::info("UngrantedTargetGroup", "target group web", "so it is");
-        let warning = Finding::warning("Paused", "Service shop/web", "because");
+        let info = Finding::info(Reason::NoGrant, "target group web", "so it is");
+        let warning = Finding::warning(Reason::Paused, "Service shop/web", "because");
         assert_eq!(render(&[]), "nothing is missing or dangerous\n");
         let said = render(std::slice::from_ref(&info));
-        assert!(said.starts_with("info     UngrantedTargetGroup  target group web: so it is\n"), "{said}");
+        assert!(said.starts_with("info     NoGrant  target group web: so it is\n"), "{said}");
         assert!(said.ends_with("nothing is missing or dangerous\n"), "{said}");
         assert!(render(&[warning, info]).ends_with("\n0 errors, 1 warnings\n"));
     }

@@ -1,5 +1,6 @@
 //! What was found.
 
+use headgate_core::Reason;
 use serde::Serialize;
 
 use super::facts::Unseen;
@@ -45,14 +46,19 @@ impl Finding {
         Self { level: Level::Info, ..Self::error(reason, about, message) }
     }
 
+    /// Something could not be looked at.
+    pub fn unchecked(about: impl Into<String>, why: &str) -> Self {
+        Self::warning(Reason::CheckFailed, about, format!("not checked: {why}"))
+    }
+
     /// Something that only administrators may see was not looked at: how it is if this is no administrator.
-    pub fn unseen(reason: &str, about: impl Into<String>, why: &Unseen) -> Self {
+    pub fn unseen(about: impl Into<String>, why: &Unseen) -> Self {
         match why {
             Unseen::Forbidden(why) => {
                 let said = format!("not checked ({why}): ask an administrator to run `headgate doctor`");
-                Self::info(reason, about, said)
+                Self::info(Reason::CheckFailed, about, said)
             }
-            Unseen::Failed(why) => Self::warning(reason, about, format!("not checked: {why}")),
+            Unseen::Failed(why) => Self::unchecked(about, why),
         }
     }
 

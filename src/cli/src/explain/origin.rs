@@ -99,7 +99,7 @@ mod tests {
             said: vec![(Reason::Throttled, "calls wait".to_owned())],
         };
         views.bindings.insert(key, Arc::new(view));
-        let problem = Problem::of_all(Reason::NoSuchPort, "no port https".to_owned());
+        let problem = Problem::of_all(Reason::InvalidBinding, "no port https".to_owned());
         let view =
             OriginView { origin: origin(), uid: Uid::new("s-1"), exists: true, problems: vec![problem] };
         views.origins.insert(origin(), Arc::new(view));
@@ -111,7 +111,7 @@ mod tests {
         let report = OriginReport::new(&origin(), &views(), Some("headgate-0".to_owned()));
         let expected = "\
 Service  shop/web
-Beware  NoSuchPort: no port https
+Beware  InvalidBinding: no port https
 Target group  blue, port http, hold 150 s
   beware  Throttled: calls wait
   10.0.0.1:8080  web-0  registered; AWS says unhealthy (Target.Timeout), readiness gate closed

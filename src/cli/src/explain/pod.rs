@@ -2,7 +2,7 @@
 
 use headgate::explain::report::{Report, Word};
 use headgate_core::{
-    Reason, inject,
+    Cause, inject,
     lifespan::{DEFAULT_GRACE, judge},
     model::{
         hold::HoldWanted,
@@ -43,13 +43,13 @@ fn pre_stop(handler: Option<&LifecycleHandler>) -> PreStop {
 }
 
 /// Whether the pod lives on for long enough; if not, what the webhook wrote on it about that.
-pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Reason, String) {
-    let (reason, said) = judge(&lifespan(pod), wanted);
+pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Cause, String) {
+    let (cause, said) = judge(&lifespan(pod), wanted);
     let injected = pod.metadata.annotations.as_ref().and_then(|all| all.get(inject::INJECTED));
-    let why = injected.filter(|_| reason != Reason::HoldIsEnough && reason != Reason::HoldOff);
+    let why = injected.filter(|_| cause != Cause::HoldIsEnough && cause != Cause::HoldOff);
     match why.and_then(|injected| inject::shortened(injected)) {
-        Some((why, how)) => (why, format!("held for {how}; {said}")),
-        None => (reason, said),
+        Some(how) => (Cause::HoldTooShort, format!("held for {how}; {said}")),
+        None => (cause, said),
     }
 }
 
@@ -66,7 +66,8 @@ pub fn asks(pod: &Pod) -> Option<bool> {
 pub fn look_at(report: &mut Report, pod: &Pod) {
     if let Some(hold) = &mut report.hold {
         let wanted = HoldWanted { seconds: hold.wanted, bound: hold.bound };
-        hold.word = Some(judged(pod, wanted).into());
+        let (cause, said) = judged(pod, wanted);
+        hold.word = Some((cause.reason(), said).into());
     }
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == OWN_GATE);
@@ -126,12 +127,14 @@ mod tests {
         };
         let wanted = HoldWanted { seconds: 150, bound: 120 };
         let note = "HoldAdded: 90s in web (NLB); HoldShortened: 90s of 150s, because --max-grace says 120s";
-        let (reason, said) = judged(&pod(note, 90), wanted);
-        assert_eq!(reason, Reason::HoldShortened);
+        let (cause, said) = judged(&pod(note, 90), wanted);
+        assert_eq!(cause, Cause::HoldTooShort);
         assert!(said.starts_with(
             "held for 90s of 150s, because --max-grace says 120s; the preStop of web takes 90 s"
         ));
-        assert_eq!(judged(&pod(note, 150), wanted).0, Reason::HoldIsEnough);
-        assert_eq!(judged(&pod("GateAdded", 90), wanted).0, Reason::HoldTooShort);
+        assert_eq!(judged(&pod(note, 150), wanted).0, Cause::HoldIsEnough);
+        let (cause, said) = judged(&pod("GateAdded", 90), wanted);
+        assert_eq!(cause, Cause::HoldTooShort);
+        assert!(said.starts_with("the preStop of web takes 90 s"), "{said}");
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         let now: Timestamp = "2026-03-04T05:06:07Z".parse().unwrap();
         let pod: Report = serde_json::from_value(json!({
             "namespace": "ingress", "name": "edge-n2-x", "answeredBy": null, "pod": null, "targets": [],
-            "nowhere": {"reason": "NoIp", "message": "it has none"}, "gate": null, "hold": null,
+            "nowhere": {"reason": "NotReady", "message": "it has none"}, "gate": null, "hold": null,
         }))
         .unwrap();
         let another = |namespace: &str, name: &str| Report {
@@ -170,7 +170,7 @@ Pods  6 wanted: 7 there, 3 updated, 6 ready, 5 available
 Turn of n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
 Turn of n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
   Pod  edge-n2-x
-    no target: NoIp: it has none
+    no target: NotReady: it has none
 Degraded  n3
 ";
         assert_eq!(render(&report, now), expected);

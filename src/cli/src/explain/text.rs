@@ -182,7 +182,7 @@ mod tests {
                 group,
                 target: Some(Target::new("10.0.0.1".parse().unwrap(), 8080)),
                 progress: Progress::Registered,
-                word: (Reason::PodHasIp, "AWS has taken its registration".into()),
+                word: (Reason::PodSelected, "AWS has taken its registration".into()),
                 since: Some(at(400)),
                 health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None, None)),
                 read: Some(at(998)),
@@ -193,7 +193,7 @@ mod tests {
             gate: Some(Gate {
                 shown: GateView::Closed,
                 verdict: Some((
-                    (Reason::TargetInitial, "target 10.0.0.1:8080: initial".into()),
+                    (Reason::TargetPending, "target 10.0.0.1:8080: initial".into()),
                     Moment::START,
                 )),
             }),
@@ -207,11 +207,11 @@ mod tests {
 Pod  shop/web-0, 10.0.0.1, living, ready but for the load balancer
 Target group  blue, Service web port http
   target    10.0.0.1:8080
-  state     registered since 04:56:07Z (10m ago): PodHasIp: AWS has taken its registration
+  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has taken its registration
   AWS says  initial (Elb.InitialHealthChecking), read 05:06:05Z (2s ago)
   next      DescribeTargetHealth 05:06:08Z (in 1s)
   beware    Throttled: AWS throttles
-Readiness gate  closed since 04:49:27Z (16m ago): TargetInitial: target 10.0.0.1:8080: initial
+Readiness gate  closed since 04:49:27Z (16m ago): TargetPending: target 10.0.0.1:8080: initial
 Hold  150 s wanted; the pod itself could not be read
 Answered by  headgate-a_1
 ";
@@ -220,14 +220,12 @@ Answered by  headgate-a_1
 
     #[test]
     fn a_pod_that_is_nowhere_is_told_why() {
-        let nowhere = Some((Reason::PodNotFound, "there is no pod".into()));
+        let nowhere = Some((Reason::PodDeleted, "there is no pod".into()));
         let none =
             Explanation { seen: None, places: vec![], nowhere, gate: None, hold: None, ..explanation() };
         let text = text(&report(none));
         assert!(
-            text.starts_with(
-                "Pod  shop/web-0, not known\nTarget group  none: PodNotFound: there is no pod\n"
-            ),
+            text.starts_with("Pod  shop/web-0, not known\nTarget group  none: PodDeleted: there is no pod\n"),
             "{text}"
         );
     }
@@ -251,6 +249,6 @@ Answered by  headgate-a_1
         assert!(text.contains("Hold  HoldMissing: no preStop keeps web alive"), "{text}");
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-        assert!(json.contains("\"state\":\"registered\",\"reason\":\"PodHasIp\""), "{json}");
+        assert!(json.contains("\"state\":\"registered\",\"reason\":\"PodSelected\""), "{json}");
     }
 }

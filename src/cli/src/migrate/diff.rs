@@ -184,7 +184,7 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
         pod: Some(pod.facts.key.name.to_string()),
         aws: state.map(|state| state.as_str().to_owned()),
         then,
-        reason: Reason::PodHasIp.as_str().to_owned(),
+        reason: Reason::PodSelected.as_str().to_owned(),
         says,
     }
 }
@@ -192,7 +192,7 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
 fn unwanted_row(pod: Option<&Pod>, target: Target, state: HealthState, reason: Reason) -> Row {
     let name = pod.map(|pod| pod.facts.key.name.to_string());
     let (then, reason, says) = match (&name, state) {
-        (_, HealthState::Draining) => (Then::Drains, "TargetDraining", "it is on its way out".to_owned()),
+        (_, HealthState::Draining) => (Then::Drains, "TargetPending", "it is on its way out".to_owned()),
         (Some(_), _) => (
             Then::LeftAlone,
             reason.as_str(),

@@ -162,7 +162,7 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
     if spec.target_type.as_deref() == Some("instance") {
         return Some(format!(
             "{about} is of target type instance: nodes are its targets, and Headgate registers pods; expected ip. The way \
-             over is a target group of type ip beside that one (docs/coming-from-hostport.md)"
+             over is a target group of type ip beside that one (docs/guides/from-hostport.md)"
         ));
     }
     if spec.protocol.as_deref().is_some_and(|protocol| protocol.contains("QUIC")) {

@@ -416,14 +416,14 @@ fn each_target_is_told_what_becomes_of_it_and_why() {
         .map(|row| (row.target.clone().or(row.pod.clone()).unwrap(), (row.then, &*row.reason)))
         .collect();
     let expected = [
-        ("10.0.0.1:8080", (Then::Adopted, "PodHasIp")),
-        ("10.0.0.2:8080", (Then::Adopted, "PodHasIp")),
+        ("10.0.0.1:8080", (Then::Adopted, "PodSelected")),
+        ("10.0.0.2:8080", (Then::Adopted, "PodSelected")),
         ("10.0.0.3:8080", (Then::LeftAlone, "PodTerminating")),
         ("10.0.0.4:8080", (Then::LeftAlone, "NotSelected")),
-        ("10.0.0.5:8080", (Then::Registered, "PodHasIp")),
-        ("10.0.0.8:8080", (Then::Drains, "TargetDraining")),
+        ("10.0.0.5:8080", (Then::Registered, "PodSelected")),
+        ("10.0.0.8:8080", (Then::Drains, "TargetPending")),
         ("10.0.0.9:8080", (Then::LeftAlone, "ForeignTarget")),
-        ("web-6", (Then::NotYet, "NoIp")),
+        ("web-6", (Then::NotYet, "NotReady")),
     ];
     let expected: BTreeMap<_, _> = expected.into_iter().map(|(who, told)| (who.to_owned(), told)).collect();
     assert_eq!(told, expected);

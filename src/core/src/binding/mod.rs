@@ -39,7 +39,7 @@ pub fn settle(
     settled.policy = policy;
     settled
         .problems
-        .extend(bad.into_iter().map(|bad| Problem::of_all(Reason::InvalidAnnotation, bad.to_string())));
+        .extend(bad.into_iter().map(|bad| Problem::of_all(Reason::InvalidBinding, bad.to_string())));
 
     let exceeds = |limit: &Limit| service.beyond.iter().any(|excess| excess.limit == limit);
     let beyond = service.beyond.iter();
@@ -180,13 +180,13 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     } else {
         ""
     };
-    Problem::of_all(Reason::NoSelector, format!("{what}: {why}{then}"))
+    Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}"))
 }
 
 /// What is said of a part that cannot be followed, in the words of where it is written.
 fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     match (origin, &bad.error) {
-        (Origin::Service(_), _) => (Reason::InvalidAnnotation, bad.to_string()),
+        (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
         (Origin::TargetBinding(_), PartError::NoPort { count, ports }) => (
             Reason::InvalidBinding,
             format!(
@@ -270,7 +270,7 @@ pub fn read_written(
                 "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one",
                 binding.key.namespace
             );
-            (read(None, Labels::default(), Vec::new()), Some((Reason::ServiceNotFound, said)))
+            (read(None, Labels::default(), Vec::new()), Some((Reason::InvalidBinding, said)))
         }
     }
 }
@@ -406,7 +406,7 @@ mod tests {
         let fresh = settle(&web(), &external.clone().build(), &Settled::default(), resolve);
         assert_eq!(
             (fresh.bindings.len(), fresh.problems[0].reason, fresh.doubtful),
-            (0, Reason::NoSelector, true)
+            (0, Reason::InvalidBinding, true)
         );
         let settled = settle_after(&two_ports("web=blue"), &external);
         assert!(settled.bindings.values().all(|binding| !binding.admits && !binding.selector.is_empty()));
@@ -464,7 +464,7 @@ mod tests {
     fn an_empty_annotation_changes_nothing_and_is_said() {
         let settled = settle_after(&two_ports("web=blue"), &two_ports(""));
         assert_eq!(in_force(&settled), ["web=blue"]);
-        assert_eq!(settled.problems[0].reason, Reason::InvalidAnnotation);
+        assert_eq!(settled.problems[0].reason, Reason::InvalidBinding);
         assert!(settled.problems[0].said.contains("it is empty; expected <port>="), "{settled:?}");
     }
 
@@ -483,7 +483,7 @@ mod tests {
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
         let fresh = settle(&web(), &without.clone().build(), &Settled::default(), resolve);
-        assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::NoSelector));
+        assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::InvalidBinding));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
         assert!(settled.problems[0].said.contains("no pod is added"), "{settled:?}");

@@ -80,14 +80,14 @@ impl Engine {
     /// What is answered when the eviction of a pod is asked for. Changes nothing.
     pub fn may_evict(&self, pod: &ObjectKey, request: &Request, now: Moment) -> Ruling {
         if !self.term.is_synced() {
-            return Ruling::Pass(Reason::BindingsUnknown);
+            return Ruling::Pass(Cause::BindingsUnknown);
         }
         if !self.known.services.is_selected(&pod.namespace) {
-            return Ruling::Pass(Reason::NamespaceNotServed);
+            return Ruling::Pass(Cause::NamespaceNotServed);
         }
         let is_meant = |facts: &&PodFacts| request.uid.as_ref().is_none_or(|uid| *uid == facts.uid);
         let Some(facts) = self.known.index.pods().get(pod).filter(is_meant) else {
-            return Ruling::Pass(Reason::NotATarget);
+            return Ruling::Pass(Cause::NotATarget);
         };
         self.around(now).answer(self.evictions_known(), facts, request)
     }
@@ -159,7 +159,7 @@ impl Engine {
                 }
                 Consequence::Stays { pod, node, is_out } => {
                     if is_out && acts {
-                        self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(&node));
+                        self.tell_pod(&pod, Reason::RegisteredAgain, sayings::node_stays(&node));
                     }
                     let changes = self.known.index.order(&pod, Order::NodeGoes(None), seen);
                     self.absorb(changes, now);
@@ -205,14 +205,14 @@ impl Engine {
                 let changes = self.known.index.order(&pod, Order::Leave(true), now);
                 self.absorb(changes, now);
             }
-            Some(Outcome::Tells { pod, uid, reason, why, after, passes }) => {
+            Some(Outcome::Tells { pod, uid, cause, why, after, passes }) => {
                 if passes {
                     self.out.put(Effect::Took(Span::Departure, after));
                 }
                 let owner = Owner { pod: pod.clone(), uid: uid.clone() };
-                self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Eviction(reason, passes))));
-                if let Some(note) = sayings::eviction(reason, &why, after) {
-                    self.out.tell(Notice { about: About::Pod(pod, uid), reason, note });
+                self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Eviction(cause, passes))));
+                if let Some(note) = sayings::eviction(cause, &why, after) {
+                    self.out.tell(Notice { about: About::Pod(pod, uid), reason: cause.reason(), note });
                 }
             }
         }

@@ -33,8 +33,7 @@ impl Engine {
                 about.extend(self.origins_of(&pod));
             }
             if cause != Cause::ZoneAllows && self.acts() && !self.settings.read_only {
-                let reason = cause.reason();
-                self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)));
+                self.tell_pod(&pod, cause.reason(), sayings::goes_not_ready(cause, now.since(since)));
             }
             let changes = self.known.index.order(&pod, Order::LetGo, now);
             self.absorb(changes, now);

@@ -243,7 +243,7 @@ impl Engine {
         let trouble = match failure {
             None => None,
             Some(failure) if failure.is_lasting() => Some((
-                Reason::LedgerRefused,
+                Reason::LedgerUnreadable,
                 format!(
                     "no pod is registered in target group {} for now: Kubernetes refuses its ledger {} ({}); \
                      expected the kind TargetLedger to be installed, and a Role that lets Headgate {verbs} \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     engine::{Effect, Engine},
     model::{
-        Cause, Owner, PodFacts, Reason, Target, TargetGroupArn, Transition,
+        Cause, Owner, PodFacts, Target, TargetGroupArn, Transition,
         changes::Ownership,
         transition::{PodStep, TargetStep},
     },
@@ -25,9 +25,9 @@ impl Engine {
             return;
         }
         let step = |of: &Owner, step| Transition::Target(arn.clone(), *target, of.clone(), step);
-        let why_gone = if owner.is_some() { Reason::IpChanged } else { cause.reason() };
+        let why_gone = if owner.is_some() { Cause::IpChanged } else { *cause };
         let gone = before.map(|before| step(before, TargetStep::Unwanted(why_gone)));
-        let new = owner.as_ref().map(|owner| step(owner, TargetStep::Wanted(cause.reason())));
+        let new = owner.as_ref().map(|owner| step(owner, TargetStep::Wanted(*cause)));
         for step in gone.into_iter().chain(new) {
             self.out.put(Effect::Happened(step));
         }
@@ -36,7 +36,7 @@ impl Engine {
     /// A removal that was held is due.
     pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, cause: Cause) {
         let owner = self.groups.get(arn).and_then(|group| group.registrations().whose(target));
-        let step = TargetStep::Unwanted(cause.reason());
+        let step = TargetStep::Unwanted(cause);
         if let Some(owner) = owner {
             self.out.put(Effect::Happened(Transition::Target(arn.clone(), *target, owner.clone(), step)));
         }
@@ -60,7 +60,7 @@ impl Engine {
     /// What is said of these nodes may have changed.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
-            let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause().reason());
+            let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause());
             self.out.put(Effect::Happened(Transition::Node(node.clone(), goes)));
         }
     }

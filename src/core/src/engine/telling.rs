@@ -22,7 +22,7 @@ impl Engine {
             let own = self.known.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
             // The pods are told of that one.
-            let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
+            let more = more.filter(|(reason, _)| *reason != Reason::AddressContested);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
             let notice = |(reason, note)| Notice { about: about.clone(), reason, note };

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::seen::Seen;
 use crate::model::{
-    Cause, LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
+    Cause, LeavingFacts, Moment, RequestId, Target, TargetGroupArn, Uid, WallTime,
     eviction::Limits,
     leaving::{Mark, STEP},
 };
@@ -49,7 +49,7 @@ pub(super) struct Departure {
     pub(super) again: Moment,
     /// Since when the API server does not say what the budgets allow, and in which words.
     pub(super) failing: Option<(Moment, Box<str>)>,
-    pub(super) told: BTreeSet<Reason>,
+    pub(super) told: BTreeSet<Cause>,
     /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
     /// still have it, or may, for what bound it before. As it was when it was looked at last.
     pub(super) groups: BTreeSet<TargetGroupArn>,

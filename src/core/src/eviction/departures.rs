@@ -15,8 +15,8 @@ use crate::{
     agenda::Agenda,
     index::Index,
     model::{
-        Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn,
-        Uid, WallTime,
+        Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, RequestId, Signal, TargetGroupArn, Uid,
+        WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
@@ -36,7 +36,7 @@ pub enum Outcome {
     Tells {
         pod: ObjectKey,
         uid: Uid,
-        reason: Reason,
+        cause: Cause,
         /// In the words of Kubernetes, or about the budget.
         why: Box<str>,
         /// So long after it was asked to leave for the first time.
@@ -225,15 +225,15 @@ impl Departures {
             }
             return match mark {
                 Mark::MayGo { reason, .. } if !open.early => Some(open.passes(reason, now)),
-                Mark::Undone => Some(open.tells(Reason::EvictionGivenUp, now)),
-                Mark::Disbelieved => Some(open.tells(Reason::LeavingNotCredible, now)),
+                Mark::Undone => Some(open.tells(Cause::EvictionGivenUp, now)),
+                Mark::Disbelieved => Some(open.tells(Cause::LeavingNotCredible, now)),
                 _ => None,
             };
         };
         let departure = departure?;
         (departure.busy, departure.again) = (None, now + AGAIN);
-        let is_new = failure.is_lasting() && departure.told.insert(Reason::LeavingNotRecorded);
-        is_new.then(|| Open { why: failure.message, ..open }.tells(Reason::LeavingNotRecorded, now))
+        let is_new = failure.is_lasting() && departure.told.insert(Cause::LeavingNotRecorded);
+        is_new.then(|| Open { why: failure.message, ..open }.tells(Cause::LeavingNotRecorded, now))
     }
 
     /// What the API server says of the budgets of a pod, which `is_ready`, or not.
@@ -268,8 +268,8 @@ impl Departures {
         departure.waits = (!written).then_some(cause);
         departure.again = if departure.waits.is_some() { now } else { now + AGAIN };
         let long = departure.is_asked() && departure.seen.waited(now) >= limits.patience;
-        let tells = long && departure.told.insert(cause.reason());
-        tells.then(|| Open { why, ..open }.tells(cause.reason(), now))
+        let tells = long && departure.told.insert(cause);
+        tells.then(|| Open { why, ..open }.tells(cause, now))
     }
 }
 
@@ -341,16 +341,15 @@ fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cau
 
 impl Open {
     /// It waits, or stays.
-    fn tells(self, reason: Reason, now: Moment) -> Outcome {
+    fn tells(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
-        Outcome::Tells { pod, uid, reason, why, after: now.since(since), passes: false }
+        Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: false }
     }
 
     /// It is let through.
     fn passes(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
-        let (reason, after) = (cause.reason(), now.since(since));
-        Outcome::Tells { pod, uid, reason, why, after, passes: true }
+        Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: true }
     }
 }
 

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     ledger::PodMark,
     model::{
-        Binding, Cause, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId,
-        Signal, Target, TargetGroupArn,
+        Binding, Cause, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, RequestId, Signal,
+        Target, TargetGroupArn,
         eviction::{self, Check, Checked, MarkWrite, Ruling},
         object::within,
     },
@@ -301,8 +301,8 @@ impl Evictions {
         let Some(open) = self.departures.answered(id, around.now) else {
             let (pod, uid, why) =
                 self.early.answered(id, fitting!(result, Answer::Done => ()), around.now)?;
-            let reason = Reason::LeavingNotRecorded;
-            return Some(Outcome::Tells { pod, uid, reason, why, after: Duration::ZERO, passes: false });
+            let cause = Cause::LeavingNotRecorded;
+            return Some(Outcome::Tells { pod, uid, cause, why, after: Duration::ZERO, passes: false });
         };
         let now = around.now;
         match open.mark {

@@ -41,7 +41,7 @@
 //!   counts the departures that it has under way: they are taken off what the budget allows.
 //! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a request takes out no pod with its
 //!   hold, and none whose node takes pods and is not about to go: the eviction of that one passes, with an Event
-//!   ([`Reason::HoldMissing`](crate::model::Reason::HoldMissing)). A pod that was taken out is put back soon when nobody asks
+//!   ([`Cause::HoldMissing`](crate::model::Cause::HoldMissing)). A pod that was taken out is put back soon when nobody asks
 //!   again.
 //! * No clock of another machine ends a wait early, or holds one up: each begins when this replica sees what begins it
 //!   ([`Written`](crate::model::Written)).

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seen::Seen;
 use crate::model::{
-    Bounds, Cause, Hold, Moment, PodFacts, Reason, WallTime,
+    Bounds, Cause, Hold, Moment, PodFacts, WallTime,
     eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
     leaving::{Asked, Mark, STEP},
 };
@@ -54,72 +54,71 @@ pub fn rule(
 ) -> Ruling {
     let limits = &rules.limits;
     if let Some(cause) = pod.goes() {
-        return Ruling::Pass(cause.reason());
+        return Ruling::Pass(cause);
     }
-    let wait = |reason: Reason, retry: Duration, mark| {
+    let wait = |cause: Cause, retry: Duration, mark| {
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
-        Ruling::Wait { reason, retry, uid: pod.uid.clone(), mark }
+        Ruling::Wait { cause, retry, uid: pod.uid.clone(), mark }
     };
     // Whoever asks says how much time the pod gets. That takes nothing out: it may be anybody.
     let held = has_hold(pod, bound);
     let cuts = !is_held(pod, bound, request.grace);
-    let pass_held = |reason| {
-        if cuts { Ruling::Regardless(Reason::GraceCutsHold, pod.uid.clone()) } else { Ruling::Pass(reason) }
+    let pass_held = |cause| {
+        if cuts { Ruling::Regardless(Cause::GraceCutsHold, pod.uid.clone()) } else { Ruling::Pass(cause) }
     };
     let written = pod.leaving.as_deref().and_then(|leaving| leaving.credible(wall));
     if let Some(leaving) = written {
         let seen = seen.unwrap_or_else(|| Seen::first(&leaving, now));
         if leaving.ask.held != held && !leaving.ask.early && !leaving.is_out() {
             let mark = Mark::Asked(Asked { held, ..leaving.again(wall) });
-            return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
+            return wait(Cause::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(cause) = leaving.let_go() {
-            let reason = cause.reason();
             // Of one that is out nothing is cut short.
-            return if held && !leaving.is_out() { pass_held(reason) } else { Ruling::Pass(reason) };
+            return if held && !leaving.is_out() { pass_held(cause) } else { Ruling::Pass(cause) };
         }
         if leaving.ask.early {
             // It is out, or about to be, and nobody has waited for it until now. One that nobody was expected to evict has its
             // hold for what is left of the bound.
             if held && leaving.is_out() {
-                return pass_held(Reason::HoldIsEnough);
+                return pass_held(Cause::HoldAllows);
             }
             let begun = leaving.ask.begun;
             let mark = Mark::Asked(Asked { held, begun, ..asked_first(begun + STEP, request, wall) });
-            let (reason, retry) = match seen.over(&leaving) {
-                Some(over) => (Reason::EvictionWaitsForLoadBalancer, over.since(now)),
-                None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
+            let (cause, retry) = match seen.over(&leaving) {
+                Some(over) => (Cause::EvictionWaitsForLoadBalancer, over.since(now)),
+                None => (Cause::EvictionRecorded, LONGEST_RETRY / 2),
             };
-            return wait(reason, retry, Some(mark));
+            return wait(cause, retry, Some(mark));
         }
         let since = seen.since().seen();
         let looked = seen.waits().map_or(since, |waits| waits.seen().max(since));
-        let (reason, heard, retry) = match (seen.over(&leaving), leaving.waits) {
-            (Some(over), _) => (Reason::EvictionWaitsForLoadBalancer, since.max(over), over.since(now)),
+        let (cause, heard, retry) = match (seen.over(&leaving), leaving.waits) {
+            (Some(over), _) => (Cause::EvictionWaitsForLoadBalancer, since.max(over), over.since(now)),
             // Decided as soon as a target there turns healthy.
             (None, Some((_, Cause::EvictionWaitsForZone))) => {
-                (Reason::EvictionWaitsForZone, looked, Duration::from_secs(1))
+                (Cause::EvictionWaitsForZone, looked, Duration::from_secs(1))
             }
-            (None, Some((_, cause))) => (cause.reason(), looked, LONGEST_RETRY),
-            (None, None) => (Reason::EvictionRecorded, since, LONGEST_RETRY / 2),
+            (None, Some((_, cause))) => (cause, looked, LONGEST_RETRY),
+            (None, None) => (Cause::EvictionRecorded, since, LONGEST_RETRY / 2),
         };
         if now.since(heard) > limits.silence() {
-            return Ruling::Regardless(Reason::NobodyDecides, pod.uid.clone());
+            return Ruling::Regardless(Cause::NobodyDecides, pod.uid.clone());
         }
         let old = seen.asked().ago(now) >= limits.refresh();
-        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(wall) })));
+        return wait(cause, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(wall) })));
     }
     if bound.is_empty() {
-        return Ruling::Pass(if pod.ips.is_empty() { Reason::NoIp } else { Reason::NotATarget });
+        return Ruling::Pass(if pod.ips.is_empty() { Cause::NoIp } else { Cause::NotATarget });
     }
     if bound.iter().all(|bound| bound.paused) {
-        return Ruling::Pass(Reason::Paused);
+        return Ruling::Pass(Cause::Paused);
     }
     if propagation(pod, bound, &rules.bounds).is_none() {
-        return Ruling::Pass(Reason::HoldOff);
+        return Ruling::Pass(Cause::HoldNotWanted);
     }
     if held && !is_guarded {
-        return pass_held(Reason::HoldIsEnough);
+        return pass_held(Cause::HoldAllows);
     }
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
@@ -128,7 +127,7 @@ pub fn rule(
     match pod.node.clone().filter(|_| !held && !node_goes) {
         // The watch may lag behind: `kubectl drain` cordons and evicts at once.
         Some(node) => Ruling::AskNode { node, retry, uid: pod.uid.clone(), mark },
-        None => wait(Reason::EvictionRecorded, retry, Some(mark)),
+        None => wait(Cause::EvictionRecorded, retry, Some(mark)),
     }
 }
 

@@ -112,7 +112,7 @@ impl World {
         }
         let sign = |open| if open { '+' } else { '-' };
         let show = |(_, GateWrite { pod, condition, .. }): &(RequestId, GateWrite)| {
-            format!("{} {} {}", pod.name, sign(condition.open), condition.reason)
+            format!("{} {} {}", pod.name, sign(condition.open), condition.reason.as_str())
         };
         writes.iter().map(show).collect()
     }

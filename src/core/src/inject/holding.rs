@@ -10,7 +10,8 @@ use crate::{
         excerpt::excerpt,
         hold::seconds,
         injection::{
-            Container, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms, Wrapper,
+            Container, Decision, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms,
+            Wrapper,
         },
         notice::{About, Notice},
         policy::HOLD,
@@ -70,7 +71,7 @@ struct Given<'a> {
 struct Limit {
     /// The longest grace period.
     most: i64,
-    reason: Reason,
+    decision: Decision,
     /// Goes on from "because".
     why: String,
 }
@@ -132,7 +133,7 @@ impl Holding<'_> {
             self.record.held = held.iter().map(|container| container.name.clone()).collect();
         }
         if wanted == 0 {
-            self.record.say(Reason::HoldOff, why);
+            self.record.say(Decision::HoldOff, why);
         } else if !self.record.held.is_empty() {
             self.record.hold(seconds, why);
         }
@@ -143,11 +144,11 @@ impl Holding<'_> {
             }
         };
         let is_shortened = seconds < wanted && self.pod.containers.iter().any(is_wanted);
-        if let Some(Limit { reason, why, .. }) = limit.filter(|_| is_shortened) {
-            self.shortened((seconds, wanted), (reason, &why), had);
+        if let Some(Limit { decision, why, .. }) = limit.filter(|_| is_shortened) {
+            self.shortened((seconds, wanted), (decision, &why), had);
         }
-        self.record.add(Reason::OwnSleepRaised, self.before, raised);
-        self.record.add(Reason::OwnPreStopWrapped, self.before, wrapping::said(self.pod, self.injection));
+        self.record.add(Decision::OwnSleepRaised, self.before, raised);
+        self.record.add(Decision::OwnPreStopWrapped, self.before, wrapping::said(self.pod, self.injection));
         self.own_hooks(&own, &unwrapped);
 
         if held.is_empty() {
@@ -225,24 +226,24 @@ impl Holding<'_> {
         let of_pod = own.map(|limit| (limit, "the pod's annotation headgate.dev/max-grace"));
         let limit = of_pod.or(self.terms.max_grace).map(|(limit, whose)| Limit {
             most: limit.into(),
-            reason: Reason::HoldShortened,
+            decision: Decision::HoldShortened,
             why: format!("{whose} says {limit}s"),
         });
         // That it was lowered is not forgotten: the grace period is not raised again.
-        let said = self.before.text(Reason::HoldShortened).and_then(|said| said.split_once(", because "));
+        let said = self.before.text(Decision::HoldShortened).and_then(|said| said.split_once(", because "));
         let said = said.map(|(_, why)| why.to_owned()).filter(|why| why.starts_with(LOWERED));
         let is_lowered = given.is_some_and(|given| given.is_lowered);
         let said = if is_lowered { Some(format!("{LOWERED} to {now} s")) } else { said };
-        let lowered = said.map(|why| Limit { most: now, reason: Reason::HoldShortened, why });
+        let lowered = said.map(|why| Limit { most: now, decision: Decision::HoldShortened, why });
         let is_refused = self.terms.is_refused && given.is_none();
         let refused =
-            is_refused.then(|| Limit { most: 0, reason: Reason::HoldRefused, why: REFUSED.to_owned() });
+            is_refused.then(|| Limit { most: 0, decision: Decision::HoldRefused, why: REFUSED.to_owned() });
         [limit, lowered, refused].into_iter().flatten().min_by_key(|limit| limit.most)
     }
 
-    fn shortened(&mut self, (seconds, wanted): (u32, u32), (reason, why): (Reason, &str), had: i64) {
-        self.record.say(reason, &format!("{seconds}s of {wanted}s, because {why}"));
-        self.notify(reason, &format!(
+    fn shortened(&mut self, (seconds, wanted): (u32, u32), (decision, why): (Decision, &str), had: i64) {
+        self.record.say(decision, &format!("{seconds}s of {wanted}s, because {why}"));
+        self.notify(Reason::HoldTooShort, &format!(
             "new pods are held for {seconds} s when they end, and not for {wanted} s, because {why}: requests that the \
              load balancer sends after that fail; expected a terminationGracePeriodSeconds of {} s to be allowed",
             had.saturating_add(i64::from(wanted))
@@ -260,11 +261,11 @@ impl Holding<'_> {
             return;
         }
         let names: Vec<&str> = own.iter().map(|container| &*container.name).collect();
-        self.record.say(Reason::OwnPreStop, &names.join(", "));
+        self.record.say(Decision::OwnPreStop, &names.join(", "));
         let seconds = self.injection.seconds;
         if !unwrapped.is_empty() {
             let said: Vec<String> = unwrapped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            self.record.say(Reason::OwnPreStopNotWrapped, &said.join(", "));
+            self.record.say(Decision::OwnPreStopNotWrapped, &said.join(", "));
         }
         for container in own {
             let why = unwrapped.iter().find(|(name, _)| *name == container.name);
@@ -281,7 +282,7 @@ impl Holding<'_> {
                          that its load balancer still sends may fail; expected the annotation {OWN_PRESTOP}: wrap on the \
                          pod, or a command that begins with sleep {seconds}"
                     );
-                    self.notify(Reason::OwnPreStop, &format!("of new pods, {said}"));
+                    self.notify(Reason::HoldMissing, &format!("of new pods, {said}"));
                     said
                 }
                 None => continue,

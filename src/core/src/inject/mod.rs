@@ -15,7 +15,7 @@
 //! run by Headgate's program, which comes in a volume: nobody here knows what is in the image. What can be run by neither
 //! stays as it is, and that is said.
 //!
-//! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
+//! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the words of [`Decision`]. The decision may
 //! be made again for a pod that has it already: the API server asks once more when another webhook has changed the pod,
 //! and people copy and restore pods. So the annotation counts only as far as the containers still have what it says, and a
 //! hold is made longer if the pod is bound to what needs a longer one, or as long as the pod itself asks. What a user wrote is
@@ -41,9 +41,8 @@ pub use record::INJECTED;
 use std::collections::BTreeSet;
 
 use crate::model::{
-    Reason,
     expected::{EXPECTED_BINDINGS, Expected},
-    injection::{Injection, Known, Match, NewPod, ProbeGrace, Terms},
+    injection::{Decision, Injection, Known, Match, NewPod, ProbeGrace, Terms},
     readiness::OWN_GATE,
 };
 use record::Record;
@@ -52,20 +51,20 @@ use record::Record;
 pub const INJECT: &str = "headgate.dev/inject";
 
 /// What the annotation [`INJECTED`] says of a hold that is shorter than was wanted, or that there is none.
-pub fn shortened(injected: &str) -> Option<(Reason, String)> {
+pub fn shortened(injected: &str) -> Option<String> {
     let record = Record::read(injected);
-    let said = |reason| record.text(reason).map(|said| (reason, said.to_owned()));
-    [Reason::HoldRefused, Reason::HoldShortened].into_iter().find_map(said)
+    let said = |decision| record.text(decision).map(str::to_owned);
+    [Decision::HoldRefused, Decision::HoldShortened].into_iter().find_map(said)
 }
 
 /// Decides what `pod` is given.
 pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
-        return Injection::nothing(Reason::InjectionOff);
+        return Injection::nothing(Decision::InjectionOff);
     }
     let (bound, served): (&[Match], bool) = match known {
         // A gate that nobody opens would keep the pod from ever being ready.
-        Known::NotServed => return Injection::nothing(Reason::NamespaceNotServed),
+        Known::NotServed => return Injection::nothing(Decision::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
         Known::Excluded => (&[], true),
         Known::Bound(bound) => (bound, true),
@@ -74,19 +73,19 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     let mut injection = Injection::default();
     let mut record = Record::default();
     if let Some(why) = not_needed(pod, known, &before) {
-        record.say(Reason::HoldNotNeeded, why);
+        record.say(Decision::HoldNotNeeded, why);
         return noted(injection, &record, pod, &before);
     }
     if matches!(known, Known::Unknown { .. }) {
-        record.say(Reason::BindingsUnknown, "");
+        record.say(Decision::BindingsUnknown, "");
     }
 
     let gated = is_gated(pod);
     injection.gate = !gated && served;
     if injection.gate || (gated && before.gate_added) {
-        record.say(Reason::GateAdded, "");
+        record.say(Decision::GateAdded, "");
     } else if gated {
-        record.say(Reason::GatePresent, "");
+        record.say(Decision::GatePresent, "");
     }
 
     if let Some(had) = holding::decide(pod, known, terms, &before, &mut injection, &mut record) {
@@ -123,8 +122,8 @@ fn is_gated(pod: &NewPod) -> bool {
 
 /// With what is written on the pod about it.
 fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Record) -> Injection {
-    injection.reasons = record.reasons();
-    injection.news = injection.reasons.iter().copied().filter(|reason| !before.has(*reason)).collect();
+    injection.decisions = record.decisions();
+    injection.news = injection.decisions.iter().copied().filter(|decision| !before.has(*decision)).collect();
     // What was said of a pod is not said anew because less is known the next time.
     let added = Injection { annotations: Vec::new(), ..injection.clone() };
     if !added.is_empty() || pod.injected.is_none() {
@@ -152,5 +151,5 @@ fn probes(
             said.push(format!("{seconds}s for {} of {}", probe.field(), container.name));
         }
     }
-    record.add(Reason::ProbeGraceAdded, before, said);
+    record.add(Decision::ProbeGraceAdded, before, said);
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::model::{Hold, Reason};
+use crate::model::{Hold, injection::Decision};
 
 /// The name of the annotation.
 pub const INJECTED: &str = "headgate.dev/injected";
@@ -14,7 +14,7 @@ pub const INJECTED: &str = "headgate.dev/injected";
 /// What the annotation says.
 #[derive(Debug, Default)]
 pub struct Record {
-    said: Vec<(Reason, String)>,
+    said: Vec<(Decision, String)>,
     /// Whether the pod was given the readiness gate, as far as was read.
     pub(super) gate_added: bool,
     /// For how many seconds, and why so long.
@@ -31,14 +31,14 @@ impl Record {
         let mut record = Self::default();
         for entry in text.split("; ") {
             let (word, rest) = entry.split_once(": ").unwrap_or((entry, ""));
-            let Some(reason) = Reason::of_word(word) else {
+            let Some(decision) = Decision::of_word(word) else {
                 continue;
             };
-            record.gate_added |= reason == Reason::GateAdded;
-            match reason {
-                Reason::HoldAdded => record.read_hold(rest),
-                Reason::GraceRaised => record.grace = read_grace(rest),
-                _ => record.said.push((reason, rest.into())),
+            record.gate_added |= decision == Decision::GateAdded;
+            match decision {
+                Decision::HoldAdded => record.read_hold(rest),
+                Decision::GraceRaised => record.grace = read_grace(rest),
+                _ => record.said.push((decision, rest.into())),
             }
         }
         record
@@ -55,48 +55,48 @@ impl Record {
     }
 
     /// Whether it says this.
-    pub fn has(&self, reason: Reason) -> bool {
-        match reason {
-            Reason::HoldAdded => self.hold.is_some(),
-            Reason::GraceRaised => self.grace.is_some(),
-            _ => self.said.iter().any(|(said, _)| *said == reason),
+    pub fn has(&self, decision: Decision) -> bool {
+        match decision {
+            Decision::HoldAdded => self.hold.is_some(),
+            Decision::GraceRaised => self.grace.is_some(),
+            _ => self.said.iter().any(|(said, _)| *said == decision),
         }
     }
 
     /// What it says of this.
-    pub fn text(&self, reason: Reason) -> Option<&str> {
-        self.said.iter().find(|(said, _)| *said == reason).map(|(_, what)| &**what)
+    pub fn text(&self, decision: Decision) -> Option<&str> {
+        self.said.iter().find(|(said, _)| *said == decision).map(|(_, what)| &**what)
     }
 
     /// Says this, and what goes with it.
-    pub fn say(&mut self, reason: Reason, what: &str) {
-        self.said.push((reason, what.into()));
+    pub fn say(&mut self, decision: Decision, what: &str) {
+        self.said.push((decision, what.into()));
     }
 
     /// Says what `before` said of it, and this.
-    pub fn add(&mut self, reason: Reason, before: &Self, new: Vec<String>) {
-        let said = before.said.iter().filter(|(said, _)| *said == reason).map(|(_, what)| what.clone());
+    pub fn add(&mut self, decision: Decision, before: &Self, new: Vec<String>) {
+        let said = before.said.iter().filter(|(said, _)| *said == decision).map(|(_, what)| what.clone());
         let all: Vec<String> = said.chain(new).collect();
         if !all.is_empty() {
-            self.say(reason, &all.join(", "));
+            self.say(decision, &all.join(", "));
         }
     }
 
     /// Says for how long the containers of [`Record::held`] are held.
     pub fn hold(&mut self, seconds: u32, why: &str) {
         self.hold = Some((seconds, why.into()));
-        self.say(Reason::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
+        self.say(Decision::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
     }
 
     /// Says what the grace period has become.
     pub fn grace(&mut self, seconds: i64) {
         self.grace = Some(seconds);
-        self.say(Reason::GraceRaised, &format!("{seconds}s"));
+        self.say(Decision::GraceRaised, &format!("{seconds}s"));
     }
 
-    /// The reasons that it says.
-    pub fn reasons(&self) -> Vec<Reason> {
-        self.said.iter().map(|(reason, _)| *reason).collect()
+    /// The decisions that it names.
+    pub fn decisions(&self) -> Vec<Decision> {
+        self.said.iter().map(|(decision, _)| *decision).collect()
     }
 }
 
@@ -108,9 +108,9 @@ fn read_grace(text: &str) -> Option<i64> {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (reason, what)) in self.said.iter().enumerate() {
+        for (at, (decision, what)) in self.said.iter().enumerate() {
             let (between, colon) = (if at > 0 { "; " } else { "" }, if what.is_empty() { "" } else { ": " });
-            write!(f, "{between}{reason}{colon}{what}")?;
+            write!(f, "{between}{}{colon}{what}", decision.as_str())?;
         }
         Ok(())
     }

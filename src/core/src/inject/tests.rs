@@ -104,8 +104,8 @@ fn a_bound_pod_gets_the_gate_the_hold_of_its_load_balancer_and_the_time_for_it()
         assert_eq!(injection.grace, Some(30 + i64::from(seconds)));
         assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some(group));
         assert_eq!(annotation(&injection, INJECTED), Some(said));
-        assert_eq!(injection.reasons, [Reason::GateAdded, Reason::HoldAdded, Reason::GraceRaised]);
-        assert_eq!(injection.news, injection.reasons);
+        assert_eq!(injection.decisions, [Decision::GateAdded, Decision::HoldAdded, Decision::GraceRaised]);
+        assert_eq!(injection.news, injection.decisions);
     }
 }
 
@@ -131,7 +131,7 @@ fn how_long_is_said_by_the_pod_before_its_bindings_and_of_these_by_the_longest()
         assert_eq!(injection.seconds, seconds, "{own:?}, {known:?}");
         let said = annotation(&injection, INJECTED).unwrap();
         assert!(said.contains(why), "{said}");
-        assert_eq!(injection.reasons.contains(&Reason::HoldOff), seconds == 0);
+        assert_eq!(injection.decisions.contains(&Decision::HoldOff), seconds == 0);
         assert_eq!((injection.held.is_empty(), injection.grace.is_none()), (seconds == 0, seconds == 0));
         assert!(injection.gate, "without a hold the gate is added all the same");
     }
@@ -195,7 +195,7 @@ fn a_gate_written_by_hand_stays_and_is_said() {
     let pod = NewPod { gates: vec!["example.com/x".into(), OWN_GATE.into()], ..pod(&["web"]) };
     let injection = decide(&pod, &nlb());
     assert!(!injection.gate);
-    assert_eq!(injection.reasons[0], Reason::GatePresent);
+    assert_eq!(injection.decisions[0], Decision::GatePresent);
     assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some("blue:8080"));
 }
 
@@ -231,7 +231,7 @@ fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_g
     assert_eq!((injection.grace, injection.gate), (None, false));
     let said = annotation(&injection, INJECTED).unwrap();
     assert_eq!(said, "GateAdded; HoldAdded: 45s in web, proxy (ALB); GraceRaised: 75s");
-    assert_eq!(injection.reasons, [Reason::GateAdded, Reason::HoldAdded, Reason::GraceRaised]);
+    assert_eq!(injection.decisions, [Decision::GateAdded, Decision::HoldAdded, Decision::GraceRaised]);
     assert_eq!(injection.news, [], "all of it was said, and counted, before");
     assert!(decide(&injected(with_proxy, &injection), &alb()).is_empty());
 }
@@ -498,11 +498,11 @@ fn a_note_that_makes_no_sense_counts_as_none() {
 fn nothing_is_given_to_a_pod_that_says_no_or_that_this_headgate_does_not_look_after() {
     let no = NewPod { labels: Labels::from_iter([(INJECT, "false")]), ..pod(&["web"]) };
     for (pod, known, reason) in
-        [(no, nlb(), Reason::InjectionOff), (pod(&["web"]), Known::NotServed, Reason::NamespaceNotServed)]
+        [(no, nlb(), Decision::InjectionOff), (pod(&["web"]), Known::NotServed, Decision::NamespaceNotServed)]
     {
         let injection = decide(&pod, &known);
         assert!(injection.is_empty());
-        assert_eq!((&injection.reasons[..], &injection.news[..]), (&[reason][..], &[reason][..]));
+        assert_eq!((&injection.decisions[..], &injection.news[..]), (&[reason][..], &[reason][..]));
     }
 }
 
@@ -510,7 +510,7 @@ fn nothing_is_given_to_a_pod_that_says_no_or_that_this_headgate_does_not_look_af
 fn while_it_is_not_known_whether_the_namespace_is_looked_after_only_the_hold_is_given() {
     let injection = decide(&pod(&["web"]), &Known::Unknown { served: false });
     assert!(!injection.gate && injection.held.len() == 1);
-    assert_eq!(injection.reasons[0], Reason::BindingsUnknown);
+    assert_eq!(injection.decisions[0], Decision::BindingsUnknown);
 }
 
 #[test]
@@ -536,7 +536,7 @@ fn under_the_label_of_its_namespace_a_pod_of_a_job_or_that_no_binding_selects_is
         let injection = decide(&pod, &known);
         let expected = Injection {
             annotations: vec![(INJECTED, said.into())],
-            ..Injection::nothing(Reason::HoldNotNeeded)
+            ..Injection::nothing(Decision::HoldNotNeeded)
         };
         assert_eq!(injection, expected);
         assert!(decide(&injected(pod, &injection), &known).is_empty());

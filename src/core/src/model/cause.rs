@@ -1,61 +1,143 @@
-//! Why the machine does what it does: what its decisions hang on.
+//! Why Headgate does what it does: what its decisions depend on.
 //!
 //! ```text
 //!  verdict, watches, AWS, zones ──► Cause ──► implies: what becomes of a target or a pod for that
-//!                                     └─────► reason: the word in Events, logs, metrics, answers
+//!                                     ├─────► reason: the word in Events, logs, metrics, answers
+//!                                     └─────► detail: which of the causes with that word it is
 //! ```
 //!
-//! A [`Cause`] is kept and decided by; a [`Reason`] is only told. Each cause has a reason of the same name, and the reasons
-//! that nothing hangs on have no cause. What a cause implies stands in one table, [`Cause::implies`]. A new cause needs a
-//! row there, or nothing compiles.
-
-use std::fmt;
+//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. What a cause implies stands in one table,
+//! [`Cause::implies`]. A new cause needs a row there, or nothing compiles. The name of a cause is written into Headgate's own
+//! annotations, where the next leader reads it; users read its word.
 
 use super::{reason::Reason, words::words};
 
 macro_rules! causes {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
             /// Why a target or a pod is as it is, and why a replica cannot lead. See the module.
             Cause {
-                $(#[doc = concat!("[`Reason::", stringify!($name), "`].")] $name = Reason::$name.as_str()),*
+                $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
+                $name = stringify!($name)),*
             }
         }
 
         impl Cause {
-            /// The word that is told.
+            /// The word for users.
             pub const fn reason(self) -> Reason {
-                match self { $(Self::$name => Reason::$name),* }
+                match self { $(Self::$name => Reason::$reason),* }
+            }
+
+            /// What distinguishes it from the other causes that have the same word.
+            pub const fn detail(self) -> Option<&'static str> {
+                match self { $(Self::$name => causes!(@detail $($detail)?)),* }
             }
         }
     };
+    (@detail $detail:literal) => { Some($detail) };
+    (@detail) => { None };
 }
 
 causes! {
     // A target is wanted.
-    PodHasIp, PodListed, PodReady, BindingAdded, TargetMissing,
+    PodHasIp => PodSelected, "the pod has got its IP, or has come to be selected";
+    PodListed => PodSelected, "the pod was there when Headgate listed the pods";
+    PodReady => PodSelected, "the pod has become as ready as the Service asks for";
+    BindingAdded => PodSelected, "a Service or TargetBinding has come to bind the pod";
+    TargetMissing => UnknownWriter, "AWS no longer had the target";
     // It is not possible.
-    NoIp, NotReadyYet, WrongIpFamily, NoSuchPort, WaitsForHostNetworkPod,
+    NoIp => NotReady, "the pod has no IP yet";
+    NotReadyYet => NotReady, "the pod is not as ready as the Service asks for";
+    WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
+    NoSuchPort => InvalidBinding, "the pod has no container port of the name that the Service asks for";
+    WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
     // It is not wanted any more, or again.
-    PodTerminating, PodDeleted, PodMissing, PodFinished,
-    PodEvicting, EvictionGivenUp, NodeDying, NodeDeleted, NodeDisrupted, NodeStays,
-    LastHealthyTarget, TooManyLeaveEarly, ManyNodesMarked,
-    IpChanged, AddressContested, NotReady,
-    NotSelected, PortChanged, BindingRemoved, NamespaceNotSelected,
+    PodTerminating => PodTerminating;
+    PodDeleted => PodDeleted, "the pod object was deleted";
+    PodMissing => PodDeleted, "the pod was missing when Headgate listed the pods again";
+    PodFinished => PodFinished;
+    PodEvicting => PodEvicting;
+    EvictionGivenUp => RegisteredAgain, "no client requests the eviction of the pod any more";
+    NodeDying => NodeDying, "the node ends now";
+    NodeDeleted => NodeDying, "the object of the node was deleted";
+    NodeDisrupted => NodeDisrupted;
+    NodeStays => RegisteredAgain, "the node stays";
+    LastHealthyTarget => RemovalHeld, "no other target of the target group is healthy";
+    TooManyLeaveEarly => RemovalHeld, "as many pods of the target group have left early as may at a time";
+    ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so it does not show which of them is drained next";
+    IpChanged => AddressChanged, "the pod has another IP, or another pod has this one";
+    AddressContested => AddressContested, "a pod on another node has the address";
+    NotReady => NotReady, "the pod was not ready for too long";
+    NotSelected => NotSelected, "no selector of what binds matches the labels of the pod";
+    PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
+    BindingRemoved => BindingRemoved;
+    NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
     // It is there, and nobody here wants it.
-    ForeignTarget, TargetReappeared, StaleTarget,
+    ForeignTarget => ForeignTarget, "another writer has registered the target";
+    TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
+    StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
     // A readiness gate is open.
-    TargetsHealthy, ZonalShift, TargetGroupUnused, NothingBound, HealthUnreadable,
+    TargetsHealthy => TargetsHealthy, "every target of the pod is healthy";
+    ZonalShift => TargetsHealthy, "the target is healthy, and a zonal shift keeps new traffic away from it";
+    TargetGroupUnused => TargetUnused, "no listener uses the target group";
+    NothingBound => NotSelected, "no binding that should select the pod has come in time";
+    HealthUnreadable => HealthUnread, "AWS did not answer DescribeTargetHealth for --gate-patience";
     // It is closed.
-    NotRegisteredYet, RegistrationPaused, HealthUnread, TargetInitial, TargetUnhealthy, TargetDraining, TargetUnused,
-    ZoneNotServed, TargetUnavailable, BindingMissing, BindingUnreadable, RegisteredAgain,
+    NotRegisteredYet => TargetPending, "AWS has not accepted the registration yet";
+    RegistrationPaused => Paused, "the pod is not registered, because what binds it is paused";
+    HealthUnread => HealthUnread, "the target group was not read since the registration";
+    TargetInitial => TargetPending, "the load balancer has not checked the target yet";
+    TargetUnhealthy => TargetUnhealthy;
+    TargetDraining => TargetPending, "the load balancer still drains the address";
+    TargetUnused => TargetUnused, "the load balancer does not use the target";
+    ZoneNotServed => ZoneNotServed;
+    TargetUnavailable => HealthUnread, "the load balancer does not report the health of the target";
+    BindingMissing => NotSelected, "nothing binds the pod to a target group that it should be bound to";
+    BindingUnreadable => InvalidBinding, "what a Service that selects the pod asks for cannot be read";
+    RegisteredAgain => RegisteredAgain, "Headgate had deregistered the target";
     // What is written cannot be followed.
-    LimitExceeded, NotGranted, NoSelector, TargetGroupNotFound, TargetGroupUnsupported,
+    LimitExceeded => LimitExceeded;
+    NotGranted => NotGranted;
+    NoSelector => InvalidBinding, "the Service has no selector";
+    TargetGroupNotFound => TargetGroupNotFound;
+    TargetGroupUnsupported => TargetGroupUnsupported;
     // An eviction, or a removal, is let through or waits.
-    NotATarget, EvictionAllowed, ZoneAllows, ReplacementTooSlow, ZoneHasNoRoom, EvictionWaitsForZone,
-    EvictionWaitsForBudget, EvictionWaitsForDeparture, DeregistrationTooSlow, EvictionUncheckable,
+    NotATarget => EvictionAllowed, "no load balancer sends to the pod";
+    EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
+    ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
+    ReplacementTooSlow => ReplacementTooSlow, "no replacement has become healthy in the zone in time";
+    ZoneHasNoRoom => ReplacementTooSlow, "no node of the zone takes new pods";
+    EvictionWaitsForZone => EvictionWaitsForZone;
+    EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes refuses the eviction for now";
+    EvictionWaitsForDeparture => EvictionWaitsForBudget, "as many pods of a PodDisruptionBudget as it allows are leaving";
+    DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
+    EvictionUncheckable => EvictionUnsafe, "Kubernetes does not say what the PodDisruptionBudgets allow";
     // A replica cannot lead, or AWS does not say what a target group is.
-    RemovalsFail, WatchesFail, AwsUnreachable, NoAwsCredentials, AccessDenied,
+    RemovalsFail => RemovalsFail;
+    WatchesFail => WatchesFail;
+    AwsUnreachable => AwsUnreachable;
+    NoAwsCredentials => NoAwsCredentials;
+    AccessDenied => AccessDenied;
+    // A pod is held long enough when it ends, or not.
+    HoldIsEnough => AsExpected, "the pod is held for long enough";
+    HoldOff => AsExpected, "the pod is not to be held";
+    HoldMissing => HoldMissing, "nothing keeps a container of the pod alive";
+    OwnPreStop => HoldMissing, "a container has a preStop of its own";
+    HoldTooShort => HoldTooShort, "the pod is held for less than it needs";
+    GraceTooShort => HoldTooShort, "the grace period ends before the hold";
+    // What only the answer to an eviction depends on.
+    HoldAllows => EvictionAllowed, "the pod has its hold";
+    HoldNotWanted => EvictionAllowed, "the pod is not to be held";
+    Paused => Paused, "everything that binds the pod is paused";
+    NamespaceNotServed => NamespaceNotServed, "Headgate does not manage the namespace";
+    BindingsUnknown => NotListedYet, "Headgate does not know yet what binds the pod";
+    EvictionRecorded => EvictionWaits, "the pod is deregistered first";
+    EvictionWaitsForLoadBalancer => EvictionWaits, "its load balancers may still send to the pod";
+    HeadgateBusy => EvictionWaits, "Headgate had too much to do to decide in time";
+    GraceCutsHold => EvictionUnsafe, "the grace period of the request cuts the hold short";
+    NobodyDecides => EvictionUnsafe, "no leader has decided for too long";
+    LeavingNotRecorded => EvictionUnsafe, "Headgate could not annotate the pod";
+    LeavingNotCredible => LeavingNotCredible;
 }
 
 /// What a cause is about, as far as that makes a difference.
@@ -188,7 +270,25 @@ impl Cause {
             | Self::WatchesFail
             | Self::AwsUnreachable
             | Self::NoAwsCredentials
-            | Self::AccessDenied => Implies::OTHER,
+            | Self::AccessDenied
+            | Self::HoldIsEnough
+            | Self::HoldOff
+            | Self::HoldMissing
+            | Self::OwnPreStop
+            | Self::HoldTooShort
+            | Self::GraceTooShort
+            | Self::HoldAllows
+            | Self::HoldNotWanted
+            | Self::Paused
+            | Self::NamespaceNotServed
+            | Self::BindingsUnknown
+            | Self::EvictionRecorded
+            | Self::EvictionWaitsForLoadBalancer
+            | Self::HeadgateBusy
+            | Self::GraceCutsHold
+            | Self::NobodyDecides
+            | Self::LeavingNotRecorded
+            | Self::LeavingNotCredible => Implies::OTHER,
         }
     }
 
@@ -240,24 +340,31 @@ impl From<Cause> for Reason {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn a_cause_is_told_by_its_own_name_and_sorts_like_its_reason() {
+    fn a_cause_is_written_by_its_own_name() {
         for cause in Cause::ALL {
-            let word = cause.as_str();
-            assert_eq!((&*format!("{cause:?}"), cause.reason().as_str()), (word, word));
-            assert_eq!((Cause::of_word(word), Reason::from(*cause)), (Some(*cause), cause.reason()));
+            assert_eq!(format!("{cause:?}"), cause.as_str());
+            assert_eq!(Cause::of_word(cause.as_str()), Some(*cause));
         }
-        assert!(Cause::ALL.is_sorted() && Cause::ALL.is_sorted_by_key(|cause| cause.reason()));
+    }
+
+    #[test]
+    fn causes_that_have_one_word_are_told_apart_by_their_details() {
+        let mut seen = BTreeSet::new();
+        for cause in Cause::ALL {
+            assert!(seen.insert((cause.reason(), cause.detail())), "{cause:?}");
+        }
+        let shared =
+            |cause: &&Cause| Cause::ALL.iter().filter(|it| it.reason() == cause.reason()).count() > 1;
+        let unsaid: Vec<_> =
+            Cause::ALL.iter().filter(shared).filter(|cause| cause.detail().is_none()).collect();
+        assert!(unsaid.is_empty(), "{unsaid:?}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Trouble {
         match &self.kind {
             TroubleKind::Unfit(cause) => cause.reason(),
             TroubleKind::ClaimedTwice(_) => Reason::TargetClaimedTwice,
-            TroubleKind::HostNetwork { .. } => Reason::WaitsForHostNetworkPod,
+            TroubleKind::HostNetwork { .. } => Reason::AddressContested,
             TroubleKind::ListDoubted => Reason::ListDoubted,
         }
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::model::{
-    Reason,
+    cause::Cause,
     hold::{Bounds, Hold},
     leaving::Mark,
     load_balancer::LoadBalancerType,
@@ -75,11 +75,11 @@ pub struct Ago {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// Let through.
-    Pass(Reason),
+    Pass(Cause),
     /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
-    /// ([`Reason::NobodyDecides`]), the request cuts its hold short ([`Reason::GraceCutsHold`]), or it has no hold and its
-    /// node remains ([`Reason::HoldMissing`]).
-    Regardless(Reason, Uid),
+    /// ([`Cause::NobodyDecides`]), the request cuts its hold short ([`Cause::GraceCutsHold`]), or it has no hold and its
+    /// node remains ([`Cause::HoldMissing`]).
+    Regardless(Cause, Uid),
     /// The pod has no hold. Read its node: if it remains ([`Signals::remains`](crate::model::Signals::remains)), the eviction
     /// passes; otherwise, or if it cannot be read, the eviction waits. [`Ruling::with_node`] is the answer.
     AskNode {
@@ -95,7 +95,7 @@ pub enum Ruling {
     /// Not yet.
     Wait {
         /// Why.
-        reason: Reason,
+        cause: Cause,
         /// After so long it is worth asking again.
         retry: Duration,
         /// The life of the pod that is meant.
@@ -110,9 +110,9 @@ impl Ruling {
     #[must_use]
     pub fn with_node(self, remains: bool) -> Self {
         match self {
-            Self::AskNode { uid, .. } if remains => Self::Regardless(Reason::HoldMissing, uid),
+            Self::AskNode { uid, .. } if remains => Self::Regardless(Cause::HoldMissing, uid),
             Self::AskNode { retry, uid, mark, .. } => {
-                Self::Wait { reason: Reason::EvictionRecorded, retry, uid, mark: Some(mark) }
+                Self::Wait { cause: Cause::EvictionRecorded, retry, uid, mark: Some(mark) }
             }
             ruling => ruling,
         }

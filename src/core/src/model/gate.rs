@@ -25,7 +25,7 @@ impl GateFacts {
     ) -> Self {
         let shown = Shown::read(status, message);
         let is_open = matches!(shown, Shown::Open(_));
-        let unread = is_open && reason == Some(Cause::HealthUnreadable.as_str());
+        let unread = is_open && reason == Some(Cause::HealthUnreadable.reason().as_str());
         Self { shown, unread, expected }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(Shown::read(Some("True"), Some(said)), Shown::Open(None));
         }
         let unread = |status, reason| GateFacts::read(Some(status), Some(reason), Some("why"), None).unread;
-        assert!(unread("True", "HealthUnreadable"));
-        assert!(!unread("True", "TargetsHealthy") && !unread("False", "HealthUnreadable"));
+        assert!(unread("True", "HealthUnread"));
+        assert!(!unread("True", "TargetsHealthy") && !unread("False", "HealthUnread"));
     }
 }

@@ -1,7 +1,7 @@
 //! What a new pod is like, what is known of its bindings, and what it is given.
 
 use super::{
-    Labels, LoadBalancerType, NamedPort, Reason,
+    Labels, LoadBalancerType, NamedPort,
     notice::{About, Notice},
     object::Uid,
     words::words,
@@ -217,6 +217,45 @@ pub enum Place {
     Sidecar(usize),
 }
 
+words! {
+    /// What the webhook decides about a new pod, as the annotation `headgate.dev/injected`, the log and the metrics name it.
+    Decision {
+        /// The pod was given the readiness gate.
+        GateAdded = "GateAdded",
+        /// It has the readiness gate already.
+        GatePresent = "GatePresent",
+        /// Containers were given a `preStop` that keeps them alive while a load balancer may still send.
+        HoldAdded = "HoldAdded",
+        /// The `sleep` of a container's own `preStop` was raised to that time.
+        OwnSleepRaised = "OwnSleepRaised",
+        /// A container was not given one: it has a `preStop` of its own.
+        OwnPreStop = "OwnPreStop",
+        /// The `preStop` of a container is run after that time.
+        OwnPreStopWrapped = "OwnPreStopWrapped",
+        /// The pod asks for that, and it is not possible.
+        OwnPreStopNotWrapped = "OwnPreStopNotWrapped",
+        /// No container was given a hold: that is not wanted.
+        HoldOff = "HoldOff",
+        /// The pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
+        HoldShortened = "HoldShortened",
+        /// It is not held: pods of its owner that were held were not created, as by a policy that limits grace periods.
+        HoldRefused = "HoldRefused",
+        /// The pod was given nothing: it is a Job's, or no binding selects it, nor has for a while.
+        HoldNotNeeded = "HoldNotNeeded",
+        /// The grace period was raised by the time that the containers are held.
+        GraceRaised = "GraceRaised",
+        /// The probes that end a container were given a grace period of their own, so that it starts again about as soon as
+        /// without a hold.
+        ProbeGraceAdded = "ProbeGraceAdded",
+        /// The pod was given nothing: its label says so.
+        InjectionOff = "InjectionOff",
+        /// The pod was given nothing: this Headgate does not manage its namespace.
+        NamespaceNotServed = "NamespaceNotServed",
+        /// What binds the pod was not known: not everything was read yet, or it took too long.
+        BindingsUnknown = "BindingsUnknown",
+    }
+}
+
 /// What is known about a pod's bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
@@ -287,10 +326,10 @@ pub struct Injection {
     pub grace: Option<i64>,
     /// Annotations that are set.
     pub annotations: Vec<(&'static str, String)>,
-    /// What was decided, and why.
-    pub reasons: Vec<Reason>,
+    /// What was decided.
+    pub decisions: Vec<Decision>,
     /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
-    pub news: Vec<Reason>,
+    pub news: Vec<Decision>,
     /// What whoever creates the pod should know.
     pub warnings: Vec<String>,
     /// What those should know who bind it.
@@ -298,9 +337,9 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Nothing, for this reason.
-    pub fn nothing(reason: Reason) -> Self {
-        Self { reasons: vec![reason], news: vec![reason], ..Self::default() }
+    /// Nothing, as this says.
+    pub fn nothing(decision: Decision) -> Self {
+        Self { decisions: vec![decision], news: vec![decision], ..Self::default() }
     }
 
     /// Whether the pod stays as it is.

@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_problem_is_said_once_until_it_has_gone_or_changed() {
         let mut notices = Notices::default();
-        let problem = |text: &str| (Reason::InvalidAnnotation, text.to_owned());
+        let problem = |text: &str| (Reason::InvalidBinding, text.to_owned());
         assert_eq!(notices.set(&"web", [problem("a")]), [problem("a")]);
         assert_eq!(notices.set(&"web", [problem("a")]), []);
         assert_eq!(notices.set(&"web", [problem("a"), problem("b")]), [problem("b")]);

@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn of_many_problems_with_one_reason_the_first_are_kept_and_the_rest_is_counted() {
-        let bad = |at: usize| Problem::of_ports([], Reason::InvalidAnnotation, format!("part {at}"));
-        let other = Problem::of_all(Reason::NoSelector, "none".into());
+        let bad = |at: usize| Problem::of_ports([], Reason::InvalidBinding, format!("part {at}"));
+        let other = Problem::of_all(Reason::LimitExceeded, "none".into());
         let kept = bounded((0..200).map(bad).chain([other.clone()]).collect());
         assert_eq!(kept.len(), PROBLEMS.most + 2);
         assert_eq!((&kept[19], &kept[20]), (&bad(19), &other));
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn a_problem_is_about_all_ports_or_about_those_it_names() {
         let said = || "something".to_owned();
-        let all = Problem::of_all(Reason::InvalidAnnotation, said());
+        let all = Problem::of_all(Reason::InvalidBinding, said());
         assert!(all.is_about("http") && all.is_about("https"));
-        let one = Problem::of_ports(["http".into()], Reason::InvalidAnnotation, said());
+        let one = Problem::of_ports(["http".into()], Reason::InvalidBinding, said());
         assert!(one.is_about("http") && !one.is_about("https"));
-        let what_is_written = Problem::of_ports([], Reason::InvalidAnnotation, said());
+        let what_is_written = Problem::of_ports([], Reason::InvalidBinding, said());
         assert!(!what_is_written.is_about("http"));
     }
 }

@@ -1,5 +1,7 @@
-//! The reason words: one for each decision, the same in Events, logs, metrics and answers. They are only told: what code
-//! decides by is a [`Cause`](super::cause::Cause).
+//! The reason words: the same in conditions, Events, logs, metrics and answers.
+//!
+//! A word says what the reader should look at; the sentence next to it gives the details. No code decides by a word: it
+//! decides by a [`Cause`](super::cause::Cause), and several causes have the same word.
 
 use std::fmt;
 
@@ -15,316 +17,181 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Registered: the pod has got its IP, or has come to be selected.
-    PodHasIp,
-    /// Registered: the pod was there when the watch listed what there is.
-    PodListed,
-    /// Registered: the pod has become as ready as the Service asks for.
-    PodReady,
-    /// Registered: a Service has come to bind the pod to the target group.
-    BindingAdded,
-
-    /// Registered again: AWS no longer had it, though nobody here removed it.
-    TargetMissing,
-
-    /// Not a target: the pod has no IP yet.
-    NoIp,
-    /// Not a target yet: the pod is not as ready as the Service asks for.
-    NotReadyYet,
-    /// Not a target: the pod has no IP of the family that the target group takes.
-    WrongIpFamily,
-    /// Not a target: the Service's `targetPort` is a name, and the pod has no container port of that name.
-    NoSuchPort,
-    /// Not a target: another pod of the host network has the same IP and port, and had it first.
-    WaitsForHostNetworkPod,
-    /// Not a target: no pod of this name is known.
-    PodNotFound,
-    /// Nothing is decided: not every watch has listed all there is yet, or the ledgers were not read.
-    NotListedYet,
-
-    /// Removed: the pod has a `deletionTimestamp`.
-    PodTerminating,
-    /// Removed: the pod object is gone.
-    PodDeleted,
-    /// Removed: the pod was missing after the watch was interrupted.
-    PodMissing,
-    /// Removed: the pod's phase is `Succeeded` or `Failed`.
-    PodFinished,
-    /// Removed: the pod is to be evicted, and nothing keeps it alive; it goes when the load balancer has stopped sending.
-    PodEvicting,
-    /// Registered again: the pod was to be evicted, and nobody has asked for that for a while.
-    EvictionGivenUp,
-    /// Removed at once: the pod's node is about to die.
-    NodeDying,
-    /// Removed at once: the object of the pod's node is gone.
-    NodeDeleted,
-    /// Removed early: the pod's node is to be drained, and nothing keeps the pod alive.
-    NodeDisrupted,
-    /// Registered again: the pod's node was about to go, and stays.
-    NodeStays,
-    /// Not removed early: no other target of the target group is healthy.
-    LastHealthyTarget,
-    /// A pod that nobody evicts is not removed early: as many of its target group are out as may be at a time.
-    TooManyLeaveEarly,
-    /// A pod that nobody evicts is not removed early: too many nodes are marked alike for it to say which goes now.
-    ManyNodesMarked,
-    /// Removed: the pod has lost its IP or got another one.
-    IpChanged,
-    /// Not a target: a pod on another node has the address that this pod shows. Both are told.
-    AddressContested,
-    /// Removed: the pod has not been ready for too long, and the Service asks for that.
+    // Targets.
+    /// Registered: a binding selects the pod, and it has its IP and is as ready as the Service asks for.
+    PodSelected,
+    /// The pod has no IP yet, is not as ready as the Service asks for, or was not ready for too long.
     NotReady,
-    /// Removed, or not a target: no selector of a Service or TargetBinding that binds matches the pod's labels (any
-    /// more).
+    /// No Service or TargetBinding that binds selects the pod, or a TargetBinding selects none.
     NotSelected,
-    /// Removed: the Service's port leads to another port of the pod.
-    PortChanged,
-    /// Removed: the Service or its annotation no longer names the target group.
+    /// Headgate does not manage the namespace, or does not any more.
+    NamespaceNotServed,
+    /// Headgate has not read everything yet that the decision needs.
+    NotListedYet,
+    /// Another pod has the address that this pod shows.
+    AddressContested,
+    /// The pod has lost its IP or got another one, or the Service's port leads to another port of the pod.
+    AddressChanged,
+    /// The pod has a `deletionTimestamp`.
+    PodTerminating,
+    /// There is no such pod (any more).
+    PodDeleted,
+    /// The pod's phase is `Succeeded` or `Failed`.
+    PodFinished,
+    /// The pod will be evicted, and nothing keeps it alive: it is deregistered before.
+    PodEvicting,
+    /// The pod's node ends now, or its object is gone: the target is deregistered at once.
+    NodeDying,
+    /// The pod's node will be drained, and nothing keeps the pod alive: it is deregistered before.
+    NodeDisrupted,
+    /// The Service or TargetBinding was deleted, or no longer names the target group.
     BindingRemoved,
-    /// Removed, or not a target: the namespace is not selected (any more).
-    NamespaceNotSelected,
-
-    /// Somebody else has registered it: it stays, or is removed if the target group is Headgate's alone.
-    ForeignTarget,
-    /// Removed again: AWS had it once more, because of a call that landed late.
-    TargetReappeared,
-
-    /// Removed: the ledger says that it was registered from here, and nothing wants it any more.
-    StaleTarget,
-    /// Not removed, though the ledger says that it was registered from here and no pod of this cluster has the address:
-    /// it is healthy, so another cluster may have got the address.
-    SuspectTarget,
-    /// Nothing is registered in the target group: its ledger makes no sense.
-    LedgerUnreadable,
-    /// Nothing is registered in the target group: Kubernetes does not let Headgate read or write its ledger.
-    LedgerRefused,
-
-    /// The readiness gate is open: every target of the pod is healthy.
-    TargetsHealthy,
-    /// The readiness gate is open: the target is healthy, though a zonal shift keeps new traffic away from it.
-    ZonalShift,
-    /// The readiness gate is open: no listener uses the target group.
-    TargetGroupUnused,
-    /// The readiness gate is open: what should bind the pod was waited for and did not come.
-    NothingBound,
-    /// The readiness gate is open, and the user is told: AWS has taken the pod's registration, and its health could not be
-    /// read for as long as `--gate-patience` says.
-    HealthUnreadable,
-    /// The readiness gate is closed: AWS has not taken the pod's registration yet.
-    NotRegisteredYet,
-    /// The readiness gate is closed: the pod is not registered, because what binds it there is paused.
-    RegistrationPaused,
-    /// The readiness gate is closed: no read since the pod's registration says how healthy it is.
-    HealthUnread,
-    /// The readiness gate is closed: the load balancer has not checked the target yet.
-    TargetInitial,
-    /// The readiness gate is closed: the target fails its health checks.
-    TargetUnhealthy,
-    /// The readiness gate is closed: the load balancer still drains the target's address.
-    TargetDraining,
-    /// The readiness gate is closed: the load balancer does not use the target.
-    TargetUnused,
-    /// The readiness gate is closed, and the user is told: the target's zone is not enabled for the load balancer.
-    ZoneNotServed,
-    /// The readiness gate is closed: the load balancer does not say how healthy the target is.
-    TargetUnavailable,
-    /// The readiness gate is closed: nothing binds the pod to a target group that it should be bound to.
-    BindingMissing,
-    /// The readiness gate is closed: what is written on a Service that selects the pod cannot be followed.
-    BindingUnreadable,
-    /// The readiness gate is closed again: Headgate had taken the target out, and has registered it again.
+    /// Headgate had deregistered the target, and has registered it again.
     RegisteredAgain,
-    /// The readiness gate of a pod that has an IP has been closed for long.
-    GateStillClosed,
-    /// The readiness gate of a pod, which had been closed for long, is open.
-    GateOpenedLate,
-    /// Kubernetes does not let Headgate write the readiness gate of pods.
-    GateRefused,
-
-    /// A part of the annotation cannot be read, or names a port the Service does not have.
-    InvalidAnnotation,
-    /// Something of an object exceeds a bound (`docs/limits.md`) and is not read.
-    LimitExceeded,
-    /// An annotation begins with `headgate.dev/` and is none that Headgate knows.
-    UnknownAnnotation,
-    /// Not a target, or not registered: the namespace may not bind the target group.
-    NotGranted,
-    /// Several namespaces have targets in a target group that no grant names, such as one whose grant was deleted.
-    SharedWithoutGrant,
-    /// Targets of others stay, though `ownership` is `exclusive`: that needs a grant.
-    ExclusiveNotGranted,
-    /// A part of a grant cannot be read: the others count, and what was valid before stays in force.
-    InvalidGrant,
-    /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.
-    InvalidBinding,
-    /// The Service that a TargetBinding names does not exist.
-    ServiceNotFound,
-    /// Targets that should go stay, because nothing is written while the Service or Headgate is paused.
-    RemovalsPaused,
-    /// Targets that should go stay for a while: all are being replaced, and not as many new ones are healthy yet; or they
-    /// are not ready any more, and their zone needs them.
+    /// The ledger says that Headgate registered the target, and nothing wants it any more.
+    StaleTarget,
+    /// Another writer has registered the target, or another cluster may have got its address.
+    ForeignTarget,
+    /// AWS no longer has a target that Headgate registered, and Headgate did not deregister it.
+    UnknownWriter,
+    /// A removal waits: for replacements, for a zone, or because other targets leave first.
     RemovalHeld,
-    /// The Service has no selector, so it has no pods.
-    NoSelector,
-    /// The Service was deleted; its pods stay targets for a while.
-    ServiceDeleted,
-    /// AWS knows no such target group.
+    /// Removals wait: the Service, the TargetBinding or Headgate is paused.
+    RemovalsPaused,
+    /// Removals wait: most objects of a kind disappeared at once, and a second list must confirm that.
+    ListDoubted,
+    /// AWS has accepted the registration of a pod's target.
+    TargetRegistered,
+    /// AWS has accepted the deregistration of a pod's target.
+    TargetDeregistered,
+
+    // Services, TargetBindings and target groups.
+    /// What a Service or TargetBinding asks for cannot be read, or does not fit the Service or its pods.
+    InvalidBinding,
+    /// A part of an object exceeds a limit (`docs/reference/limits.md`) and is ignored.
+    LimitExceeded,
+    /// AWS has no such target group.
     TargetGroupNotFound,
     /// The target group cannot have these pods as targets.
     TargetGroupUnsupported,
     /// Two Services, or TargetBindings, claim the same target.
     TargetClaimedTwice,
-    /// Not registered again for a while: targets vanish again and again soon after they were registered, so somebody
-    /// else removes them.
-    UnknownWriter,
-    /// Not removed yet: a list of pods left out most of a binding's, and a second one is awaited.
-    ListDoubted,
-    /// Nothing is written about these targets: the Service or TargetBinding is paused.
+    /// Headgate changes nothing there: the Service or TargetBinding is paused.
     Paused,
-    /// Nothing is written: Headgate runs with `--read-only`.
+    /// Headgate changes nothing: it runs with `--read-only`.
     ReadOnly,
+    /// Nothing is registered in the target group: Headgate cannot read or write its TargetLedger.
+    LedgerUnreadable,
+    /// The namespace may not bind the target group.
+    NotGranted,
+    /// Foreign targets remain, although `ownership` is `exclusive`: that needs a grant.
+    ExclusiveNotGranted,
+    /// No grant names the target group.
+    NoGrant,
+    /// A part of a grant cannot be read, or names a target group that nothing binds.
+    InvalidGrant,
 
-    /// AWS has taken the registration of a pod's target.
-    TargetRegistered,
-    /// The load balancer shows a pod's target healthy, and it was being registered before.
-    TargetHealthy,
-    /// AWS has taken the removal of a pod's target.
-    TargetDeregistered,
-
-    /// A target has been registered for long and was never healthy.
+    // Health and the readiness gate.
+    /// The targets of the pod are healthy.
+    TargetsHealthy,
+    /// AWS has not accepted the registration yet, or the load balancer has not checked the target yet.
+    TargetPending,
+    /// Targets fail their health checks, or not all are healthy yet.
+    TargetUnhealthy,
+    /// A target was registered `--never-healthy-after` ago and was never healthy.
     NeverHealthy,
-    /// A zone in which a target group has, or had a while ago, healthy targets has none, and others have.
+    /// Headgate does not know how healthy the target is.
+    HealthUnread,
+    /// The load balancer does not use the target: no listener forwards to the target group.
+    TargetUnused,
+    /// The target's Availability Zone is not enabled for the load balancer.
+    ZoneNotServed,
+    /// A zone that has, or had, healthy targets has none, and other zones have.
     ZoneWithoutHealthyTarget,
-    /// A pod has ended, or would end, before its load balancers have stopped sending to it: requests may be lost.
-    HoldTooShort,
+    /// The readiness gate of a pod that has an IP was closed for 5 minutes.
+    GateDelayed,
+    /// The readiness gate is open because Headgate has left the namespace or the cluster.
+    HeadgateLeft,
 
-    /// A new pod was given the readiness gate.
-    GateAdded,
-    /// A new pod has the readiness gate already.
-    GatePresent,
-    /// Containers of a new pod were given a `preStop` that keeps them alive while a load balancer may still send.
-    HoldAdded,
-    /// The `sleep` of a container's own `preStop` was raised to that time.
-    OwnSleepRaised,
-    /// A container was not given one: it has a `preStop` of its own.
-    OwnPreStop,
-    /// The `preStop` of a container is run after that time.
-    OwnPreStopWrapped,
-    /// That was asked for, and cannot be.
-    OwnPreStopNotWrapped,
-    /// No container was given one: that is not wanted.
-    HoldOff,
-    /// A new pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
-    HoldShortened,
-    /// A new pod is not held: pods of its owner that were held were not created, as by a policy that limits grace periods.
-    HoldRefused,
-    /// A new pod of a labelled namespace was given nothing: it is a Job's, or no binding selects it, nor has for a while.
-    HoldNotNeeded,
-    /// The grace period of a new pod was raised by the time that its containers are held.
-    GraceRaised,
-    /// The probes that end a container of a new pod were given a grace period of their own, so that it starts again about
-    /// as soon as without a hold.
-    ProbeGraceAdded,
-    /// A new pod was given nothing: its label says so.
-    InjectionOff,
-    /// A new pod was given nothing: this Headgate does not look after its namespace.
-    NamespaceNotServed,
-    /// A new pod was looked at, or an eviction let through, without knowing what binds the pod: not everything was seen
-    /// yet, or it took too long.
-    BindingsUnknown,
-
-    /// A pod lives on for long enough when it ends, for its load balancers; its eviction is let through.
-    HoldIsEnough,
-    /// A pod does not: nothing keeps a container of it alive. Its eviction is let through if its node remains.
+    // The hold, and evictions.
+    /// Nothing keeps a container alive when the pod ends.
     HoldMissing,
-    /// A pod does not: its grace period ends before.
-    GraceTooShort,
-    /// An eviction is let through: no load balancer sends to the pod, as far as is known here.
-    NotATarget,
-    /// An eviction is let through: the pod was deregistered, and its load balancers have stopped sending.
+    /// The pod ended, or would end, before its load balancers have stopped sending to it.
+    HoldTooShort,
+    /// The eviction is allowed: no load balancer sends to the pod, or the pod has its hold.
     EvictionAllowed,
-    /// An eviction is let through: the pod has its hold, and its zones keep enough healthy targets without it.
-    ZoneAllows,
-    /// An eviction is let through although a zone is left with fewer healthy targets than is asked for: no replacement has
-    /// become healthy there for too long.
-    ReplacementTooSlow,
-    /// The same, and no node of the zone takes new pods.
-    ZoneHasNoRoom,
-    /// An eviction waits: without the pod a zone would have fewer healthy targets than is asked for.
-    EvictionWaitsForZone,
-    /// An eviction is let through: it is a dry run.
-    DryRun,
-    /// An eviction waits: it is noted on the pod that it is to leave.
-    EvictionRecorded,
-    /// An eviction waits: Headgate had too much to do to look at it in time.
-    HeadgateBusy,
-    /// An eviction waits: Kubernetes refuses it for now, as a PodDisruptionBudget asks for.
+    /// The eviction waits until the pod is deregistered and its load balancers have stopped sending.
+    EvictionWaits,
+    /// The eviction waits for a PodDisruptionBudget.
     EvictionWaitsForBudget,
-    /// An eviction waits: as many pods of a PodDisruptionBudget as it allows are on their way out.
-    EvictionWaitsForDeparture,
-    /// An eviction is let through although its grace period cuts the pod's hold short.
-    GraceCutsHold,
-    /// What is written on a pod about its leaving cannot be true, and was taken away.
+    /// The eviction waits: a zone would have too few healthy targets.
+    EvictionWaitsForZone,
+    /// The eviction is allowed, although load balancers may still send to the pod.
+    EvictionUnsafe,
+    /// The pod goes although a zone is left with too few healthy targets: no replacement became healthy in time.
+    ReplacementTooSlow,
+    /// An annotation about the pod's eviction cannot be true, and was removed.
     LeavingNotCredible,
-    /// An eviction waits: the pod was deregistered, and its load balancers may go on sending.
-    EvictionWaitsForLoadBalancer,
-    /// An eviction is let through too early: AWS has not taken the pod's removal for too long.
-    DeregistrationTooSlow,
-    /// An eviction is let through without having looked at PodDisruptionBudgets: Kubernetes does not say what they allow.
-    EvictionUncheckable,
-    /// An eviction is let through: no leader has said a word about it for too long.
-    NobodyDecides,
-    /// An eviction is let through: that the pod is to leave could not be written on it.
-    LeavingNotRecorded,
 
-    /// A leader could not lead and has given the Lease back, or would have if another replica could lead.
-    CannotLead,
-    /// A leader cannot lead: AWS has taken no removal for too long, though some were sent.
-    RemovalsFail,
-    /// A leader cannot lead: a watch has failed again and again.
-    WatchesFail,
-
+    // IngressDaemonSets.
     /// Nodes of an IngressDaemonSet get pods of a newer template, one after the other.
     NodesInTurn,
-    /// All nodes of an IngressDaemonSet have pods of the newest template, and they are available.
-    RollComplete,
-    /// The roll of an IngressDaemonSet has stopped: the pods of a node are not available in time.
+    /// The rollout of an IngressDaemonSet has stopped: the pods of a node are not available in time.
     ProgressDeadlineExceeded,
-    /// The API server makes no pod of an IngressDaemonSet.
+    /// The API server refuses pods of an IngressDaemonSet.
     PodsRefused,
 
-    /// The wall clock of this replica's node was set to another time.
-    ClockStepped,
-
-    /// AWS asks to slow down.
-    Throttled,
-    /// AWS did not answer, or could not; tried again.
-    Unavailable,
+    // AWS.
     /// AWS cannot be reached: the endpoint of its API does not answer.
     AwsUnreachable,
-    /// There are no AWS credentials, or none that AWS accepts.
+    /// Headgate has no AWS credentials, or AWS does not accept them.
     NoAwsCredentials,
-    /// AWS can be reached again.
-    AwsReachable,
     /// The IAM policy does not allow the call.
     AccessDenied,
-    /// AWS refuses a target.
+    /// AWS throttles calls.
+    Throttled,
+    /// AWS did not answer a call, or could not; Headgate retries.
+    Unavailable,
+    /// AWS rejects a target.
     TargetRefused,
     /// A quota of AWS is reached.
     QuotaExceeded,
+
+    // Headgate itself.
+    /// Nothing is wrong.
+    AsExpected,
+    /// No replica leads, or no `headgate daemonsets` works.
+    NoLeader,
+    /// A leader cannot do its work. It released the Lease, or would if another replica could lead.
+    CannotLead,
+    /// AWS has accepted no deregistration for too long.
+    RemovalsFail,
+    /// A watch of the Kubernetes API fails repeatedly.
+    WatchesFail,
+    /// Kubernetes does not let Headgate do something that it must do.
+    RightMissing,
+    /// A part of Headgate is not installed: a CRD, an admission policy or a webhook configuration.
+    NotInstalled,
+    /// The webhook does not work, or its certificate ends soon.
+    WebhookFails,
+    /// `headgate doctor` could not check something.
+    CheckFailed,
+    /// A workload is set up so that a rollout, an eviction or a quota can take healthy targets away.
+    RiskyWorkload,
+    /// A setting of the target group can lose requests.
+    RiskyTargetGroup,
 }
 
 impl Reason {
-    /// Whether nothing is wrong where this is said: the Event is a Normal one.
+    /// Whether nothing is wrong where this is reported: the Event is a Normal one.
     pub const fn is_good_news(self) -> bool {
         matches!(
             self,
-            Self::AwsReachable
+            Self::AsExpected
                 | Self::TargetRegistered
-                | Self::TargetHealthy
+                | Self::TargetsHealthy
                 | Self::TargetDeregistered
                 | Self::NodesInTurn
-                | Self::RollComplete
         )
     }
 }
@@ -332,5 +199,21 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl From<Reason> for String {
+    fn from(reason: Reason) -> Self {
+        reason.as_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_few_enough_words_to_know_them() {
+        assert!(Reason::ALL.len() <= 75, "{} words", Reason::ALL.len());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView};
+use super::{
+    Cause, Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView,
+};
 
 /// Something has become otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +14,7 @@ pub enum Transition {
     /// A pod.
     Pod(Owner, PodStep),
     /// A node goes, for this reason; or none does.
-    Node(Arc<str>, Option<Reason>),
+    Node(Arc<str>, Option<Cause>),
     /// This replica leads from now on, or no longer.
     Leads(bool),
     /// A user was told something.
@@ -23,7 +25,7 @@ pub enum Transition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetStep {
     /// It should be there.
-    Wanted(Reason),
+    Wanted(Cause),
     /// AWS has taken its registration.
     Registered,
     /// AWS has not.
@@ -31,7 +33,7 @@ pub enum TargetStep {
     /// The load balancer says this of it (`None`: it is not there), and said something else before.
     Shown(Option<HealthState>, Option<Health>),
     /// It should go.
-    Unwanted(Reason),
+    Unwanted(Cause),
     /// AWS has taken its removal.
     Deregistered,
     /// AWS has not.
@@ -44,7 +46,7 @@ pub enum PodStep {
     /// Its readiness gate is so now.
     Gate(GateView),
     /// Its eviction waits, or is let through, for this reason.
-    Eviction(Reason, bool),
+    Eviction(Cause, bool),
     /// Nothing in it answers any more.
     Ended,
     /// It is not there any more.

@@ -40,7 +40,7 @@ fn any_condition_is_read_and_open_only_if_it_says_true() {
     holds((words(), words()), |(status, message)| {
         let shown = Shown::read(status.as_deref(), message.as_deref());
         prop_assert_eq!(matches!(shown, Shown::Open(_)), status.as_deref() == Some("True"));
-        let facts = GateFacts::read(status.as_deref(), Some("HealthUnreadable"), message.as_deref(), None);
+        let facts = GateFacts::read(status.as_deref(), Some("HealthUnread"), message.as_deref(), None);
         prop_assert_eq!((facts.shown, facts.unread), (shown, matches!(shown, Shown::Open(_))));
         Ok(())
     });

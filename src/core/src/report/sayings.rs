@@ -105,16 +105,16 @@ pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     )
 }
 
-fn zone_has_no_other(reason: Reason) -> &'static str {
-    match reason {
-        Reason::ZoneHasNoRoom => "no node of the zone takes new pods",
+fn zone_has_no_other(cause: Cause) -> &'static str {
+    match cause {
+        Cause::ZoneHasNoRoom => "no node of the zone takes new pods",
         _ => "no replacement there has become healthy",
     }
 }
 
 /// What users are told of such a pod that goes all the same.
-pub fn goes_not_ready(reason: Reason, after: Duration) -> String {
-    let why = zone_has_no_other(reason);
+pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
+    let why = zone_has_no_other(cause);
     format!(
         "this pod is not ready any more and is deregistered, as headgate.dev/when-not-ready asks for, although its zone is \
          left with fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for: {why} within {} s; expected the pod to become \
@@ -198,7 +198,7 @@ pub fn gate(news: &News) -> (Reason, String) {
     let after = |waited: &Duration| format!("after {} s", waited.as_secs());
     match news {
         News::StillClosed(waited, message) => (
-            Reason::GateStillClosed,
+            Reason::GateDelayed,
             format!(
                 "the readiness gate {OWN_GATE} of this pod is still closed {}: {message}; expected every target of the \
                  pod to become healthy; it opens by itself when that is so",
@@ -206,11 +206,11 @@ pub fn gate(news: &News) -> (Reason, String) {
             ),
         ),
         News::OpenedLate(waited, message) => (
-            Reason::GateOpenedLate,
+            Reason::GateDelayed,
             format!("the readiness gate {OWN_GATE} of this pod is open {}: {message}", after(waited)),
         ),
         News::WithoutBinding(message) => (
-            Reason::NothingBound,
+            Reason::NotSelected,
             format!(
                 "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; \
                  expected a Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
@@ -218,7 +218,7 @@ pub fn gate(news: &News) -> (Reason, String) {
             ),
         ),
         News::Unreadable(message) => (
-            Reason::HealthUnreadable,
+            Reason::HealthUnread,
             format!(
                 "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word, as --gate-patience \
                  asks for: {message}; nobody knows whether the pod is healthy; expected AWS to answer \
@@ -226,7 +226,7 @@ pub fn gate(news: &News) -> (Reason, String) {
             ),
         ),
         News::Refused(why) => (
-            Reason::GateRefused,
+            Reason::RightMissing,
             format!(
                 "Kubernetes does not let Headgate open the readiness gate {OWN_GATE} of pods ({why}); expected a Role \
                  or ClusterRole with the verb patch on pods/status; tried again by itself"
@@ -291,11 +291,11 @@ pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
 
 /// What users are told of an eviction that waits for long because of its budgets, that is let through although something was
 /// not done, or that is undone.
-pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
+pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     let seconds = after.as_secs();
-    Some(match reason {
-        Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture => {
-            let what = if reason == Reason::EvictionWaitsForBudget {
+    Some(match cause {
+        Cause::EvictionWaitsForBudget | Cause::EvictionWaitsForDeparture => {
+            let what = if cause == Cause::EvictionWaitsForBudget {
                 "Kubernetes refuses it"
             } else {
                 "pods of the same PodDisruptionBudget go first"
@@ -305,34 +305,34 @@ pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
                  somebody asks for it; expected other pods of the PodDisruptionBudget to become ready"
             )
         }
-        Reason::DeregistrationTooSlow => format!(
+        Cause::DeregistrationTooSlow => format!(
             "the eviction of this pod is let through {seconds} s after it was asked for, although AWS has not taken the \
              removal of its targets: requests may be lost; look at headgate_aws_calls_total and at the Events of the \
              Service for what AWS says"
         ),
-        Reason::EvictionUncheckable => format!(
+        Cause::EvictionUncheckable => format!(
             "the eviction of this pod is let through {seconds} s after it was asked for, without having been deregistered \
              before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
              expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
         ),
-        Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom => {
-            let why = zone_has_no_other(reason);
+        Cause::ReplacementTooSlow | Cause::ZoneHasNoRoom => {
+            let why = zone_has_no_other(cause);
             format!(
                 "the eviction of this pod is let through {seconds} s after it was asked for, although its zone is left with \
                  fewer healthy targets than headgate.dev/min-healthy-per-zone asks for: {why}; expected nodes with room in \
                  each zone"
             )
         }
-        Reason::EvictionGivenUp => format!(
+        Cause::EvictionGivenUp => format!(
             "the eviction of this pod was asked for {seconds} s ago and nobody asks for it any more: the pod stays, and is \
              registered again"
         ),
-        Reason::LeavingNotCredible => format!(
+        Cause::LeavingNotCredible => format!(
             "what was written on this pod about its leaving was taken away again: it has a time that is more than an hour \
              ahead, or asks for a wait of more than an hour; expected {LEAVING} and {DEREGISTERED_AT} to be written by \
              Headgate alone: look for who may patch pods here, and install the policies of config/admission"
         ),
-        Reason::LeavingNotRecorded => format!(
+        Cause::LeavingNotRecorded => format!(
             "how far the leaving of this pod is cannot be written on it ({why}); expected a Role or ClusterRole with the \
              verb patch on pods; its eviction is let through after a while"
         ),

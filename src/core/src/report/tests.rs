@@ -100,7 +100,7 @@ fn that_aws_throttles_is_shown_at_the_bindings_of_that_account_when_it_begins_an
 #[test]
 fn what_is_wrong_is_told_once_until_nothing_counts_as_told() {
     let (mut reports, .., key) = world();
-    let wrong = || [(Reason::NoSuchPort, "no such port".to_owned())];
+    let wrong = || [(Reason::InvalidBinding, "no such port".to_owned())];
     assert_eq!(reports.news(&key.origin, wrong()), wrong().into());
     assert_eq!(reports.news(&key.origin, wrong()), [].into());
     reports.hush();

@@ -37,7 +37,7 @@ fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
         troubles.push((Reason::ZoneNotServed, zone_not_served(arn, targets, &first)));
     }
     if let Some(first) = known.suspects.first() {
-        troubles.push((Reason::SuspectTarget, suspect(arn, first)));
+        troubles.push((Reason::ForeignTarget, suspect(arn, first)));
     }
     troubles
 }
@@ -52,7 +52,7 @@ pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason
     for (trouble, example) in index.bindings().troubles_of(key) {
         let reason = trouble.reason();
         // One pair of pods of the host network stands for all.
-        if reason != Reason::WaitsForHostNetworkPod || all.iter().all(|(said, _)| *said != reason) {
+        if reason != Reason::AddressContested || all.iter().all(|(said, _)| *said != reason) {
             all.push((reason, binding_trouble(binding, &trouble.kind, example)));
         }
     }

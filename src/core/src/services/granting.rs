@@ -163,7 +163,7 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
             "several namespaces have targets in target group {name}, and no TargetGroupGrant names it: they keep it, and \
              no other namespace may bind it; expected a TargetGroupGrant that names it and these namespaces"
         );
-        (Reason::SharedWithoutGrant, said)
+        (Reason::NoGrant, said)
     } else {
         return None;
     };

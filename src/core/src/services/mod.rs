@@ -384,13 +384,13 @@ impl Services {
                  those that are left are deregistered; take the annotation away before, to have that at once",
                 self.grace.as_secs()
             );
-            settled.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
+            settled.problems.push(Problem::of_all(Reason::BindingRemoved, said));
         }
         settled.problems.extend(doubt);
         if selected {
             for name in known.facts.policy.unknown() {
                 let said = annotation::unknown(name);
-                settled.problems.push(Problem::of_ports([], Reason::UnknownAnnotation, said));
+                settled.problems.push(Problem::of_ports([], Reason::InvalidBinding, said));
             }
         }
         settled.problems = bounded(settled.problems);

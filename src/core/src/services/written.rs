@@ -128,7 +128,7 @@ impl Services {
                 besides = besides.map(stays);
             } else if let Some((gone, _)) = self.gone.get(&named) {
                 (facts, _) = read_written(written, Some(gone));
-                besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));
+                besides = Some((Reason::BindingRemoved, service_deleted(&named.name, self.grace)));
             }
         }
         let read = self.put(origin.clone(), facts, besides);

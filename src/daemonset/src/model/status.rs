@@ -29,7 +29,7 @@ words! {
     /// How the roll is.
     Roll {
         /// All nodes are updated.
-        Done = "RollComplete",
+        Done = "AsExpected",
         /// Nodes have their turns.
         GoesOn = "NodesInTurn",
         /// A node takes longer than the deadline.

@@ -92,7 +92,7 @@ mod tests {
     fn answer(goes: &Value, pods: &[Pod<'_>]) -> (u16, String) {
         let target = |(state, health): &Target<'_>| {
             json!({
-                "targetGroup": "arn", "binding": null, "target": "10.0.0.1:80", "state": state, "reason": "PodHasIp",
+                "targetGroup": "arn", "binding": null, "target": "10.0.0.1:80", "state": state, "reason": "PodSelected",
                 "message": "it has one", "since": null, "lastRead": null, "next": null, "troubles": [],
                 "health": health.map(|state| json!({"state": state, "reason": ""})),
             })

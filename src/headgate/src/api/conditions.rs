@@ -12,15 +12,14 @@ use crate::api::known::Known;
 pub type Says = (&'static str, &'static str, String);
 
 /// Somebody else has to do with the targets.
-const CONFLICT: &[Reason] =
-    &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::WaitsForHostNetworkPod];
+const CONFLICT: &[Reason] = &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
 /// Targets stay that would have gone otherwise.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,
-    Reason::ServiceDeleted,
+    Reason::BindingRemoved,
     Reason::ListDoubted,
-    Reason::SuspectTarget,
+    Reason::ForeignTarget,
 ];
 const THROTTLED: &[Reason] = &[Reason::Throttled];
 const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];
@@ -51,10 +50,10 @@ impl About<'_> {
         [
             ("TargetGroupFound", self.found()),
             ("Ready", self.ready()),
-            ("Conflict", self.one_of(CONFLICT, "NoConflict", "nobody else has to do with its targets")),
-            ("RemovalHeld", self.one_of(REMOVAL_HELD, "NoneHeld", "no removal waits for anything but AWS")),
-            ("Throttled", self.one_of(THROTTLED, "NotThrottled", "AWS takes calls as fast as they are sent")),
-            ("Paused", self.one_of(PAUSED, "NotPaused", "the target group is written to")),
+            ("Conflict", self.one_of(CONFLICT, "nobody else has to do with its targets")),
+            ("RemovalHeld", self.one_of(REMOVAL_HELD, "no removal waits for anything but AWS")),
+            ("Throttled", self.one_of(THROTTLED, "AWS takes calls as fast as they are sent")),
+            ("Paused", self.one_of(PAUSED, "the target group is written to")),
         ]
         .into_iter()
     }
@@ -65,8 +64,12 @@ impl About<'_> {
         let bad = self.known.said.iter().find(|(reason, _)| about_group(*reason));
         match (bad, self.known.binding) {
             (Some((reason, said)), _) => ("False", reason.as_str(), said.clone()),
-            (None, Some(binding)) => ("True", "Found", format!("the target group is {}", binding.key.group)),
-            (None, None) => ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned()),
+            (None, Some(binding)) => {
+                ("True", Reason::AsExpected.as_str(), format!("the target group is {}", binding.key.group))
+            }
+            (None, None) => {
+                ("Unknown", Reason::NotListedYet.as_str(), "the target group was not found yet".to_owned())
+            }
         }
     }
 
@@ -75,26 +78,30 @@ impl About<'_> {
         if self.known.ending {
             let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, \
                         take the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
-            ("False", "Removing", said.to_owned())
+            ("False", Reason::BindingRemoved.as_str(), said.to_owned())
         } else if let Some((reason, said)) = harmful {
             ("False", reason.as_str(), said.clone())
         } else if self.known.binding.is_none() {
-            ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned())
+            ("Unknown", Reason::NotListedYet.as_str(), "the target group was not found yet".to_owned())
         } else if self.wanted == 0 {
-            ("False", "NoPods", "no pod with an IP is selected".to_owned())
+            ("False", Reason::NotSelected.as_str(), "no pod with an IP is selected".to_owned())
         } else if self.healthy < self.wanted {
-            ("False", "NotAllHealthy", "the load balancer does not call every target healthy".to_owned())
+            (
+                "False",
+                Reason::TargetUnhealthy.as_str(),
+                "the load balancer does not call every target healthy".to_owned(),
+            )
         } else {
-            ("True", "AllHealthy", "the load balancer calls every target healthy".to_owned())
+            ("True", Reason::AsExpected.as_str(), "the load balancer calls every target healthy".to_owned())
         }
     }
 
     /// True with the first of these reasons that there is, else False.
-    fn one_of(&self, reasons: &[Reason], otherwise: &'static str, then: &str) -> Says {
+    fn one_of(&self, reasons: &[Reason], then: &str) -> Says {
         let said = |reason| self.known.said.iter().find(|(own, _)| own == reason);
         match reasons.iter().find_map(said) {
             Some((reason, said)) => ("True", reason.as_str(), said.clone()),
-            None => ("False", otherwise, then.to_owned()),
+            None => ("False", Reason::AsExpected.as_str(), then.to_owned()),
         }
     }
 }
@@ -125,10 +132,10 @@ mod tests {
     #[test]
     fn every_condition_is_always_there_and_false_without_a_reason() {
         for (kind, reason) in [
-            ("Conflict", "NoConflict"),
-            ("RemovalHeld", "NoneHeld"),
-            ("Throttled", "NotThrottled"),
-            ("Paused", "NotPaused"),
+            ("Conflict", "AsExpected"),
+            ("RemovalHeld", "AsExpected"),
+            ("Throttled", "AsExpected"),
+            ("Paused", "AsExpected"),
         ] {
             assert_eq!(says(&[], kind), ("False", reason));
         }

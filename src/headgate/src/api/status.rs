@@ -181,10 +181,10 @@ mod tests {
         let some = view(&[HealthState::Healthy, HealthState::Initial]);
         let none = view(&[]);
         for (binding, says) in [
-            (Some(&all), ("True", "AllHealthy")),
-            (Some(&some), ("False", "NotAllHealthy")),
-            (Some(&none), ("False", "NoPods")),
-            (None, ("Unknown", "NotKnownYet")),
+            (Some(&all), ("True", "AsExpected")),
+            (Some(&some), ("False", "TargetUnhealthy")),
+            (Some(&none), ("False", "NotSelected")),
+            (None, ("Unknown", "NotListedYet")),
         ] {
             assert_eq!(ready_of(&status(&known(binding, &[]), None, &at(1))), says);
         }

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::bail;
 use futures::{StreamExt, stream};
-use headgate_core::model::{gate::Shown, pod::PodFacts, readiness::OWN_GATE};
+use headgate_core::model::{Reason, gate::Shown, pod::PodFacts, readiness::OWN_GATE};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
     Api, Client,
@@ -27,7 +27,7 @@ use crate::kube::{
 };
 
 /// The reason of a gate that is opened because Headgate leaves.
-pub const REASON: &str = "HeadgateLeft";
+pub const REASON: &str = Reason::HeadgateLeft.as_str();
 const MESSAGE: &str = "Headgate has left; this says nothing about the health of the pod's targets";
 /// So many are written at once.
 const AT_ONCE: usize = 8;

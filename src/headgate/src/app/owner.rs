@@ -172,7 +172,6 @@ impl Owner {
                 Step::Back(by) => (by, "back"),
             };
             warn!(
-                reason = %Reason::ClockStepped,
                 by = %Spelled(by),
                 "the clock of this node was set {direction}, or the machine has slept; no hold ends for that, and none waits \
                  longer: only the times that are written down change. If it comes again, look at the node's time service"

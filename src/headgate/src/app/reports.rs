@@ -88,7 +88,7 @@ impl Reports {
             TargetStep::Shown(None | Some(HealthState::Initial), Some(health))
                 if health.state == HealthState::Healthy =>
             {
-                (Reason::TargetHealthy, format!("target {target} is healthy in target group {name}"))
+                (Reason::TargetsHealthy, format!("target {target} is healthy in target group {name}"))
             }
             TargetStep::Deregistered => (
                 Reason::TargetDeregistered,
@@ -133,7 +133,8 @@ impl Reports {
                 }
             }
             info!(
-                reason = %item.reason,
+                reason = %item.reason.reason(),
+                why = item.reason.detail(),
                 pod = %item.pod,
                 uid = %item.uid,
                 target = %item.target,
@@ -178,7 +179,7 @@ impl Reports {
         let took_ms = self.clock.since(sent).as_secs_f64() * 1000.0;
         let outcome = outcome(failure);
         self.metrics.gate_written(outcome);
-        let (reason, open) = (condition.reason, condition.open);
+        let (reason, open) = (condition.reason.reason(), condition.open);
         match failure {
             Some(failure) if failure.class != FailureClass::Gone => warn!(
                 %reason, %pod, %uid, open, outcome, took_ms, error = %failure.message,
@@ -351,15 +352,15 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
         Mark::Asked(Asked { early: true, .. }) => {
             (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
         }
-        Mark::Asked(_) => (Reason::EvictionRecorded, "it is asked to leave"),
+        Mark::Asked(_) => (Reason::EvictionWaits, "it is asked to leave"),
         Mark::Waits { reason, .. } => (reason.reason(), "its eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
         Mark::MayGo { reason, .. } => (reason.reason(), "its eviction is let through"),
-        Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
+        Mark::Undone => (Reason::RegisteredAgain, "its eviction is given up"),
         Mark::Disbelieved => {
             (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")
         }
-        Mark::Stays => (Reason::NodeStays, "its node stays, and so does it"),
+        Mark::Stays => (Reason::RegisteredAgain, "its node stays, and so does it"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
@@ -399,7 +400,7 @@ pub fn planned(call: &Call) {
         Call::ReadHealth { .. } | Call::FindGroups { .. } | Call::ReadAttributes { .. } => return,
     };
     for item in items {
-        let (reason, pod, target) = (item.reason, &item.pod, item.target);
-        info!(%reason, %pod, uid = %item.uid, %target, group = group.name(), "{verb}");
+        let (cause, pod, target) = (item.reason, &item.pod, item.target);
+        info!(reason = %cause.reason(), why = cause.detail(), %pod, uid = %item.uid, %target, group = group.name(), "{verb}");
     }
 }

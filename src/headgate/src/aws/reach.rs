@@ -122,7 +122,7 @@ impl Reach {
         };
         if let Some(told) = over {
             let sentence = format!("AWS can be reached again at {}", self.endpoint);
-            verdict.said = Some(Said { reason: Reason::AwsReachable, sentence, told, all: true });
+            verdict.said = Some(Said { reason: Reason::AsExpected, sentence, told, all: true });
         }
         verdict
     }
@@ -296,7 +296,7 @@ mod tests {
         reach.ended(&find("blue"), Err(&failure(FailureClass::Unavailable, TIMEOUT)), Moment::START);
         let gone = failure(FailureClass::Gone, "TargetGroupNotFound");
         let verdict = reach.ended(&find("blue"), Err(&gone), Moment::START);
-        assert_eq!(what(&verdict), Some((Reason::AwsReachable, What::Over)));
+        assert_eq!(what(&verdict), Some((Reason::AsExpected, What::Over)));
         assert!(reach.trouble().is_none() && !verdict.is_told);
     }
 

@@ -80,7 +80,7 @@ impl Telling {
             }
             told if update.is_none() && told.is_some() && status.roll == Roll::Done => {
                 *told = None;
-                news.push((Reason::RollComplete, progress(status).2));
+                news.push((Reason::AsExpected, progress(status).2));
             }
             _ => {}
         }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(told(&status("a", "b", Roll::Stopped)), []);
         assert_eq!(told(&status("a", "c", Roll::GoesOn)), [Reason::NodesInTurn], "another template");
         assert_eq!(told(&status("a", "c", Roll::Degraded)), []);
-        assert_eq!(told(&status("c", "c", Roll::Done)), [Reason::RollComplete]);
+        assert_eq!(told(&status("c", "c", Roll::Done)), [Reason::AsExpected]);
         assert_eq!(told(&status("c", "c", Roll::Done)), []);
         let refused = Status { refused: Some("quota".into()), ..status("c", "c", Roll::Done) };
         assert_eq!(told(&refused), [Reason::PodsRefused]);

@@ -103,7 +103,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::model::{Reason, changes::Owner, object::Uid, transition::PodStep};
+    use headgate_core::model::{Cause, changes::Owner, object::Uid, transition::PodStep};
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
         let clock = Clock::start();
         let (recorder, kept, keep) = journal(clock, MOST);
         let pod = Owner { pod: ObjectKey::new("shop", "web-0"), uid: Uid::new("u-1") };
-        let step = Transition::Pod(pod.clone(), PodStep::Eviction(Reason::EvictionAllowed, true));
+        let step = Transition::Pod(pod.clone(), PodStep::Eviction(Cause::EvictionAllowed, true));
         recorder.record(Transition::Leads(true), clock.now());
         recorder.record(step, clock.now());
         drop(recorder);

@@ -1,7 +1,7 @@
 //! The past as it is sent. The names of the fields and the words are stable.
 
 use headgate_core::{
-    Reason,
+    Cause, Reason,
     model::{
         Entry as CoreEntry, HealthState, Owner, Transition, Uid,
         notice::{About, Notice},
@@ -102,7 +102,8 @@ pub fn entry(entry: CoreEntry, times: Times) -> Entry {
         Transition::Pod(Owner { pod, uid }, step) => pod_step(step, &about_pod(&pod, &uid)),
         Transition::Node(node, goes) => Entry {
             what: if goes.is_some() { "node-goes" } else { "node-stays" }.to_owned(),
-            reason: goes.map(|reason| reason.to_string()),
+            reason: goes.map(|cause| cause.reason().to_string()),
+            message: goes.and_then(Cause::detail).map(str::to_owned),
             ..about("Node", "", &node, "")
         },
         Transition::Leads(leads) => Entry {
@@ -160,8 +161,12 @@ fn target_step(step: TargetStep, of: &Entry) -> Entry {
         reason: reason.map(|reason| reason.to_string()),
         ..of.clone()
     };
+    let why = |what: &str, cause: Cause| Entry {
+        message: cause.detail().map(str::to_owned),
+        ..word(what, Some(cause.reason()))
+    };
     match step {
-        TargetStep::Wanted(reason) => word("wanted", Some(reason)),
+        TargetStep::Wanted(cause) => why("wanted", cause),
         TargetStep::Registered => word("registered", None),
         TargetStep::NotRegistered(reason) => word("not-registered", Some(reason)),
         TargetStep::Shown(before, now) => {
@@ -170,7 +175,7 @@ fn target_step(step: TargetStep, of: &Entry) -> Entry {
             let (before, now) = (before.map(state), now.map(|now| state(now.state)));
             Entry { before, now, reason, ..word("health", None) }
         }
-        TargetStep::Unwanted(reason) => word("unwanted", Some(reason)),
+        TargetStep::Unwanted(cause) => why("unwanted", cause),
         TargetStep::Deregistered => word("deregistered", None),
         TargetStep::NotDeregistered(reason) => word("not-deregistered", Some(reason)),
     }
@@ -180,9 +185,10 @@ fn pod_step(step: PodStep, of: &Entry) -> Entry {
     let word = |what: &str| Entry { what: what.to_owned(), ..of.clone() };
     match step {
         PodStep::Gate(gate) => Entry { now: Some(gate.as_str().to_owned()), ..word("gate") },
-        PodStep::Eviction(reason, passes) => {
+        PodStep::Eviction(cause, passes) => {
             let what = if passes { "eviction-allowed" } else { "eviction-waits" };
-            Entry { reason: Some(reason.to_string()), ..word(what) }
+            let message = cause.detail().map(str::to_owned);
+            Entry { reason: Some(cause.reason().to_string()), message, ..word(what) }
         }
         PodStep::Ended => word("ended"),
         PodStep::Gone => word("gone"),

@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn an_event_names_its_object_by_uid_and_carries_the_reason_word() {
         let about = About::Service(ObjectKey::new("shop", "web"), Uid::new("s-1"));
-        let notice = Notice { about, reason: Reason::InvalidAnnotation, note: "part \"x\"".into() };
+        let notice = Notice { about, reason: Reason::InvalidBinding, note: "part \"x\"".into() };
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
-        assert_eq!(event.reason, "InvalidAnnotation");
+        assert_eq!(event.reason, "InvalidBinding");
         let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidannotation";
         assert_eq!(event.note.as_deref(), Some(note));
     }
@@ -159,13 +159,13 @@ mod tests {
     fn good_news_is_a_normal_event() {
         let about = About::Pod(ObjectKey::new("shop", "web-0"), Uid::new("u-1"));
         let of = |reason| render(&Notice { about: about.clone(), reason, note: String::new() }).1.type_;
-        assert!(matches!(of(Reason::TargetHealthy), EventType::Normal));
+        assert!(matches!(of(Reason::TargetsHealthy), EventType::Normal));
         assert!(matches!(of(Reason::TargetUnhealthy), EventType::Warning));
     }
 
     #[test]
     fn a_long_note_is_cut_at_a_character_and_keeps_its_link() {
-        let note = linked(&"ä".repeat(2000), Reason::NoIp);
+        let note = linked(&"ä".repeat(2000), Reason::NotReady);
         let rest = note.trim_start_matches('ä');
         assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
         assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#noip");

@@ -57,7 +57,7 @@ fn patch(write: &GateWrite, now: SystemTime, held: Duration) -> Value {
     let mut written = json!({
         "type": OWN_GATE,
         "status": if condition.open { "True" } else { "False" },
-        "reason": condition.reason.as_str(),
+        "reason": condition.reason.reason().as_str(),
         "message": message,
         "lastProbeTime": second(now),
     });
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(
             closed,
             json!({"metadata": {"uid": "u-1"}, "status": {"conditions": [{
-                "type": "headgate.dev/target-health", "status": "False", "reason": "TargetInitial",
+                "type": "headgate.dev/target-health", "status": "False", "reason": "TargetPending",
                 "message": "why (since 2027-01-15T08:00:00Z)", "lastProbeTime": "2027-01-15T08:01:00Z",
             }]}})
         );

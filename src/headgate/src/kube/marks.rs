@@ -80,11 +80,11 @@ pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
             let begun = if begun == since { String::new() } else { format!(" begun {}", shown(begun)) };
             one(LEAVING, format!("since {} asked {}{kind}{begun}", shown(since), shown(asked)))
         }
-        Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
+        Mark::Waits { at, reason } => one(WAITS, format!("{} at {}", reason.as_str(), shown(at))),
         Mark::Deregistered { at, bound } => {
             one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
         }
-        Mark::MayGo { at, reason } => one(MAY_GO, format!("{reason} at {}", shown(at))),
+        Mark::MayGo { at, reason } => one(MAY_GO, format!("{} at {}", reason.as_str(), shown(at))),
         Mark::Undone | Mark::Stays | Mark::Disbelieved => {
             ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect()
         }

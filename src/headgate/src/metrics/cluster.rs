@@ -31,8 +31,8 @@ impl Cluster {
             pods: page.gauge("pods", "Pods that Headgate sees"),
             clock_steps: page.counters(
                 "clock_steps",
-                "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept \
-                 (ClockStepped), by direction: forwards, back",
+                "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept, \
+                 by direction: forwards, back",
             ),
             synced: page.gauge("synced", "1 once every watch has listed all there is and the TargetLedgers were asked for; nothing is sent to AWS before"),
         }

@@ -1,10 +1,11 @@
-//! The list of all metrics in `docs/metrics.md`, compared with what the code declares. `make docs` writes it.
+//! The list of all metrics in `docs/reference/metrics.md`, compared with what the code declares. `make docs` writes it.
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
 use super::{Declared, Metrics};
 use crate::runtime::clock::Clock;
 
+const PAGE: &str = "docs/reference/metrics.md";
 const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
 const END: &str = "<!-- end -->\n";
 
@@ -21,24 +22,26 @@ fn table(metrics: &[Declared]) -> String {
 
 #[test]
 fn docs_list_every_metric_as_the_code_declares_it() {
-    lists("docs/metrics.md", &Metrics::new(Arc::default(), Clock::start()));
-    lists("docs/daemonsets.md", &Metrics::of_daemonsets(Clock::start(), Vec::new));
+    compare("\n## `headgate run`\n", &Metrics::new(Arc::default(), Clock::start()));
+    compare("\n## `headgate daemonsets`\n", &Metrics::of_daemonsets(Clock::start(), Vec::new));
 }
 
-fn lists(file: &str, metrics: &Metrics) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+/// Compares the table below this heading with the metrics of a program, or writes it.
+fn compare(heading: &str, metrics: &Metrics) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) =
-        page.split_once(BEGIN).unwrap_or_else(|| panic!("{file} says where the list begins"));
-    let (written, after) = rest.split_once(END).unwrap_or_else(|| panic!("{file} says where the list ends"));
+    let at = page.find(heading).unwrap_or_else(|| panic!("{PAGE} has no heading {heading}"));
+    let (above, below) = page.split_at(at);
+    let (before, rest) = below.split_once(BEGIN).unwrap_or_else(|| panic!("{heading}: no line {BEGIN}"));
+    let (written, after) = rest.split_once(END).unwrap_or_else(|| panic!("{heading}: no line {END}"));
     let wanted = table(metrics.declared());
     if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
-        fs::write(&path, [before, BEGIN, &wanted, END, after].concat()).unwrap();
+        fs::write(&path, [above, before, BEGIN, &wanted, END, after].concat()).unwrap();
         return;
     }
     assert!(
         written == wanted,
-        "{file} does not list the metrics as the code declares them: run `make docs` and commit what it \
+        "{PAGE} does not list the metrics as the code declares them: run `make docs` and commit what it \
          writes. Expected:\n{wanted}"
     );
 }

@@ -40,6 +40,7 @@ labels! {
     GroupLabel { target_group: String }
     EvictionLabels { answer: &'static str, reason: Word }
     ReasonLabel { reason: Word }
+    DecisionLabel { decision: &'static str }
     BuildLabels { version: &'static str }
 }
 

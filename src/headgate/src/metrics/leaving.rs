@@ -30,7 +30,7 @@ impl Leaving {
             ),
             notes: page.counters(
                 "leaving_notes",
-                "Notes on pods that their eviction is asked for (EvictionRecorded) by outcome: ok, full (there was no \
+                "Notes on pods that their eviction is asked for (EvictionWaits) by outcome: ok, full (there was no \
                  room, it is asked for again), Gone, Conflict, Throttled, Unavailable, Denied, Refused",
             ),
             notes_waiting: page.gauge(
@@ -44,7 +44,7 @@ impl Leaving {
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are about to go, by reason: NodeDying, NodeDeleted (while pods of it are left), \
+                "Nodes that are about to go, by reason: NodeDying (or gone, while pods of it are left), \
                  NodeDisrupted",
             ),
         }
@@ -76,8 +76,9 @@ impl Metrics {
             self.leaving.nodes.clear();
             return;
         }
-        for fate in [Fate::Disrupted, Fate::Dying, Fate::Deleted] {
-            self.leaving.nodes.get_or_create(&ReasonLabel::of(fate.cause().reason())).set(count(fate) as f64);
+        let dying = count(Fate::Dying) + count(Fate::Deleted);
+        for (reason, nodes) in [(Reason::NodeDisrupted, count(Fate::Disrupted)), (Reason::NodeDying, dying)] {
+            self.leaving.nodes.get_or_create(&ReasonLabel::of(reason)).set(nodes as f64);
         }
     }
 }

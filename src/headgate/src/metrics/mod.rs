@@ -1,7 +1,7 @@
 //! The metrics, in the OpenMetrics format and in that of Prometheus.
 //!
 //! Each is declared once, in the file of its concern: its name, its help text and, by its type, its labels.
-//! `docs/metrics.md` lists them as they are declared; `make docs` writes that list.
+//! `docs/reference/metrics.md` lists them as they are declared; `make docs` writes that list.
 
 mod aws;
 mod cluster;

@@ -6,6 +6,7 @@ use headgate_core::{
         BindingKey, Fate, Problem, ZoneName,
         health::HealthState,
         hold::HoldWanted,
+        injection::Decision,
         object::{ObjectKey, Uid},
         target::Target,
         target_group::TargetGroupArn,
@@ -70,7 +71,7 @@ fn views(origin: Origin) -> Views {
     let hold = HoldWanted { seconds: 0, bound: 0 };
     let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
     views.bindings.insert(key.clone(), view.into());
-    let problem = Problem::of_all(Reason::NoSuchPort, String::new());
+    let problem = Problem::of_all(Reason::InvalidBinding, String::new());
     let view =
         OriginView { origin: key.origin.clone(), uid: Uid::new("1"), exists: true, problems: vec![problem] };
     views.origins.insert(key.origin, view.into());
@@ -86,7 +87,7 @@ fn filled() -> Metrics {
     metrics.waited("RegisterTargets", Duration::ZERO);
     metrics.aws_out_of_reach("ConnectionRefused");
     metrics.watch_failed("pods");
-    metrics.noticed(Reason::NoSelector);
+    metrics.noticed(Reason::InvalidBinding);
     metrics.event_written(true);
     metrics.event_dropped();
     metrics.clock_stepped("back");
@@ -98,7 +99,7 @@ fn filled() -> Metrics {
     metrics.cannot_lead(true);
     metrics.gives_lease_back(Reason::WatchesFail);
     metrics.webhook_answered(200, Duration::from_millis(2));
-    metrics.injected(&[Reason::HoldAdded]);
+    metrics.injected(&[Decision::HoldAdded]);
     metrics.certificate_ends(1_800_000_000);
     metrics.ledger_answered("create", "ok", Duration::from_millis(4));
     metrics.took(Span::RegisterToHealthy, Duration::from_secs(40));
@@ -109,7 +110,7 @@ fn filled() -> Metrics {
     }
     metrics.hold_too_short(&group("blue"));
     metrics.serves_no_more(&group("red"));
-    metrics.eviction_asked(false, Reason::EvictionRecorded);
+    metrics.eviction_asked(false, Reason::EvictionWaits);
     metrics.note_ended("full");
     metrics.notes_wait(7);
     metrics.took(Span::Departure, Duration::from_secs(119));
@@ -133,7 +134,7 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_gate_writes_total{outcome=\"ok\"} 1",
         "headgate_holds_too_short_total{target_group=\"blue\"} 1",
         "headgate_holds_too_short_total{target_group=\"green\"} 0",
-        "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionRecorded\"} 1",
+        "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionWaits\"} 1",
         "headgate_leaving_notes_total{outcome=\"full\"} 1",
         "headgate_leaving_notes_waiting 7",
         "headgate_departure_seconds_bucket{le=\"120.0\"} 1",
@@ -145,7 +146,7 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_aws_reachable 1",
         "headgate_aws_unreachable_total{cause=\"ConnectionRefused\"} 1",
         "headgate_watch_failures_total{kind=\"pods\"} 1",
-        "headgate_notices_total{reason=\"NoSelector\"} 1",
+        "headgate_notices_total{reason=\"InvalidBinding\"} 1",
         "headgate_events_total{outcome=\"written\"} 1",
         "headgate_pods 3",
         "headgate_synced 1",
@@ -161,7 +162,7 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_wanted_targets{target_group=\"blue\",zone=\"a\"} 3",
         "headgate_oldest_removal_age_seconds{target_group=\"blue\"} 0",
         "headgate_last_read_age_seconds{target_group=\"blue\"} ",
-        "headgate_unresolved_bindings{reason=\"NoSuchPort\"} 1",
+        "headgate_unresolved_bindings{reason=\"InvalidBinding\"} 1",
         "headgate_problems{reason=\"AwsUnreachable\",about=\"AWS\"} 1",
         "headgate_problems{reason=\"Paused\",about=\"target group blue\"} 2",
         "headgate_unhealthy_targets{target_group=\"blue\",aws_reason=\"Target.Timeout\"} 1",
@@ -260,7 +261,7 @@ fn what_only_the_leader_knows_is_on_no_other_page() {
 fn all_who_read_the_page_within_a_second_share_one() {
     let metrics = filled();
     let pages: Vec<_> = (0..3).map(|_| metrics.shared_page(Format::Prometheus).unwrap()).collect();
-    metrics.noticed(Reason::NoSelector);
+    metrics.noticed(Reason::InvalidBinding);
     let after = metrics.shared_page(Format::Prometheus).unwrap();
     assert!(pages.iter().all(|page| page.as_ptr() == after.as_ptr()));
     assert_ne!(metrics.shared_page(Format::OpenMetrics).unwrap(), after);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use headgate_core::Reason;
+use headgate_core::model::injection::Decision;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::{
     Metrics,
-    labels::{ReasonLabel, StatusLabel},
+    labels::{DecisionLabel, StatusLabel},
     page::{Counters, FAST, Number, Page},
 };
 
@@ -15,7 +15,7 @@ use super::{
 pub(super) struct Webhook {
     requests: Counters<StatusLabel>,
     request_duration: Histogram,
-    injections: Counters<ReasonLabel>,
+    injections: Counters<DecisionLabel>,
     certificate_end: Number,
 }
 
@@ -31,7 +31,7 @@ impl Webhook {
             ),
             injections: page.counters(
                 "injections",
-                "Decisions of the webhook about new pods by reason, each once for a pod; dry runs do not count",
+                "Decisions of the webhook about new pods, each once for a pod; dry runs do not count",
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",
@@ -49,9 +49,9 @@ impl Metrics {
     }
 
     /// This was decided about a new pod.
-    pub fn injected(&self, reasons: &[Reason]) {
-        for reason in reasons {
-            self.webhook.injections.get_or_create(&ReasonLabel::of(*reason)).inc();
+    pub fn injected(&self, decisions: &[Decision]) {
+        for decision in decisions {
+            self.webhook.injections.get_or_create(&DecisionLabel { decision: decision.as_str() }).inc();
         }
     }
 

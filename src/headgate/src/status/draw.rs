@@ -85,7 +85,7 @@ fn leaving_nodes(views: &Views) -> Vec<LeavingNode> {
     }
     let node = |(node, (fate, pods)): (Arc<str>, (Fate, BTreeSet<ObjectKey>))| LeavingNode {
         node: node.to_string(),
-        reason: fate.cause().to_string(),
+        reason: fate.cause().reason().to_string(),
         pods: pods.len(),
     };
     pods.into_iter().map(node).collect()

@@ -162,7 +162,7 @@ const fn rank(reason: Reason) -> u8 {
     match reason {
         Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,
         Reason::CannotLead => 1,
-        Reason::AccessDenied | Reason::LedgerUnreadable | Reason::LedgerRefused => 2,
+        Reason::AccessDenied | Reason::LedgerUnreadable => 2,
         Reason::HoldTooShort => 3,
         Reason::Throttled => 4,
         Reason::Paused | Reason::ReadOnly => 5,
@@ -274,7 +274,7 @@ mod tests {
             &["Target.Timeout", "Target.Timeout", ""],
         );
         let origin = Origin::Service(ObjectKey::new("shop", "other"));
-        let problems = vec![OfOrigin::of_all(Reason::NoSelector, "it has none".to_owned())];
+        let problems = vec![OfOrigin::of_all(Reason::InvalidBinding, "it has none".to_owned())];
         let view = OriginView { origin: origin.clone(), uid: Uid::new("1"), exists: true, problems };
         views.origins.insert(origin, Arc::new(view));
         views.too_short.insert(arn("blue"), TooShort { pods: 3, last: ago(90) });
@@ -301,7 +301,7 @@ mod tests {
                 "NeverHealthy",
                 "TargetUnhealthy",
                 "ZoneWithoutHealthyTarget",
-                "NoSelector",
+                "InvalidBinding",
                 "UnknownWriter",
             ]
         );
@@ -313,6 +313,6 @@ mod tests {
         );
         assert!(said[6].contains("1 (no reason given), 2 (Target.Timeout)"), "{}", said[6]);
         assert!(said[7].contains("no target in zone c is healthy"), "{}", said[7]);
-        assert_eq!(said[8], "NoSelector Service shop/other: it has none");
+        assert_eq!(said[8], "InvalidBinding Service shop/other: it has none");
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Reason, Scope,
+    Cause, Scope,
     model::{
         eviction::{self, Ruling},
         injection::{Known, NewPod},
@@ -101,12 +101,12 @@ impl Asking {
         patience: Duration,
     ) -> Option<Ruling> {
         if !self.scopes.iter().any(|scope| scope.covers(&pod.namespace)) {
-            return Some(Ruling::Pass(Reason::NamespaceNotServed));
+            return Some(Ruling::Pass(Cause::NamespaceNotServed));
         }
         match self.ask(|answer| Question::MayEvict { pod, request, answer }, patience).await {
             Ok(ruling) => Some(ruling),
             Err(Silence::Late) if self.pulse.still_for() < STUCK => None,
-            Err(Silence::Late | Silence::Gone) => Some(Ruling::Pass(Reason::BindingsUnknown)),
+            Err(Silence::Late | Silence::Gone) => Some(Ruling::Pass(Cause::BindingsUnknown)),
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             let pod = ObjectKey::new("shop", "a");
             asking.may_evict(pod, eviction::Request::default(), SOON)
         };
-        let unknown = Some(Ruling::Pass(Reason::BindingsUnknown));
+        let unknown = Some(Ruling::Pass(Cause::BindingsUnknown));
         assert_eq!(ask().await, None, "it has not answered");
         assert_eq!(ask().await, None, "the first question still fills the queue");
         sleep(STUCK).await;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use headgate_core::{
-    Moment, Reason,
+    Cause, Moment, Reason,
     model::{
         eviction::{self, LONGEST_RETRY, Ruling},
         notice::{About, Notice},
@@ -62,7 +62,7 @@ pub struct Evicting {
     /// Places for requests that wait for the leader's word.
     waiting: Arc<Semaphore>,
     /// Of which life of a pod it was said why its eviction passes: it may be asked for again and again.
-    told: Arc<Mutex<BTreeSet<(Uid, Reason)>>>,
+    told: Arc<Mutex<BTreeSet<(Uid, Cause)>>>,
 }
 
 impl Evicting {
@@ -73,20 +73,20 @@ impl Evicting {
     }
 
     /// Whether that was not said before.
-    fn is_news(&self, uid: &Uid, reason: Reason) -> bool {
+    fn is_news(&self, uid: &Uid, cause: Cause) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {
             told.clear();
         }
-        told.insert((uid.clone(), reason))
+        told.insert((uid.clone(), cause))
     }
 }
 
 /// Whether the leader's next word may come within a moment.
-fn is_near((reason, retry): (Reason, Duration)) -> bool {
-    match reason {
-        Reason::EvictionRecorded | Reason::EvictionWaitsForZone => true,
-        Reason::EvictionWaitsForLoadBalancer => retry <= ALMOST_OVER,
+fn is_near((cause, retry): (Cause, Duration)) -> bool {
+    match cause {
+        Cause::EvictionRecorded | Cause::EvictionWaitsForZone => true,
+        Cause::EvictionWaitsForLoadBalancer => retry <= ALMOST_OVER,
         _ => false,
     }
 }
@@ -106,22 +106,22 @@ pub fn read(request: &Request) -> eviction::Request {
 }
 
 /// What whoever asks is told.
-fn waits(pod: &ObjectKey, reason: Reason) -> String {
-    let why = match reason {
-        Reason::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
-        Reason::EvictionWaitsForDeparture => {
+fn waits(pod: &ObjectKey, cause: Cause) -> String {
+    let why = match cause {
+        Cause::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
+        Cause::EvictionWaitsForDeparture => {
             "as many pods of its PodDisruptionBudget as it allows are leaving"
         }
-        Reason::EvictionWaitsForZone => {
+        Cause::EvictionWaitsForZone => {
             "without it a zone would have too few healthy targets; a replacement there is waited for"
         }
-        Reason::EvictionWaitsForLoadBalancer => {
+        Cause::EvictionWaitsForLoadBalancer => {
             "it was deregistered, and its load balancers may go on sending for a while"
         }
-        Reason::HeadgateBusy => "Headgate has too much to do to look at it now",
+        Cause::HeadgateBusy => "Headgate has too much to do to look at it now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({reason}); ask again")
+    format!("pod {pod} may not be evicted yet: {why} ({}); ask again", cause.reason())
 }
 
 impl Webhook {
@@ -142,19 +142,19 @@ impl Webhook {
         };
         let pod = ObjectKey::new(namespace, name);
         if is_dry_run(request) {
-            debug!(reason = %Reason::DryRun, %pod, "an eviction is let through");
+            debug!(reason = %Reason::EvictionAllowed, %pod, "a dry run of an eviction is let through");
             return request.allow(Vec::new(), &[]);
         }
         match self.ruled(&pod, read(request), place, until).await {
-            Ok(reason) => {
-                info!(%reason, %pod, "an eviction is let through");
-                self.metrics.eviction_asked(true, reason);
+            Ok(cause) => {
+                info!(reason = %cause.reason(), why = cause.detail(), %pod, "an eviction is let through");
+                self.metrics.eviction_asked(true, cause.reason());
                 request.allow(Vec::new(), &[])
             }
-            Err((reason, seconds)) => {
-                info!(%reason, %pod, seconds, "an eviction waits");
-                self.metrics.eviction_asked(false, reason);
-                request.not_now(&waits(&pod, reason), seconds)
+            Err((cause, seconds)) => {
+                info!(reason = %cause.reason(), why = cause.detail(), %pod, seconds, "an eviction waits");
+                self.metrics.eviction_asked(false, cause.reason());
+                request.not_now(&waits(&pod, cause), seconds)
             }
         }
     }
@@ -169,8 +169,8 @@ impl Webhook {
         request: eviction::Request,
         place: Option<SemaphorePermit<'_>>,
         until: Moment,
-    ) -> Result<Reason, (Reason, u64)> {
-        let busy = (Reason::HeadgateBusy, BUSY.as_secs());
+    ) -> Result<Cause, (Cause, u64)> {
+        let busy = (Cause::HeadgateBusy, BUSY.as_secs());
         let place = place.ok_or(busy)?;
         let ruling = self.asking.may_evict(pod.clone(), request.clone(), self.left(until)).await;
         drop(place);
@@ -182,9 +182,9 @@ impl Webhook {
         let mut wait = match ruling {
             // It was read.
             Ruling::AskNode { .. } => return Err(busy),
-            Ruling::Pass(reason) => return Ok(reason),
-            Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
-            Ruling::Wait { reason, mut retry, uid, mark } => {
+            Ruling::Pass(cause) => return Ok(cause),
+            Ruling::Regardless(cause, uid) => return Ok(self.passes_regardless(pod, uid, cause)),
+            Ruling::Wait { cause, mut retry, uid, mark } => {
                 if mark.is_some() {
                     let notes = &self.evicting.notes;
                     if let Asked::Refused(why) = notes.ask(pod, &uid) {
@@ -195,18 +195,18 @@ impl Webhook {
                         retry = LONGEST_RETRY;
                     }
                 }
-                (reason, retry)
+                (cause, retry)
             }
         };
         if let Ok(_place) = self.evicting.waiting.try_acquire() {
             let patience = KEPT_WAITING.min(self.left(until));
             let decided = timeout(patience, self.decided(pod, &request, &mut wait)).await;
-            if let Ok(Some(reason)) = decided {
-                return Ok(reason);
+            if let Ok(Some(cause)) = decided {
+                return Ok(cause);
             }
         }
-        let (reason, retry) = wait;
-        Err((reason, retry.as_secs().max(1)))
+        let (cause, retry) = wait;
+        Err((cause, retry.as_secs().max(1)))
     }
 
     /// Asks again and again as long as a word of the leader may come within a moment. `Some`: it lets the pod go.
@@ -214,17 +214,17 @@ impl Webhook {
         &self,
         pod: &ObjectKey,
         request: &eviction::Request,
-        wait: &mut (Reason, Duration),
-    ) -> Option<Reason> {
+        wait: &mut (Cause, Duration),
+    ) -> Option<Cause> {
         while is_near(*wait) {
             sleep(ASKED_AGAIN).await;
             // The note, which the watch may not show yet, counts: the node was read.
             match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await?.with_node(false) {
                 Ruling::AskNode { .. } => return None,
-                Ruling::Pass(reason) => return Some(reason),
-                Ruling::Regardless(reason, uid) => return Some(self.passes_regardless(pod, uid, reason)),
+                Ruling::Pass(cause) => return Some(cause),
+                Ruling::Regardless(cause, uid) => return Some(self.passes_regardless(pod, uid, cause)),
                 // What is to be noted will be, or when the next request comes.
-                Ruling::Wait { reason, retry, .. } => *wait = (reason, retry),
+                Ruling::Wait { cause, retry, .. } => *wait = (cause, retry),
             }
         }
         None
@@ -236,26 +236,26 @@ impl Webhook {
     }
 
     /// That it is to leave cannot be noted on the pod.
-    fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Reason {
-        let reason = Reason::LeavingNotRecorded;
+    fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
+        let cause = Cause::LeavingNotRecorded;
         let note = format!(
             "the eviction of this pod is let through without having been deregistered before, because that could not be \
              noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch on pods"
         );
-        self.notify(pod, uid, reason, &note);
-        reason
+        self.notify(pod, uid, cause.reason(), &note);
+        cause
     }
 
-    fn passes_regardless(&self, pod: &ObjectKey, uid: Uid, reason: Reason) -> Reason {
-        if !self.evicting.is_news(&uid, reason) {
-            return reason;
+    fn passes_regardless(&self, pod: &ObjectKey, uid: Uid, cause: Cause) -> Cause {
+        if !self.evicting.is_news(&uid, cause) {
+            return cause;
         }
-        let note = match reason {
-            Reason::HoldMissing => {
+        let note = match cause {
+            Cause::HoldMissing => {
                 "Eviction allowed although requests may be lost: the pod has no hold and its node stays. Label the pod or its \
                  namespace headgate.dev/inject: \"true\" and recreate the pod, or cordon the node first"
             }
-            Reason::GraceCutsHold => {
+            Cause::GraceCutsHold => {
                 "the eviction of this pod is let through with a grace period that cuts its hold short, as whoever evicts \
                  asks for: requests may be lost; expected a grace period of the hold and 5 s more, or none: kubectl drain \
                  without --grace-period"
@@ -265,8 +265,8 @@ impl Webhook {
                  requests may be lost; expected a Headgate that leads (headgate_leader), and may patch pods"
             }
         };
-        self.notify(pod, uid, reason, note);
-        reason
+        self.notify(pod, uid, cause.reason(), note);
+        cause
     }
 
     fn notify(&self, pod: &ObjectKey, uid: Uid, reason: Reason, note: &str) {

@@ -226,9 +226,9 @@ impl Webhook {
         let injection = inject::decide(&pod, &known, terms);
         let name = request.name.as_deref().filter(|name| !name.is_empty());
         let name = name.or_else(|| request.object["metadata"]["generateName"].as_str()).unwrap_or_default();
-        let reasons: Vec<&str> = injection.reasons.iter().map(|reason| reason.as_str()).collect();
+        let decisions: Vec<&str> = injection.decisions.iter().map(|decision| decision.as_str()).collect();
         info!(
-            reason = reasons.join(","),
+            decisions = decisions.join(","),
             pod = format!("{}/{}", excerpt(namespace), excerpt(name)),
             seconds = injection.seconds,
             grace = injection.grace,

@@ -56,7 +56,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
         let archive = helm::packaged("installed").await;
-        let [arrives, leaves] = &steps("With the chart", &release.chart_names(&archive))[..] else {
+        let [arrives, leaves] = &steps("With Helm", &release.chart_names(&archive))[..] else {
             panic!("expected the block that installs, and the one that uninstalls")
         };
         release.install(&mut terminal, arrives).await;
@@ -154,10 +154,10 @@ struct Release<'a> {
     serves: String,
 }
 
-/// The blocks of a section of docs/install.md, with these names instead of its own.
+/// The blocks of a section of docs/install/helm.md, with these names instead of its own.
 fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    let blocks = blocks(&page("install.md", Some(section)));
+    let blocks = blocks(&page("install/helm.md", Some(section)));
     blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
 }
 
@@ -446,7 +446,7 @@ impl<'a> Release<'a> {
         let found: Vec<_> =
             found.map(|one| ["reason", "about"].map(|is| one[is].as_str().unwrap())).collect();
         let service = |name: &str| format!("Service {}/{name}", self.s.cluster.namespace);
-        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("GateMissing", "web")];
+        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("RiskyWorkload", "web")];
         assert_eq!(found.len(), wanted.len(), "{found:?}");
         for ([reason, about], (word, name)) in found.iter().zip(wanted) {
             assert!(*reason == word && about.starts_with(&service(name)), "{found:?}");

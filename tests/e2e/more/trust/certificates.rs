@@ -306,7 +306,7 @@ fn the_path_is_in_no_log_line_event_metric_or_answer_of_headgate() {
         let name = format!("--webhook-configuration={}", configuration.name);
         let (code, doctor) =
             command(s.facts(), &["doctor", &own, &name, &format!("--namespace={}", pods.namespace)]).await;
-        assert!(code == Some(1) && doctor.contains("WebhookRefuses"), "{doctor}");
+        assert!(code == Some(1) && doctor.contains("WebhookFails"), "{doctor}");
         said.push(doctor);
         for namespace in [&s.cluster, &pods] {
             for event in namespace.api::<Event>().list(&ListParams::default()).await.unwrap() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headgate_core::{
-    Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
+    Answer, Call, Cause, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Request,
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
@@ -33,7 +33,7 @@ pub struct Stage {
     reading: Vec<RequestId>,
     /// What was taken out; which gates were written; what was written on pods that leave.
     pub removed: Vec<Target>,
-    pub gates: Vec<(String, bool, Reason)>,
+    pub gates: Vec<(String, bool, Cause)>,
     pub marks: Vec<Mark>,
     /// The same by pod, as far as nobody has looked at it.
     pub marked: Vec<(String, Mark)>,
@@ -148,7 +148,7 @@ impl Stage {
             }
             Request::Gate(write) => {
                 let condition = &write.condition;
-                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason.reason()));
+                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
             }
             Request::Mark(write) => {
                 self.marks.push(write.mark);
@@ -186,8 +186,7 @@ impl Stage {
 
     /// How many gates were closed since their targets are to be registered again.
     pub fn closed_again(&self) -> usize {
-        let closed =
-            |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+        let closed = |(_, open, reason): &&(String, bool, Cause)| !open && *reason == Cause::RegisteredAgain;
         self.gates.iter().filter(closed).count()
     }
 
@@ -198,7 +197,7 @@ impl Stage {
 
     /// Whether the eviction of a pod is recorded and waits.
     pub fn waits(&self, last: u8) -> bool {
-        matches!(self.evict(last), eviction::Ruling::Wait { reason: Reason::EvictionRecorded, .. })
+        matches!(self.evict(last), eviction::Ruling::Wait { cause: Cause::EvictionRecorded, .. })
     }
 
     /// What is noted on a pod whose eviction is asked for.

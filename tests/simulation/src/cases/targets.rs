@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_core::{
-    Reason,
+    Cause,
     ledger::Noted,
     model::{GateFacts, Health, HealthState, PodFacts, ServiceFacts, Target, Uid, gate::Shown},
 };
@@ -139,13 +139,13 @@ fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
         let opened = stage.gates.iter().filter(|(_, open, _)| *open);
         opened.map(|(.., reason)| *reason).collect::<BTreeSet<_>>()
     };
-    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::HealthUnreadable]))?;
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Cause::HealthUnreadable]))?;
     stage.pod(gated(GateFacts { shown: Shown::Open(Some(ip(1))), unread: true, expected: None }));
     stage.gates.clear();
     stage.shows(30, &[(1, HealthState::Unhealthy.into())]);
     expect("what is written while it is unhealthy", &stage.gates.len(), &0)?;
     stage.shows(60, &[(1, HealthState::Healthy.into())]);
-    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::TargetsHealthy]))
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Cause::TargetsHealthy]))
 }
 
 /// A pod's health cannot be read, and that AWS took its registration only the ledger says: its gate stays closed.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use headgate_core::{
-    Call, Reason,
+    Call, Cause,
     ledger::{Noted, PackedLedger, PodMark},
     model::{Moment, ObjectKey, PodFacts, Target},
     requests::Request,
@@ -77,9 +77,9 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
 }
 
 /// A replica lets the first pod go.
-pub fn may_go(truth: &Truth<'_>, replica: &Replica, reason: Reason) -> Result<(), String> {
+pub fn may_go(truth: &Truth<'_>, replica: &Replica, cause: Cause) -> Result<(), String> {
     // Nobody has led for long: that is said, and the pod goes all the same.
-    if reason == Reason::NobodyDecides {
+    if cause == Cause::NobodyDecides {
         return Ok(());
     }
     // Who was asked before the watch has told it of the pod at all cannot know better; nobody sends to a pod that is so new.
@@ -89,12 +89,12 @@ pub fn may_go(truth: &Truth<'_>, replica: &Replica, reason: Reason) -> Result<()
         return Ok(());
     }
     if truth.aws.targets.get(&target()).is_some_and(|there| !there.unknown) {
-        return Err(format!("a pod is let go ({reason}) that AWS still sends to"));
+        return Err(format!("a pod is let go ({cause:?}) that AWS still sends to"));
     }
     match truth.aws.out.get(&target()).map(|out| truth.now.since(*out)) {
-        Some(since) if since < BOUND => {
-            Err(format!("a pod is let go ({reason}) {since:?} after its removal, and the bound is {BOUND:?}"))
-        }
+        Some(since) if since < BOUND => Err(format!(
+            "a pod is let go ({cause:?}) {since:?} after its removal, and the bound is {BOUND:?}"
+        )),
         _ => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ pub fn request(request: &Request) -> String {
         Request::Gate(write) => {
             let condition = &write.condition;
             let to = if condition.open { "open" } else { "closed" };
-            format!("gate of {} {to}: {}", write.pod.name, condition.reason)
+            format!("gate of {} {to}: {}", write.pod.name, condition.reason.as_str())
         }
         Request::Mark(write) => format!("mark on {}: {:?}", write.pod.name, write.mark),
         Request::Detached(write) => format!("detached on {}: {}", write.node, write.at.is_some()),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use headgate_core::model::{
-    Bounds, CallItem, Cause, Labels, LeavingFacts, NodeFacts, ObjectKey, PodFacts, Reason, Target,
-    TargetGroupArn, Uid,
+    Bounds, CallItem, Cause, Labels, LeavingFacts, NodeFacts, ObjectKey, PodFacts, Target, TargetGroupArn,
+    Uid,
     eviction::{Check, MarkWrite},
     leaving::{Asked, Mark},
     node::DetachedWrite,
@@ -78,20 +78,14 @@ impl Properties {
     }
 
     /// A replica lets an eviction through, for this reason.
-    pub fn evicts(
-        &self,
-        key: &ObjectKey,
-        uid: &Uid,
-        reason: Reason,
-        scene: &Scene<'_>,
-    ) -> Result<(), String> {
+    pub fn evicts(&self, key: &ObjectKey, uid: &Uid, cause: Cause, scene: &Scene<'_>) -> Result<(), String> {
         let Some(pod) = scene.cluster.pods.get(key).filter(|pod| pod.uid == *uid && lives(pod)) else {
             return Ok(());
         };
-        if reason == Reason::HoldIsEnough && pod.ending.sleeps == 0 {
+        if cause == Cause::HoldAllows && pod.ending.sleeps == 0 {
             return broken("evictions", format!("{} is let go with its hold, and has none", key.name));
         }
-        let asked = scene.cluster.asked_to_leave(uid).filter(|_| reason == Reason::NobodyDecides);
+        let asked = scene.cluster.asked_to_leave(uid).filter(|_| cause == Cause::NobodyDecides);
         if asked.is_some_and(|(first, _)| scene.now.since(first) < scene.settings.leaving.silence()) {
             return broken(
                 "evictions",
@@ -102,7 +96,7 @@ impl Properties {
         let is_written = pod.leaving.as_deref().and_then(LeavingFacts::let_go).is_some();
         let is_asked_for =
             scene.written().iter().any(|by| by.selector.selects(&pod.labels) && !by.says(PAUSED, "true"));
-        if reason == Reason::NotATarget
+        if cause == Cause::NotATarget
             && scene.knows_pod(pod)
             && !is_written
             && is_asked_for

@@ -94,7 +94,7 @@ impl Replica {
             return Err(format!("a call with {} targets", items.len()));
         }
         items.iter().try_for_each(|item| {
-            around.coverage.reason(item.reason.reason());
+            around.coverage.cause(item.reason);
             match call {
                 Call::Register { .. } => self.check_registration(group, item, around),
                 _ => self.check_removal(group, item, around),

@@ -51,7 +51,7 @@ impl Replica {
         around: &mut Around<'_>,
     ) -> Result<(), String> {
         let (name, condition) = (&write.pod.name, &write.condition);
-        around.coverage.reason(condition.reason.reason());
+        around.coverage.cause(condition.reason);
         if self.loaded.is_none() || !self.oracle.has_seen_all() {
             return Err(format!("the gate of {name} is written before everything is known"));
         }
@@ -176,7 +176,10 @@ impl Replica {
         if is_for_another_ip || opened.is_some_and(|ip| !has(&ip)) || is_put_back {
             return Ok(());
         }
-        Err(format!("the gate of {name} is closed for {}, and should stay open", write.condition.reason))
+        Err(format!(
+            "the gate of {name} is closed for {}, and should stay open",
+            write.condition.reason.as_str()
+        ))
     }
 
     /// A write has ended.

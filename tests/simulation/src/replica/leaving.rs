@@ -9,8 +9,8 @@ use headgate_core::{
     engine::Input,
     ledger::PodMark,
     model::{
-        Bounds, Cause, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId,
-        Target, TargetGroupArn, Uid, WallTime,
+        Bounds, Cause, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, RequestId, Target,
+        TargetGroupArn, Uid, WallTime,
         eviction::{Check, Checked, Limits, MarkWrite},
         leaving::{Asked, Mark},
         view::Apart,
@@ -378,7 +378,7 @@ impl Replica {
                     return Err(format!("{name} is asked to leave early, and has its hold"));
                 }
             }
-            Mark::Waits { reason, .. } => around.coverage.reason(reason.reason()),
+            Mark::Waits { reason, .. } => around.coverage.cause(reason),
             Mark::Deregistered { at, .. } => {
                 // A word that was written before is followed by a later one, whatever the clock shows by now.
                 let said =
@@ -399,7 +399,7 @@ impl Replica {
                 }
             }
             Mark::MayGo { reason, .. } => {
-                around.coverage.reason(reason.reason());
+                around.coverage.cause(reason);
                 match reason {
                     Cause::EvictionAllowed => self.check_is_out(name, &write.uid, around)?,
                     Cause::DeregistrationTooSlow => {
@@ -544,22 +544,21 @@ impl Replica {
         &self,
         pod: &ObjectKey,
         uid: &Uid,
-        reason: Reason,
+        cause: Cause,
         around: &Around<'_>,
     ) -> Result<(), String> {
         let Some(told) = self.oracle.pod(pod, uid).filter(|_| self.oracle.has_seen_all()) else {
             return Ok(());
         };
         // A leader has written that, and it was looked at then.
-        let is_written =
-            told.facts.leaving.as_deref().and_then(LeavingFacts::let_go).map(Cause::reason) == Some(reason);
-        match reason {
-            Reason::NotATarget if is_written => Ok(()),
-            Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {
+        let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(cause);
+        match cause {
+            Cause::NotATarget if is_written => Ok(()),
+            Cause::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {
                 Err(format!("{} is evicted as no target, and is one", pod.name))
             }
-            Reason::NotATarget => self.check_nothing_is_looked_up(told, around),
-            Reason::HoldIsEnough if told.facts.ending.sleeps == 0 => {
+            Cause::NotATarget => self.check_nothing_is_looked_up(told, around),
+            Cause::HoldAllows if told.facts.ending.sleeps == 0 => {
                 Err(format!("{} is evicted with its hold, and has none", pod.name))
             }
             _ => Ok(()),

@@ -143,7 +143,7 @@ impl World {
             }
             Effect::Notice(notice) => {
                 around.coverage.saw("effect: Notice");
-                around.coverage.reason(notice.reason);
+                around.coverage.told(&notice);
                 return if it.leads { Ok(()) } else { Err(format!("a standby says: {}", notice.note)) };
             }
             Effect::Relist(watch, _) => {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::World;
 use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, properties::beside, replica::Replica};
 use headgate_core::model::{
-    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
+    Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, Uid,
     eviction::{Ago, Request, Ruling},
     leaving::{AHEAD, Asked, Mark},
 };
@@ -132,14 +132,14 @@ impl World {
         self.note(|| format!("[{replica}] eviction of {} {}: {ruling:?}", drain.pod.name, drain.uid));
         let is_read = !self.faults || !matches!(ruling, Ruling::AskNode { .. }) || self.rng.u8(0..16) > 0;
         let ruling = self.reads_node(ruling, is_read);
-        let (reason, retry, uid, mark) = match ruling {
-            Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
+        let (cause, retry, uid, mark) = match ruling {
+            Ruling::Wait { cause, retry, uid, mark } => (cause, retry, uid, mark),
             Ruling::AskNode { node, .. } => return Err(format!("{node} is still to be read")),
-            Ruling::Pass(reason) | Ruling::Regardless(reason, _) => {
-                return self.passes(replica, drain, reason);
+            Ruling::Pass(cause) | Ruling::Regardless(cause, _) => {
+                return self.passes(replica, drain, cause);
             }
         };
-        self.coverage.reason(reason);
+        self.coverage.cause(cause);
         let Some(mark) = mark else { return Ok(Some(retry)) };
         if is_read
             && self.node_remains(drain) == Some(true)
@@ -157,10 +157,10 @@ impl World {
                 }
                 _ => {}
             }
-            return self.passes(replica, drain, Reason::LeavingNotRecorded);
+            return self.passes(replica, drain, Cause::LeavingNotRecorded);
         }
         match self.cluster.write_mark(&drain.pod, &uid, mark) {
-            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Reason::PodDeleted),
+            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Cause::PodDeleted),
             _ => Ok(Some(retry)),
         }
     }
@@ -199,13 +199,13 @@ impl World {
         Ago { first: waited, last: waited.mul_f64(self.rng.f64()) }
     }
 
-    fn passes(&mut self, replica: usize, drain: &Drain, reason: Reason) -> Result<Option<Duration>, String> {
-        self.coverage.reason(reason);
+    fn passes(&mut self, replica: usize, drain: &Drain, cause: Cause) -> Result<Option<Duration>, String> {
+        self.coverage.cause(cause);
         let (it, around) = self.around(replica);
-        beside(it.check_passes(&drain.pod, &drain.uid, reason, &around))
+        beside(it.check_passes(&drain.pod, &drain.uid, cause, &around))
             .map_err(|broken| format!("[{replica}] {broken}"))?;
-        self.holds(replica, |properties, scene| properties.evicts(&drain.pod, &drain.uid, reason, scene))?;
-        if reason == Reason::HoldMissing && self.node_remains(drain) == Some(false) {
+        self.holds(replica, |properties, scene| properties.evicts(&drain.pod, &drain.uid, cause, scene))?;
+        if cause == Cause::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
             return Err(format!(
                 "[{replica}] {name} is evicted without a hold, and its node does not remain"
@@ -222,16 +222,16 @@ impl World {
         };
         let is_unseen = self.cluster.pods.get(&drain.pod).is_some_and(is_decided);
         if let Some(since) = self.promised
-            && !(reason == Reason::NobodyDecides && (nobody_leads || is_unseen))
+            && !(cause == Cause::NobodyDecides && (nobody_leads || is_unseen))
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
-                reason,
-                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::HoldMissing
+                cause,
+                Cause::PodTerminating | Cause::PodFinished | Cause::PodDeleted | Cause::HoldMissing
             )
         {
             let (it, around) = self.around(replica);
             beside(it.check_is_out(&drain.pod.name, &drain.uid, &around)).map_err(|broken| {
-                format!("{broken} ({reason}, drained for {:?})", around.now.since(since))
+                format!("{broken} ({cause:?}, drained for {:?})", around.now.since(since))
             })?;
             self.holds(replica, |properties, scene| properties.lets_go(&drain.uid, scene))?;
         }

@@ -20,7 +20,7 @@ use super::stage::{Stage, Workload};
 use crate::stage::{REPLICAS, workload::PORT};
 
 /// Far more than any roll takes here, also if the gates of several pods, one after the other, wait for 90 s because their
-/// address was a target shortly before (docs/workloads.md).
+/// address was a target shortly before (docs/guides/workloads.md).
 const DEADLINE: Duration = Duration::from_secs(420);
 /// The API of AWS is throttled, and Headgate asks it too.
 const PERIOD: Duration = Duration::from_millis(500);

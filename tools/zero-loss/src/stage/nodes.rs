@@ -146,7 +146,7 @@ impl Stage {
             let answers = replica.headgate.logged(|line| {
                 let is_answer =
                     |message| matches!(message, "an eviction is let through" | "an eviction waits");
-                line["message"].as_str().is_some_and(is_answer) && line["reason"] != "DryRun"
+                line["message"].as_str().is_some_and(is_answer)
             });
             for line in answers {
                 let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();

@@ -13,7 +13,7 @@ use crate::doctor::{
 };
 
 /// No grant names a target group that is bound.
-const UNGRANTED: &str = "UngrantedTargetGroup";
+const UNGRANTED: Reason = Reason::NoGrant;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
@@ -22,7 +22,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Some(all) = &granted.all else { return found };
     let none = BTreeMap::new();
     let holders = facts.holders.as_ref().unwrap_or_else(|why| {
-        found.push(Finding::warning("LedgersUnchecked", "TargetLedgers", why));
+        found.push(Finding::unchecked("TargetLedgers", why));
         &none
     });
     // Who binds each target group.
@@ -49,7 +49,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
         let said = "nothing binds a target group that it names; expected a Service or TargetBinding that does, or other names";
-        found.push(Finding::info("GrantUnused", format!("grant {}", grant.name), said));
+        found.push(Finding::info(Reason::InvalidGrant, format!("grant {}", grant.name), said));
     }
     found
 }
@@ -67,15 +67,15 @@ fn unread(granted: &Granted) -> Vec<Finding> {
     let mut found: Vec<Finding> = granted
         .problems
         .iter()
-        .map(|one| Finding::error(Reason::InvalidGrant.as_str(), &one.object, &one.said))
+        .map(|one| Finding::error(Reason::InvalidGrant, &one.object, &one.said))
         .collect();
     found.extend(granted.unread.iter().map(|why| {
         if granted.required {
             let said = format!("{why}; until then nothing is registered or removed (--grants=required)");
-            Finding::error("GrantsUnread", "grants", said)
+            Finding::error(Reason::RightMissing, "grants", said)
         } else {
             Finding::warning(
-                "GrantsUnread",
+                Reason::RightMissing,
                 "grants",
                 format!("{why}; until then they do not count (--grants=optional)"),
             )
@@ -99,7 +99,7 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
     };
     let said =
         format!("named by the grants {}: it may be bound from {}{exclusive}", grants.join(", "), list(&all));
-    Finding::info("TargetGroupGranted", about(group), said)
+    Finding::info(Reason::AsExpected, about(group), said)
 }
 
 /// Grants are required, and there is none.
@@ -136,7 +136,7 @@ fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>) -> Finding {
                  namespace may bind it; expected, if all of them may:\n{}",
                 needed(group, &spaces)
             );
-            Finding::warning(Reason::SharedWithoutGrant.as_str(), about(group), said)
+            Finding::warning(Reason::NoGrant, about(group), said)
         }
     }
 }

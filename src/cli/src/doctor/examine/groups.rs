@@ -20,9 +20,9 @@ const HARMLESS: [Reason; 9] = [
     Reason::ReadOnly,
     Reason::RemovalHeld,
     Reason::ListDoubted,
-    Reason::ServiceDeleted,
+    Reason::BindingRemoved,
     Reason::TargetClaimedTwice,
-    Reason::SuspectTarget,
+    Reason::ForeignTarget,
 ];
 /// In seconds; less cuts requests that are under way.
 const SHORTEST_DELAY: u32 = 5;
@@ -30,7 +30,7 @@ const SHORTEST_DELAY: u32 = 5;
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
     // That one is found once for a target group, with the grant that would be needed.
-    let own = |word: &&Word| word.reason != Reason::SharedWithoutGrant.as_str();
+    let own = |word: &&Word| word.reason != Reason::NoGrant.as_str();
     let mut found = Vec::new();
     found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
     for bound in &shown.bindings {
@@ -43,14 +43,14 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let bindings: BTreeMap<&str, &Bound> =
         shown.bindings.iter().map(|bound| (&*bound.target_group, bound)).collect();
     match &facts.groups {
-        Err(why) => found.push(Finding::warning("AwsUnchecked", "target groups", why)),
+        Err(why) => found.push(Finding::unchecked("target groups", why)),
         Ok(groups) => {
             for (arn, group) in groups {
                 let Some(bound) = bindings.get(arn.as_str()) else { continue };
                 let about = format!("target group {}, bound by {}", arn.name(), origin(bound));
                 match group {
                     Ok(group) => found.extend(judge(group, bound, &about)),
-                    Err(why) => found.push(Finding::warning("AwsUnchecked", about, why)),
+                    Err(why) => found.push(Finding::unchecked(about, why)),
                 }
             }
         }
@@ -69,17 +69,17 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     if group.target_type.is_none_or(|kind| kind != TargetType::Ip) {
         let said = "its targets are no addresses; expected a target group of type ip";
-        found.push(Finding::error("TargetGroupUnsupported", about, said));
+        found.push(Finding::error(Reason::TargetGroupUnsupported, about, said));
     }
     if group.load_balancers == 0 {
         let said = "no load balancer uses it, so its targets get no traffic and are never checked; expected a listener \
                     that forwards to it";
-        found.push(Finding::warning("TargetGroupUnused", about, said));
+        found.push(Finding::warning(Reason::TargetUnused, about, said));
     }
     if !group.checks_health {
         let said =
             "its health checks are off, so no target is ever found healthy or unhealthy; expected them on";
-        found.push(Finding::warning("HealthCheckOff", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     let delay = group.attributes.deregistration_delay();
     if let Some(delay) = delay.filter(|delay| *delay < SHORTEST_DELAY) {
@@ -88,7 +88,7 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
              your longest requests take, and no longer than the hold ({} s)",
             bound.hold.wanted
         );
-        found.push(Finding::warning("DeregistrationDelayShort", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     found.extend(attributes(group, bound, about));
     found
@@ -106,7 +106,7 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
              (deregistration_delay.connection_termination.enabled), while the pod would serve them for its hold of {hold} s; \
              expected a deregistration_delay of {hold} s or more, or that off"
         );
-        found.push(Finding::warning("ConnectionsCutEarly", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     if let (true, Some(delay)) =
         (matches!(protocol.as_str(), "UDP" | "TCP_UDP"), attributes.deregistration_delay())
@@ -122,7 +122,7 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
              is sent later is lost; expected a deregistration_delay of at most {hold} s with \
              deregistration_delay.connection_termination.enabled, or a longer hold (headgate.dev/hold)"
         );
-        found.push(Finding::warning("UdpFlowsOutliveHold", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     if let (Some(false), Some((zone, _))) =
         (group.cross_zone, group.zones.iter().find(|(_, count)| **count == 1))
@@ -132,19 +132,19 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
              this one is unhealthy; expected two targets in each zone, or cross-zone load balancing \
              (load_balancing.cross_zone.enabled)"
         );
-        found.push(Finding::warning("ZoneWithOneTarget", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     // For UDP it cannot be off.
     if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
         let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
                     and is sent to itself gets no answer until its connection times out; expected that off, with \
                     proxy_protocol_v2 where the addresses are needed, or no client among the targets";
-        found.push(Finding::warning("ClientIpPreserved", about, said));
+        found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     if group.checks_health && group.health_protocol == "TCP" {
         let said = "its health check only connects (TCP): a proxy that cannot serve, or drains, stays healthy as long as it \
                     listens; a check by HTTP knows more";
-        found.push(Finding::info("HealthCheckTcp", about, said));
+        found.push(Finding::info(Reason::RiskyTargetGroup, about, said));
     }
     for (what, done) in [
         ("dns_failover", "takes a zone out of DNS"),
@@ -162,7 +162,7 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
              (elasticloadbalancing:DescribeTargetGroupAttributes): expected that right, or headgate.dev/register-when: \
              containers-ready, and a readiness probe"
         );
-        found.push(Finding::info("ZoneThreshold", about, said));
+        found.push(Finding::info(Reason::RiskyTargetGroup, about, said));
     }
     found
 }

@@ -1,5 +1,7 @@
 //! Headgate itself: its kinds, its leader, its rights.
 
+use headgate_core::Reason;
+
 use crate::doctor::{facts::Facts, finding::Finding};
 
 const ABOUT: &str = "Headgate";
@@ -7,14 +9,14 @@ const ABOUT: &str = "Headgate";
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     match &facts.missing_kinds {
-        Err(why) => found.push(Finding::warning("KindsUnchecked", ABOUT, why)),
+        Err(why) => found.push(Finding::unchecked("the CRDs", why)),
         Ok(missing) => found.extend(missing.iter().map(|kind| {
             let said = "this kind is not installed; expected `headgate crd | kubectl apply -f -`";
-            Finding::error("KindMissing", kind, said)
+            Finding::error(Reason::NotInstalled, kind, said)
         })),
     }
     match &facts.leader {
-        Err(why) => found.push(Finding::error("NoLeader", ABOUT, why)),
+        Err(why) => found.push(Finding::error(Reason::NoLeader, ABOUT, why)),
         Ok(holder) => {
             found.extend(holder.silent_for.map(|age| {
                 let said = format!(
@@ -23,31 +25,31 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
                     holder.identity,
                     age.as_secs()
                 );
-                Finding::error("LeaderSilent", ABOUT, said)
+                Finding::error(Reason::NoLeader, ABOUT, said)
             }));
             found.extend(holder.served_before.as_ref().map(|before| {
                 let said = format!(
                     "it served {before} before, and pods there may wait for their readiness gate, which it may not open \
                      any more; expected `headgate uninstall --only-gates` with the --namespaces that it has left; see its log"
                 );
-                Finding::warning("NamespacesLeft", ABOUT, said)
+                Finding::warning(Reason::NamespaceNotServed, ABOUT, said)
             }));
         }
     }
     // Without a leader nobody could answer.
     if let (Err(why), Ok(_)) = (&facts.shown, &facts.leader) {
-        found.push(Finding::error("LeaderUnreachable", ABOUT, why));
+        found.push(Finding::error(Reason::CheckFailed, "the leader", format!("not checked: {why}")));
     }
     found.extend(facts.missing_namespaces.iter().map(|namespace| {
         let said = "Headgate is told to serve it, and it does not exist; expected namespaces that exist in --namespaces";
-        Finding::warning("NamespaceMissing", format!("namespace {namespace}"), said)
+        Finding::warning(Reason::NamespaceNotServed, format!("namespace {namespace}"), said)
     }));
     match &facts.missing_rights {
-        Err(why) => found.push(Finding::warning("RightsUnchecked", ABOUT, why)),
+        Err(why) => found.push(Finding::unchecked("the rights of Headgate", why)),
         Ok(missing) => found.extend(missing.iter().map(|right| {
             let said =
                 format!("it may not {right}; expected the roles of config/rbac, bound to its ServiceAccount");
-            Finding::error("RightMissing", ABOUT, said)
+            Finding::error(Reason::RightMissing, ABOUT, said)
         })),
     }
     found

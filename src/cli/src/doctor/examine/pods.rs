@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_core::{
-    Reason,
+    Cause, Reason,
     model::{
         hold::{Hold, HoldWanted},
         policy::HOLD,
@@ -34,15 +34,15 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
              {patience} s; expected a longer --max-pod-eviction-time, where it is used",
             bound.hold.bound
         );
-        found.push(Finding::warning("EvictionSlow", origin(bound), said));
+        found.push(Finding::warning(Reason::HoldTooShort, origin(bound), said));
     }
     let nobody = BTreeSet::new();
     let asking = facts.asking.as_ref().unwrap_or_else(|why| {
-        found.push(Finding::warning("NamespacesUnchecked", "namespaces", why));
+        found.push(Finding::unchecked("namespaces", why));
         &nobody
     });
     match &facts.pods {
-        Err(why) => found.push(Finding::warning("PodsUnchecked", "pods", why)),
+        Err(why) => found.push(Finding::unchecked("pods", why)),
         Ok(pods) => {
             let pods = by_name(pods);
             found.extend(shown.bindings.iter().flat_map(|bound| of_binding(bound, &pods, asking)));
@@ -63,7 +63,7 @@ fn name(pod: &Pod) -> Option<(&str, &str)> {
 
 /// One finding for all pods of a binding that lack the same.
 fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Vec<Finding> {
-    let mut lacking: BTreeMap<(Level, &str, String), BTreeSet<&str>> = BTreeMap::new();
+    let mut lacking: BTreeMap<(Level, Reason, String), BTreeSet<&str>> = BTreeMap::new();
     for target in bound.targets.iter().filter(|target| target.ending.is_none()) {
         let Some(pod) = pods.get(&(&*bound.namespace, &*target.pod)) else { continue };
         if pod.metadata.deletion_timestamp.is_some() {
@@ -74,19 +74,19 @@ fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Ve
             lacking.entry(what).or_default().insert(&target.pod);
         }
     }
-    let finding = |((level, reason, message), pods): ((Level, &str, String), BTreeSet<&str>)| {
+    let finding = |((level, reason, message), pods): ((Level, Reason, String), BTreeSet<&str>)| {
         let first = pods.first().copied().unwrap_or_default();
         let which = match pods.len() {
             1 => format!("pod {first}"),
             count => format!("{count} pods, {first} among them"),
         };
         let about = format!("{}, {which}", origin(bound));
-        Finding { level, reason: reason.to_owned(), about, message }
+        Finding { level, reason: reason.into(), about, message }
     };
     lacking.into_iter().map(finding).collect()
 }
 
-fn gate(pod: &Pod, asked: bool) -> Option<(Level, &'static str, String)> {
+fn gate(pod: &Pod, asked: bool) -> Option<(Level, Reason, String)> {
     let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref()).unwrap_or_default();
     if gates.iter().any(|gate| gate.condition_type == OWN_GATE) {
         return None;
@@ -100,21 +100,21 @@ fn gate(pod: &Pod, asked: bool) -> Option<(Level, &'static str, String)> {
                     label headgate.dev/inject: \"true\" on the namespace or the pods, or the gate written by hand";
         (Level::Warning, said)
     };
-    Some((level, "GateMissing", said.to_owned()))
+    Some((level, Reason::RiskyWorkload, said.to_owned()))
 }
 
-fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, &'static str, String)> {
+fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, Reason, String)> {
     let own = pod.metadata.annotations.as_ref().and_then(|all| all.get(HOLD));
     let seconds = match own.and_then(|text| Hold::parse(text)) {
         Some(Hold::For(seconds)) => seconds,
         Some(Hold::Off) => 0,
         Some(Hold::Auto) | None => bound.hold.wanted,
     };
-    let (reason, said) = judged(pod, HoldWanted { seconds, bound: bound.hold.bound });
-    match reason {
-        Reason::HoldIsEnough | Reason::HoldOff => None,
-        Reason::OwnPreStop => Some((Level::Warning, reason.as_str(), said)),
-        _ => Some((Level::Error, reason.as_str(), said)),
+    let (cause, said) = judged(pod, HoldWanted { seconds, bound: bound.hold.bound });
+    match cause {
+        Cause::HoldIsEnough | Cause::HoldOff => None,
+        Cause::OwnPreStop => Some((Level::Warning, cause.reason(), said)),
+        _ => Some((Level::Error, cause.reason(), said)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The admission policies: whether they are there, and bound.
 
+use headgate_core::Reason;
+
 use crate::doctor::{
     facts::{Fence, Policy, Reserved},
     finding::Finding,
@@ -9,7 +11,7 @@ const KIND: &str = "ValidatingAdmissionPolicy";
 
 pub fn examine(policies: &Reserved<Vec<Policy>>) -> Vec<Finding> {
     match policies {
-        Err(why) => vec![Finding::unseen("PoliciesUnchecked", "the admission policies", why)],
+        Err(why) => vec![Finding::unseen("the admission policies", why)],
         Ok(policies) => policies.iter().filter_map(policy).collect(),
     }
 }
@@ -23,12 +25,12 @@ fn policy(policy: &Policy) -> Option<Finding> {
             "it is not there, so {without}; expected that of {file} under the name of the Lease, or \
              admissionPolicies.enabled in the chart (Kubernetes 1.30)"
         );
-        return Some(Finding::warning("PolicyMissing", about, said));
+        return Some(Finding::warning(Reason::NotInstalled, about, said));
     }
     let said = || {
         format!("no {KIND}Binding with the action Deny names it, so {without}; expected the one of {file}")
     };
-    (!policy.denies).then(|| Finding::warning("PolicyUnbound", about, said()))
+    (!policy.denies).then(|| Finding::warning(Reason::NotInstalled, about, said()))
 }
 
 /// What whoever means no good may do then.

@@ -4,13 +4,14 @@ use headgate::api::{
     IngressDaemonSet,
     ingress_daemon_set::{StrategyType, UpdateStrategy},
 };
+use headgate_core::Reason;
 
 use crate::doctor::{facts::Facts, finding::Finding};
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     match &facts.sets {
         Ok(sets) => sets.iter().flat_map(one).collect(),
-        Err(why) => vec![Finding::warning("WorkloadsUnchecked", "IngressDaemonSets", why)],
+        Err(why) => vec![Finding::unchecked("IngressDaemonSets", why)],
     }
 }
 
@@ -21,30 +22,30 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
     let status = set.status.clone().unwrap_or_default();
     match (status.observed_generation, set.metadata.generation) {
         (None, _) => found.push(Finding::error(
-            "SetNotLookedAfter",
+            Reason::NoLeader,
             &about,
             "nobody makes its pods; set the chart value daemonsets.enabled, and name its namespace in \
              daemonsets.namespaces",
         )),
         (Some(seen), Some(is)) if seen < is => found.push(Finding::warning(
-            "SetNotLookedAfter",
+            Reason::NoLeader,
             &about,
             "its newest spec has not been looked at; if that stays so: expected a `headgate daemonsets` that is ready, see \
              its log",
         )),
         _ => {}
     }
-    let said = |kind: &str, reason: &str| {
+    let said = |kind: &str, reason: Reason| {
         let is_it = |condition: &&_| {
             let condition: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition = condition;
-            condition.type_ == kind && condition.reason == reason
+            condition.type_ == kind && condition.reason == reason.as_str()
         };
         status.conditions.iter().find(is_it).map(|condition| condition.message.clone())
     };
-    let stopped = said("Progressing", "ProgressDeadlineExceeded");
-    found.extend(stopped.map(|why| Finding::error("ProgressDeadlineExceeded", &about, why)));
-    let refused = said("PodsCreated", "PodsRefused");
-    found.extend(refused.map(|why| Finding::error("PodsRefused", &about, why)));
+    let stopped = said("Progressing", Reason::ProgressDeadlineExceeded);
+    found.extend(stopped.map(|why| Finding::error(Reason::ProgressDeadlineExceeded, &about, why)));
+    let refused = said("PodsCreated", Reason::PodsRefused);
+    found.extend(refused.map(|why| Finding::error(Reason::PodsRefused, &about, why)));
     let per_node = set.spec.pods_per_node;
     let away = away(&set.spec.update_strategy, per_node);
     if away > 0 {
@@ -53,7 +54,7 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
              healthy keeps them away; expected RollingUpdate with maxSurgePerNode: 1 and maxUnavailablePerNode: 0, unless \
              nodes have no room for a pod more"
         );
-        found.push(Finding::warning("DaemonSetWithoutSurge", &about, said));
+        found.push(Finding::warning(Reason::RiskyWorkload, &about, said));
     }
     found
 }
@@ -84,40 +85,42 @@ mod tests {
         one(&set).into_iter().map(|found| (found.level, found.reason, found.message)).collect()
     }
 
-    fn only(found: &[(Level, String, String)], level: Level, reason: &str, said: &str) {
+    fn only(found: &[(Level, String, String)], level: Level, reason: Reason, said: &str) {
         let [(is, word, message)] = found else { panic!("{found:?}") };
-        assert_eq!((*is, &**word), (level, reason));
+        assert_eq!((*is, &**word), (level, reason.as_str()));
         assert!(message.contains(said), "{message}");
     }
 
     #[test]
     fn a_set_that_nobody_looks_after_is_found() {
         let rolling = json!({"type": "RollingUpdate"});
-        only(&found(&rolling, &json!(null)), Level::Error, "SetNotLookedAfter", "nobody makes its pods");
+        only(&found(&rolling, &json!(null)), Level::Error, Reason::NoLeader, "nobody makes its pods");
         let before = json!({"observedGeneration": 1});
-        only(&found(&rolling, &before), Level::Warning, "SetNotLookedAfter", "newest spec");
+        only(&found(&rolling, &before), Level::Warning, Reason::NoLeader, "newest spec");
         assert_eq!(found(&rolling, &json!({"observedGeneration": 2})), []);
     }
 
     #[test]
     fn a_roll_that_has_stopped_and_pods_that_are_refused_are_found_with_the_words_of_the_set() {
-        let says = |kind: &str, reason: &str| {
+        let says = |kind: &str, reason: Reason| {
             json!({"observedGeneration": 2, "conditions": [{
-                "type": kind, "status": "False", "reason": reason, "message": "so it is",
+                "type": kind, "status": "False", "reason": reason.as_str(), "message": "so it is",
                 "lastTransitionTime": "2027-01-15T08:00:00Z",
             }]})
         };
-        for (kind, reason) in [("Progressing", "ProgressDeadlineExceeded"), ("PodsCreated", "PodsRefused")] {
+        for (kind, reason) in
+            [("Progressing", Reason::ProgressDeadlineExceeded), ("PodsCreated", Reason::PodsRefused)]
+        {
             only(&found(&json!({}), &says(kind, reason)), Level::Error, reason, "so it is");
         }
-        assert_eq!(found(&json!({}), &says("Progressing", "NodesInTurn")), []);
+        assert_eq!(found(&json!({}), &says("Progressing", Reason::NodesInTurn)), []);
     }
 
     #[test]
     fn what_a_roll_takes_from_a_node_is_said() {
         let seen = json!({"observedGeneration": 2});
         let takes = |strategy: Value| found(&strategy, &seen);
-        let reason = "DaemonSetWithoutSurge";
+        let reason = Reason::RiskyWorkload;
         only(
             &takes(json!({"maxSurgePerNode": 0, "maxUnavailablePerNode": 1})),
             Level::Warning,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headgate_core::Reason;
 use k8s_openapi::{
     api::core::v1::{Pod, ResourceQuota},
     apimachinery::pkg::api::resource::Quantity,
@@ -31,14 +32,14 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Surroundings { nodes, pools, autoscaler, quotas } = &facts.surroundings;
     let mut found = Vec::new();
     match nodes {
-        Err(why) => found.push(Finding::unseen("SurroundingsUnchecked", "nodes", why)),
+        Err(why) => found.push(Finding::unseen("nodes", why)),
         Ok(machines) => {
             found.extend(shut_down(&held, machines));
             found.extend(spot(&held, machines));
         }
     }
     match (pools, nodes) {
-        (Err(why), _) => found.push(Finding::unseen("SurroundingsUnchecked", "NodePools of Karpenter", why)),
+        (Err(why), _) => found.push(Finding::unseen("NodePools of Karpenter", why)),
         (Ok(pools), Ok(machines)) => {
             for (name, grace) in pools.iter().filter_map(|(name, pool)| Some((name, pool.grace?))) {
                 let is_its = |held: &&Held<'_>| {
@@ -50,14 +51,14 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
                         "its terminationGracePeriod of {grace} s ends pods that need {longest} s with their hold; expected more \
                          than {longest}s, or none"
                     );
-                    found.push(Finding::warning("DrainTooShort", format!("NodePool {name}"), said));
+                    found.push(Finding::warning(Reason::HoldTooShort, format!("NodePool {name}"), said));
                 }
             }
         }
         (Ok(_), Err(_)) => {}
     }
     match autoscaler {
-        Err(why) => found.push(Finding::unseen("SurroundingsUnchecked", "cluster-autoscaler", why)),
+        Err(why) => found.push(Finding::unseen("cluster-autoscaler", why)),
         Ok(Some(autoscaler)) => {
             let longest = held.iter().map(|held| held.grace).max().unwrap_or_default();
             if autoscaler.grace < longest {
@@ -66,13 +67,13 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
                      {longest} or more",
                     autoscaler.grace
                 );
-                found.push(Finding::warning("DrainTooShort", "cluster-autoscaler", said));
+                found.push(Finding::warning(Reason::HoldTooShort, "cluster-autoscaler", said));
             }
         }
         Ok(None) => {}
     }
     match quotas {
-        Err(why) => found.push(Finding::unseen("SurroundingsUnchecked", "ResourceQuotas", why)),
+        Err(why) => found.push(Finding::unseen("ResourceQuotas", why)),
         Ok(quotas) => found.extend(quotas.iter().filter_map(|quota| tight(&held, quota))),
     }
     found
@@ -128,16 +129,14 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
             "when the node shuts down, the kubelet gives pods {seconds} s (shutdownGracePeriod), and some are held for {hold} s: \
              drain nodes before they shut down, as Karpenter, cluster-autoscaler and managed node groups do"
         );
-        Finding::info("NodeShutdownShort", nodes(&all), said)
+        Finding::info(Reason::HoldTooShort, nodes(&all), said)
     };
     let unseen = unseen.map(|why| {
         let about = "the configuration of kubelets";
         match why {
-            Unseen::Forbidden(_) => Finding::unseen("SurroundingsUnchecked", about, why),
+            Unseen::Forbidden(_) => Finding::unseen(about, why),
             // A kubelet that does not answer is told by Kubernetes itself.
-            Unseen::Failed(why) => {
-                Finding::info("SurroundingsUnchecked", about, format!("not checked: {why}"))
-            }
+            Unseen::Failed(why) => Finding::info(Reason::CheckFailed, about, format!("not checked: {why}")),
         }
     });
     short.into_iter().map(finding).chain(unseen).collect()
@@ -150,10 +149,10 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     let hold = short.iter().map(|held| held.hold).max()?;
     let said = format!(
         "spot instances end {SPOT_NOTICE} s after AWS's notice, and pods are held for {hold} s; expected a taint at the notice, so \
-         that their pods are deregistered at once (docs/evictions.md#early-signals)"
+         that their pods are deregistered at once (docs/concepts/evictions.md#early-signals)"
     );
     Some(Finding::info(
-        "SpotNoticeShort",
+        Reason::HoldTooShort,
         nodes(&short.iter().filter_map(|held| held.node()).collect()),
         said,
     ))
@@ -180,7 +179,7 @@ fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
              targets of this namespace once more, so a rolling update may wait for holds; expected more, or a smaller maxSurge",
             short.join(", ")
         );
-        Finding::info("QuotaTight", format!("ResourceQuota {namespace}/{name}"), said)
+        Finding::info(Reason::RiskyWorkload, format!("ResourceQuota {namespace}/{name}"), said)
     })
 }
 

@@ -141,23 +141,25 @@ fn a_sane_installation_has_no_findings() {
 
 #[test]
 fn what_is_wrong_with_headgate_itself_is_found() {
-    finds(Error, "KindMissing", "targetledgers", |facts| {
+    finds(Error, "NotInstalled", "targetledgers", |facts| {
         facts.missing_kinds = Ok(vec!["targetledgers.headgate.dev".into()]);
     });
     finds(Error, "NoLeader", "there is no Lease", |facts| facts.leader = Err("there is no Lease".into()));
-    finds(Error, "LeaderSilent", "for 99 s", |facts| {
+    finds(Error, "NoLeader", "for 99 s", |facts| {
         let silent_for = Some(Duration::from_secs(99));
         facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
     });
-    finds(Warning, "NamespacesLeft", "it served all namespaces before", |facts| {
+    finds(Warning, "NamespaceNotServed", "it served all namespaces before", |facts| {
         let served_before = Some("all namespaces".into());
         facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
     });
-    finds(Error, "LeaderUnreachable", "no route", |facts| facts.shown = Err("no route".into()));
+    finds(Error, "CheckFailed", "the leader: not checked: no route", |facts| {
+        facts.shown = Err("no route".into())
+    });
     finds(Error, "RightMissing", "it may not list pods", |facts| {
         facts.missing_rights = Ok(vec!["list pods".into()]);
     });
-    finds(Warning, "NamespaceMissing", "namespace nope", |facts| {
+    finds(Warning, "NamespaceNotServed", "namespace nope", |facts| {
         facts.missing_namespaces = vec!["nope".into()];
     });
     finds(Error, "AwsUnreachable", "refuses the connection", |facts| {
@@ -183,35 +185,35 @@ fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
             }
         };
         let (missing, unbound) = (is(false, false), is(true, false));
-        finds(Warning, "PolicyMissing", without, missing);
-        finds(Warning, "PolicyMissing", &format!("config/admission/{}.yaml", fence.name()), missing);
-        finds(Warning, "PolicyUnbound", without, unbound);
-        finds(Warning, "PolicyUnbound", "ValidatingAdmissionPolicyBinding with the action Deny", unbound);
+        finds(Warning, "NotInstalled", without, missing);
+        finds(Warning, "NotInstalled", &format!("config/admission/{}.yaml", fence.name()), missing);
+        finds(Warning, "NotInstalled", without, unbound);
+        finds(Warning, "NotInstalled", "ValidatingAdmissionPolicyBinding with the action Deny", unbound);
     }
 }
 
 #[test]
 fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() {
     let none = "no new pod is given the readiness gate";
-    finds(Warning, "WebhookMissing", none, |facts| facts.webhook.mutating = Ok(None));
-    finds(Warning, "WebhookMissing", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
-    finds(Error, "WebhookMissing", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
-    finds(Error, "WebhookUntrusted", "is not what the Secret has", |facts| {
+    finds(Warning, "NotInstalled", none, |facts| facts.webhook.mutating = Ok(None));
+    finds(Warning, "NotInstalled", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
+    finds(Error, "NotInstalled", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
+    finds(Error, "WebhookFails", "is not what the Secret has", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "old", true)));
     });
-    finds(Error, "WebhookUntrusted", "evict.headgate.dev: its caBundle is empty", |facts| {
+    finds(Error, "WebhookFails", "evict.headgate.dev: its caBundle is empty", |facts| {
         facts.webhook.validating = Ok(Some(entries(EVICTIONS, "", true)));
         facts.webhook.authorities = Ok(None);
     });
-    finds(Error, "WebhookRefuses", "is shown the secret path; expected Ignore", |facts| {
+    finds(Error, "WebhookFails", "is shown the secret path; expected Ignore", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
     });
-    finds(Error, "WebhookPathOther", "another path than the one that is served", |facts| {
+    finds(Error, "WebhookFails", "another path than the one that is served", |facts| {
         let mut entries = entries(NEW_PODS, "ca", true);
         entries[0].path = Path::Other;
         facts.webhook.mutating = Ok(Some(entries));
     });
-    finds(Error, "WebhookSilent", "in namespace shop", |facts| {
+    finds(Error, "WebhookFails", "in namespace shop", |facts| {
         facts.webhook.tried = Ok(Tried::Silent { namespace: "shop".into() });
     });
 }
@@ -225,12 +227,12 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
     };
     finds(
         Error,
-        "GateMissing",
+        "RiskyWorkload",
         "Service shop/web, pod web-0: no readiness gate, though",
         with("/readinessGates", json!([])),
     );
     let ungated = with("/readinessGates", json!([]));
-    finds(Warning, "GateMissing", "expected the label headgate.dev/inject", |facts| {
+    finds(Warning, "RiskyWorkload", "expected the label headgate.dev/inject", |facts| {
         ungated(facts);
         facts.asking = Ok([].into());
     });
@@ -241,9 +243,9 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
         "takes 9 s",
         with("/containers/0/lifecycle/preStop/sleep/seconds", json!(9)),
     );
-    finds(Error, "GraceTooShort", "is 150", with("/terminationGracePeriodSeconds", json!(150)));
+    finds(Error, "HoldTooShort", "is 150", with("/terminationGracePeriodSeconds", json!(150)));
     let own = json!({"exec": {"command": ["stop"]}});
-    finds(Warning, "OwnPreStop", "nobody knows", with("/containers/0/lifecycle/preStop", own));
+    finds(Warning, "HoldMissing", "nobody knows", with("/containers/0/lifecycle/preStop", own));
     let (found, line) = found(|facts| {
         let shown = facts.shown.as_mut().unwrap();
         let mut second = shown.bindings[0].targets[0].clone();
@@ -287,9 +289,9 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
             shown.bindings[0].troubles = serde_json::from_value(met(reason)).unwrap();
         });
     }
-    finds(Error, "InvalidAnnotation", "Service shop/web: because", |facts| {
+    finds(Error, "InvalidBinding", "Service shop/web: because", |facts| {
         let shown = facts.shown.as_mut().unwrap();
-        shown.origins[0].problems = serde_json::from_value(met("InvalidAnnotation")).unwrap();
+        shown.origins[0].problems = serde_json::from_value(met("InvalidBinding")).unwrap();
     });
     let is = |group: Inspected| {
         move |facts: &mut Facts| {
@@ -303,34 +305,29 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         named,
         is(Inspected { target_type: Some(TargetType::parse("instance")), ..group() }),
     );
-    finds(
-        Warning,
-        "TargetGroupUnused",
-        "expected a listener",
-        is(Inspected { load_balancers: 0, ..group() }),
-    );
-    finds(Warning, "HealthCheckOff", named, is(Inspected { checks_health: false, ..group() }));
+    finds(Warning, "TargetUnused", "expected a listener", is(Inspected { load_balancers: 0, ..group() }));
+    finds(Warning, "RiskyTargetGroup", named, is(Inspected { checks_health: false, ..group() }));
     let with = |all: &[(&str, &str)]| Inspected { attributes: attributes(all), ..group() };
     let delay = "deregistration_delay.timeout_seconds";
-    finds(Warning, "DeregistrationDelayShort", "is 0 s", is(with(&[(delay, "0")])));
+    finds(Warning, "RiskyTargetGroup", "is 0 s", is(with(&[(delay, "0")])));
     assert_eq!(found(is(with(&[]))).0, []);
     let closes = ("deregistration_delay.connection_termination.enabled", "true");
-    finds(Warning, "ConnectionsCutEarly", "60 s after", is(with(&[(delay, "60"), closes])));
+    finds(Warning, "RiskyTargetGroup", "60 s after", is(with(&[(delay, "60"), closes])));
     assert_eq!(found(is(with(&[(delay, "150"), closes]))).0, []);
     let preserves = with(&[("preserve_client_ip.enabled", "true")]);
-    finds(Warning, "ClientIpPreserved", "is sent to itself", is(preserves.clone()));
+    finds(Warning, "RiskyTargetGroup", "is sent to itself", is(preserves.clone()));
     assert_eq!(found(is(Inspected { protocol: "UDP".into(), ..preserves })).0, [], "it cannot be off");
     let udp = |all: &[(&str, &str)]| Inspected { protocol: "UDP".into(), ..with(all) };
-    finds(Warning, "UdpFlowsOutliveHold", "for 300 s", is(udp(&[(delay, "300"), closes])));
-    finds(Warning, "UdpFlowsOutliveHold", "not idle for two minutes", is(udp(&[(delay, "60")])));
+    finds(Warning, "RiskyTargetGroup", "for 300 s", is(udp(&[(delay, "300"), closes])));
+    finds(Warning, "RiskyTargetGroup", "not idle for two minutes", is(udp(&[(delay, "60")])));
     assert_eq!(found(is(udp(&[(delay, "150"), closes]))).0, []);
     let alone = Inspected { cross_zone: Some(false), ..group() };
-    finds(Warning, "ZoneWithOneTarget", "zone us-east-1a has one target", is(alone.clone()));
+    finds(Warning, "RiskyTargetGroup", "zone us-east-1a has one target", is(alone.clone()));
     assert_eq!(found(is(Inspected { cross_zone: None, ..alone.clone() })).0, [], "nobody may look");
     assert_eq!(found(is(Inspected { zones: [("us-east-1a".to_owned(), 2)].into(), ..alone })).0, []);
     finds(
         Info,
-        "HealthCheckTcp",
+        "RiskyTargetGroup",
         "only connects",
         is(Inspected { health_protocol: "TCP".into(), ..group() }),
     );
@@ -339,10 +336,10 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         least("dns_failover.minimum_healthy_targets.count"),
         least("unhealthy_state_routing.minimum_healthy_targets.percentage"),
     );
-    finds(Info, "ZoneThreshold", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
-    finds(Info, "ZoneThreshold", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
+    finds(Info, "RiskyTargetGroup", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
+    finds(Info, "RiskyTargetGroup", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
     assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
-    finds(Warning, "EvictionSlow", "gives a pod up after 120 s", |facts| {
+    finds(Warning, "HoldTooShort", "gives a pod up after 120 s", |facts| {
         facts.shown.as_mut().unwrap().bindings[0].hold.bound = 121;
     });
 }
@@ -364,20 +361,20 @@ fn held_by(facts: &mut Facts, namespaces: &[&str]) {
 #[test]
 fn who_may_bind_a_target_group_is_said() {
     let named = grants(false, &json!([grant(&["bl*"], &["pay", "shop"], true)]));
-    finds(Info, "TargetGroupGranted", "front: it may be bound from the namespaces pay, shop, and", &named);
-    finds(Info, "TargetGroupGranted", "removed for the namespaces pay, shop", &named);
+    finds(Info, "AsExpected", "front: it may be bound from the namespaces pay, shop, and", &named);
+    finds(Info, "AsExpected", "removed for the namespaces pay, shop", &named);
     let none = json!([]);
     let optional = grants(false, &none);
-    finds(Info, "UngrantedTargetGroup", "namespace shop holds it", &optional);
-    finds(Info, "UngrantedTargetGroup", "namespace pay holds it", |facts| {
+    finds(Info, "NoGrant", "namespace shop holds it", &optional);
+    finds(Info, "NoGrant", "namespace pay holds it", |facts| {
         optional(facts);
         held_by(facts, &["pay"]);
     });
-    finds(Info, "UngrantedTargetGroup", "no namespace has a target in it", |facts| {
+    finds(Info, "NoGrant", "no namespace has a target in it", |facts| {
         optional(facts);
         held_by(facts, &[]);
     });
-    finds(Error, "UngrantedTargetGroup", "    targetGroups: [\"blue\"]", grants(true, &none));
+    finds(Error, "NoGrant", "    targetGroups: [\"blue\"]", grants(true, &none));
 }
 
 #[test]
@@ -386,7 +383,7 @@ fn several_namespaces_without_a_grant_are_found_once_with_the_grant_that_would_b
     let shared = |facts: &mut Facts| {
         optional(facts);
         held_by(facts, &["pay", "shop"]);
-        let word = json!([{"reason": "SharedWithoutGrant", "message": "so it is"}]);
+        let word = json!([{"reason": "NoGrant", "message": "so it is"}]);
         let shown = facts.shown.as_mut().unwrap();
         shown.bindings[0].troubles = serde_json::from_value(word.clone()).unwrap();
         shown.origins[0].problems = serde_json::from_value(word).unwrap();
@@ -396,7 +393,7 @@ fn several_namespaces_without_a_grant_are_found_once_with_the_grant_that_would_b
         "kind: TargetGroupGrant\n  metadata:\n    name: blue\n",
         "    namespaces: {names: [pay, shop]}",
     ] {
-        finds(Warning, "SharedWithoutGrant", part, shared);
+        finds(Warning, "NoGrant", part, shared);
     }
 }
 
@@ -405,13 +402,13 @@ fn grants_that_do_not_count_are_found() {
     let both = json!([grant(&["blue"], &["shop"], false), grant(&["green"], &["shop"], false)]);
     let with_unused = grants(false, &both);
     let (found_unused, _) = found(&with_unused);
-    assert_eq!(found_unused, [(Info, "GrantUnused".to_owned()), (Info, "TargetGroupGranted".to_owned())]);
-    finds(Info, "TargetGroupGranted", "front", |facts| {
+    assert_eq!(found_unused, [(Info, "AsExpected".to_owned()), (Info, "InvalidGrant".to_owned())]);
+    finds(Info, "AsExpected", "front", |facts| {
         with_unused(facts);
         facts.narrowed = true;
     });
     for (required, level) in [(false, Warning), (true, Error)] {
-        finds(level, "GrantsUnread", "the kind is not there; until then", |facts| {
+        finds(level, "RightMissing", "the kind is not there; until then", |facts| {
             grants(required, &Value::Null)(facts);
             let shown = facts.shown.as_mut().unwrap();
             shown.grants.as_mut().unwrap().unread = vec!["the kind is not there".into()];
@@ -427,14 +424,20 @@ fn grants_that_do_not_count_are_found() {
 #[test]
 fn what_could_not_be_looked_at_is_a_warning() {
     let why = || "forbidden".to_owned();
-    finds(Warning, "KindsUnchecked", "forbidden", |facts| facts.missing_kinds = Err(why()));
-    finds(Warning, "RightsUnchecked", "forbidden", |facts| facts.missing_rights = Err(why()));
-    finds(Warning, "PodsUnchecked", "forbidden", |facts| facts.pods = Err(why()));
-    finds(Warning, "NamespacesUnchecked", "forbidden", |facts| facts.asking = Err(why()));
-    finds(Warning, "WorkloadsUnchecked", "workloads: forbidden", |facts| facts.workloads = Err(why()));
-    finds(Warning, "WorkloadsUnchecked", "IngressDaemonSets: forbidden", |facts| facts.sets = Err(why()));
-    finds(Warning, "AwsUnchecked", "forbidden", |facts| facts.groups = Err(why()));
-    finds(Warning, "AwsUnchecked", "forbidden", |facts| {
+    finds(Warning, "CheckFailed", "the CRDs: not checked: forbidden", |facts| {
+        facts.missing_kinds = Err(why())
+    });
+    finds(Warning, "CheckFailed", "the rights of Headgate: not checked: forbidden", |facts| {
+        facts.missing_rights = Err(why())
+    });
+    finds(Warning, "CheckFailed", "pods: not checked: forbidden", |facts| facts.pods = Err(why()));
+    finds(Warning, "CheckFailed", "namespaces: not checked: forbidden", |facts| facts.asking = Err(why()));
+    finds(Warning, "CheckFailed", "workloads: not checked: forbidden", |facts| facts.workloads = Err(why()));
+    finds(Warning, "CheckFailed", "IngressDaemonSets: not checked: forbidden", |facts| {
+        facts.sets = Err(why())
+    });
+    finds(Warning, "CheckFailed", "target groups: not checked: forbidden", |facts| facts.groups = Err(why()));
+    finds(Warning, "CheckFailed", "forbidden", |facts| {
         facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
     });
 }
@@ -449,18 +452,18 @@ fn what_only_administrators_may_see_is_a_warning_if_it_fails_and_nothing_wrong_i
             "not checked (may not): ask an administrator to run `headgate doctor`",
         ),
     ] {
-        finds(level, "PoliciesUnchecked", said, |facts| facts.policies = Err(why.clone()));
-        finds(level, "WebhookUnchecked", said, |facts| facts.webhook.validating = Err(why.clone()));
-        finds(level, "WebhookUnchecked", "Secret headgate/tls", |facts| {
+        finds(level, "CheckFailed", said, |facts| facts.policies = Err(why.clone()));
+        finds(level, "CheckFailed", said, |facts| facts.webhook.validating = Err(why.clone()));
+        finds(level, "CheckFailed", "Secret headgate/tls", |facts| {
             facts.webhook.authorities = Err(why.clone());
         });
-        finds(level, "WebhookUntried", said, |facts| facts.webhook.tried = Err(why.clone()));
+        finds(level, "CheckFailed", said, |facts| facts.webhook.tried = Err(why.clone()));
     }
     let forbidden = || Unseen::Forbidden("may not".into());
     let (found, _) = found(|facts| {
         (facts.webhook.mutating, facts.webhook.authorities) = (Err(forbidden()), Err(forbidden()));
     });
-    assert_eq!(found, [(Info, "WebhookUnchecked".to_owned())], "said once");
+    assert_eq!(found, [(Info, "CheckFailed".to_owned())], "said once");
 }
 
 #[test]
@@ -469,7 +472,7 @@ fn where_ledgers_cannot_be_read_who_binds_a_target_group_holds_it_as_far_as_is_k
         grants(false, &json!([]))(facts);
         facts.holders = Err("forbidden".into());
     });
-    let both = [(Warning, "LedgersUnchecked".to_owned()), (Info, "UngrantedTargetGroup".to_owned())];
+    let both = [(Warning, "CheckFailed".to_owned()), (Info, "NoGrant".to_owned())];
     assert_eq!(found, both, "who binds it now holds it as far as is known");
 }
 
@@ -478,12 +481,12 @@ fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
     let on = |machine: Machine| {
         move |facts: &mut Facts| facts.surroundings.nodes = Ok([("n1".to_owned(), machine)].into())
     };
-    finds(Info, "NodeShutdownShort", "gives pods 120 s", on(Machine { shutdown: Ok(120), ..machine() }));
+    finds(Info, "HoldTooShort", "gives pods 120 s", on(Machine { shutdown: Ok(120), ..machine() }));
     assert_eq!(found(on(Machine { shutdown: Ok(150), ..machine() })).0, []);
     let forbidden = || Unseen::Forbidden("nodes/proxy is forbidden".into());
     let unseen = Machine { shutdown: Err(forbidden()), ..machine() };
-    finds(Info, "SurroundingsUnchecked", "ask an administrator", on(unseen));
-    finds(Info, "SpotNoticeShort", "120 s after AWS's notice", on(Machine { is_spot: true, ..machine() }));
+    finds(Info, "CheckFailed", "ask an administrator", on(unseen));
+    finds(Info, "HoldTooShort", "120 s after AWS's notice", on(Machine { is_spot: true, ..machine() }));
 
     let pool = |grace: Option<u32>| {
         move |facts: &mut Facts| {
@@ -491,15 +494,15 @@ fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
             facts.surroundings.pools = Ok([("edge".to_owned(), Pool { grace })].into());
         }
     };
-    finds(Warning, "DrainTooShort", "NodePool edge: its terminationGracePeriod of 60 s", pool(Some(60)));
+    finds(Warning, "HoldTooShort", "NodePool edge: its terminationGracePeriod of 60 s", pool(Some(60)));
     assert_eq!(found(pool(None)).0, []);
     assert_eq!(found(pool(Some(180))).0, []);
     let autoscaler = |grace, eviction| {
         move |facts: &mut Facts| facts.surroundings.autoscaler = Ok(Some(Autoscaler { grace, eviction }))
     };
-    finds(Warning, "DrainTooShort", "--max-graceful-termination-sec of 60", autoscaler(60, 120));
+    finds(Warning, "HoldTooShort", "--max-graceful-termination-sec of 60", autoscaler(60, 120));
     assert_eq!(found(autoscaler(180, 120)).0, []);
-    finds(Warning, "EvictionSlow", "gives a pod up after 60 s", autoscaler(600, 60));
+    finds(Warning, "HoldTooShort", "gives a pod up after 60 s", autoscaler(600, 60));
 
     let quota = |hard: Value, used: Value| {
         move |facts: &mut Facts| {
@@ -512,10 +515,15 @@ fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
             facts.pods = Ok(vec![pod(&spec)]);
         }
     };
-    finds(Info, "QuotaTight", "in pods there is no room", quota(json!({"pods": "1"}), json!({"pods": "1"})));
+    finds(
+        Info,
+        "RiskyWorkload",
+        "in pods there is no room",
+        quota(json!({"pods": "1"}), json!({"pods": "1"})),
+    );
     let (hard, used) =
         (json!({"requests.cpu": "1", "memory": "4Gi"}), json!({"requests.cpu": "600m", "memory": "1Gi"}));
-    finds(Info, "QuotaTight", "in requests.cpu there", quota(hard, used));
+    finds(Info, "RiskyWorkload", "in requests.cpu there", quota(hard, used));
     let (hard, used) = (json!({"cpu": "1", "limits.cpu": "1"}), json!({"cpu": "500m", "limits.cpu": "1"}));
     assert_eq!(found(quota(hard, used)).0, []);
 }

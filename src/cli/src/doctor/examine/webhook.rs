@@ -1,6 +1,7 @@
 //! The webhooks for new pods and for evictions: whether they are there, trusted, and asked.
 
 use headgate::certificates::configurations::OWN_ENTRIES;
+use headgate_core::Reason;
 
 use crate::doctor::{
     facts::{Entry, Path, Reserved, Tried, Unseen, Webhook},
@@ -34,18 +35,18 @@ pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     let is_forbidden = matches!(webhook.mutating, Err(Unseen::Forbidden(_)));
     if let (Err(why), false) = (&webhook.authorities, is_forbidden) {
         let about = format!("caBundle and path beside those of Secret {}", webhook.secret);
-        found.push(Finding::unseen("WebhookUnchecked", about, why));
+        found.push(Finding::unseen(about, why));
     }
     let about = format!("{} {}", MUTATING.name, webhook.name);
     match &webhook.tried {
-        Err(why) => found.push(Finding::unseen("WebhookUntried", about, why)),
+        Err(why) => found.push(Finding::unseen(about, why)),
         Ok(Tried::Silent { namespace }) => {
             let said = format!(
                 "a pod that asked for it in namespace {namespace} was given nothing: check that the API server reaches \
                  `headgate run --webhook-address` through the Service of the configuration, that it trusts the \
                  certificate, and that the selectors match; Headgate's log has connections that failed"
             );
-            found.push(Finding::error("WebhookSilent", about, said));
+            found.push(Finding::error(Reason::WebhookFails, about, said));
         }
         Ok(Tried::Asked | Tried::Not) => {}
     }
@@ -55,14 +56,14 @@ pub fn examine(webhook: &Webhook) -> Vec<Finding> {
 fn configuration(webhook: &Webhook, kind: &Kind, looked: &Reserved<Option<Vec<Entry>>>) -> Vec<Finding> {
     let about = format!("{} {}", kind.name, webhook.name);
     let entries = match looked {
-        Err(why) => return vec![Finding::unseen("WebhookUnchecked", about, why)],
+        Err(why) => return vec![Finding::unseen(about, why)],
         Ok(None) => {
             let said = format!(
                 "it is not there, so {}; expected that of {}, or its name in --webhook-configuration; fine without \
                  `headgate run --webhook-address`",
                 kind.without, kind.file
             );
-            return vec![Finding::warning("WebhookMissing", about, said)];
+            return vec![Finding::warning(Reason::NotInstalled, about, said)];
         }
         Ok(Some(entries)) => entries,
     };
@@ -71,7 +72,7 @@ fn configuration(webhook: &Webhook, kind: &Kind, looked: &Reserved<Option<Vec<En
     if own.is_empty() {
         let said =
             format!("no entry of it ends in {}; expected those of {}", OWN_ENTRIES.join(" or "), kind.file);
-        return vec![Finding::error("WebhookMissing", about, said)];
+        return vec![Finding::error(Reason::NotInstalled, about, said)];
     }
     own.iter().flat_map(|own| entry(own, webhook, &format!("{about}, {}", own.name))).collect()
 }
@@ -80,13 +81,13 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     match &webhook.authorities {
         Ok(Some(authorities)) if *authorities != entry.bundle => found.push(Finding::error(
-            "WebhookUntrusted",
+            Reason::WebhookFails,
             about,
             "its caBundle is not what the Secret has in ca.crt, so the API server does not trust Headgate: look at the \
              log of `headgate certificates`, which repairs that within 30 s",
         )),
         Ok(None) if entry.bundle.is_empty() => found.push(Finding::error(
-            "WebhookUntrusted",
+            Reason::WebhookFails,
             about,
             "its caBundle is empty, and there is no Secret of `headgate certificates`: run that, or have cert-manager fill \
              it in",
@@ -95,7 +96,7 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
     }
     if entry.path == Path::Other {
         found.push(Finding::error(
-            "WebhookPathOther",
+            Reason::WebhookFails,
             about,
             "it calls another path than the one that is served, so it is refused: look at the log of `headgate \
              certificates`, which repairs that within 30 s; with a certificate of your own the path is /headgate",
@@ -104,7 +105,7 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
     if !entry.ignores_failures {
         let said = "its failurePolicy is not Ignore: what it is asked about is refused while no Headgate answers, and \
                     whoever is refused is shown the secret path; expected Ignore";
-        found.push(Finding::error("WebhookRefuses", about, said));
+        found.push(Finding::error(Reason::WebhookFails, about, said));
     }
     found
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headgate_core::Reason;
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -33,7 +34,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let (Ok(shown), Ok(pods)) = (&facts.shown, &facts.pods) else { return Vec::new() };
     let workloads = match &facts.workloads {
         Ok(workloads) => workloads,
-        Err(why) => return vec![Finding::warning("WorkloadsUnchecked", "workloads", why)],
+        Err(why) => return vec![Finding::unchecked("workloads", why)],
     };
     let mut holds: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for bound in &shown.bindings {
@@ -69,7 +70,7 @@ fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
              take longer than that to find the new ones healthy: the target group is empty meanwhile; expected \
              spec.strategy.blueGreen.scaleDownDelaySeconds: {expected} or more"
         );
-        Finding::warning("ScaleDownDelayShort", format!("Rollout {namespace}/{own}"), said)
+        Finding::warning(Reason::RiskyWorkload, format!("Rollout {namespace}/{own}"), said)
     })
 }
 
@@ -90,7 +91,7 @@ struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    fn finds(&self, reason: &str, message: impl Into<String>) -> Finding {
+    fn finds(&self, reason: Reason, message: impl Into<String>) -> Finding {
         let name = |name: &Option<String>| name.clone().unwrap_or_default();
         let (namespace, name) = (name(&self.metadata.namespace), name(&self.metadata.name));
         Finding::warning(reason, format!("{} {namespace}/{name}", self.kind), message)
@@ -178,7 +179,7 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate") {
         let said = "a rollout ends all pods before the first new one starts: the target group is empty meanwhile; expected \
                     the strategy RollingUpdate with maxUnavailable: 0";
-        return vec![owner.finds("StrategyRecreate", said)];
+        return vec![owner.finds(Reason::RiskyWorkload, said)];
     }
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let quarter = IntOrString::String(QUARTER.into());
@@ -190,7 +191,7 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if taken > 0 && replicas > 0 {
         found.push(owner.finds(
-            "RolloutTakesHealthyPods",
+            Reason::RiskyWorkload,
             format!(
                 "a rollout ends {taken} of {replicas} pods before any new one serves, and a version that never becomes healthy \
                  keeps them away; expected maxUnavailable: 0 and a maxSurge of 1 or more"
@@ -200,7 +201,7 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let ports = host_ports(Some(&spec.template));
     if !ports.is_empty() && surges > 0 {
         found.push(owner.finds(
-            "HostPortBlocksSurge",
+            Reason::RiskyWorkload,
             format!(
                 "its pods take port {} of their node: a new one starts only on a node without one, and with none free a rollout \
                  stands still, or ends an old one first; expected pods without hostPort and hostNetwork, which the load balancer \
@@ -218,7 +219,7 @@ fn stateful_set(it: &StatefulSet, owner: &Owner<'_>) -> Finding {
         it.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref()) == Some("OnDelete");
     let how = if by_hand { "whoever deletes a pod ends it" } else { "a rollout ends a pod" };
     owner.finds(
-        "StatefulSetReplacesInPlace",
+        Reason::RiskyWorkload,
         format!(
             "{how} before its successor starts, which has the same name: for the hold of {hold} s and until the next one is \
              healthy there is one target less, and a version that never becomes healthy keeps it away; all {count} take {} at \
@@ -239,7 +240,7 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
             "whoever deletes a pod takes it from its node for the hold of {hold} s and until the next one is healthy; expected \
              the strategy RollingUpdate with maxSurge: 1 and maxUnavailable: 0"
         );
-        return vec![owner.finds("DaemonSetWithoutSurge", said)];
+        return vec![owner.finds(Reason::RiskyWorkload, said)];
     }
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
@@ -250,7 +251,7 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
         let at_once = resolved(unavailable, count, true).max(1);
         let rounds = u64::from(count.div_ceil(at_once));
         found.push(owner.finds(
-            "DaemonSetWithoutSurge",
+            Reason::RiskyWorkload,
             format!(
                 "a rollout ends the pod of a node before the next one starts there: {at_once} of {count} targets are away for the \
                  hold of {hold} s and until the next ones are healthy, and a version that never becomes healthy keeps them away; \
@@ -261,7 +262,7 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
     }
     if !ports.is_empty() {
         found.push(owner.finds(
-            "HostPortBlocksSurge",
+            Reason::RiskyWorkload,
             format!(
                 "its pods take port {} of their node, so two of them cannot be on one, as maxSurge needs it; expected pods \
                  without hostPort and hostNetwork, which the load balancer reaches at their own addresses",
@@ -281,12 +282,12 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
     if failed.next().is_some() {
         let said = "Kubernetes cannot compute it (SyncFailed, as with maxUnavailable over pods of a DaemonSet), and refuses \
                     every eviction: a drain waits for ever; expected minAvailable as a number, or no budget for these pods";
-        return Some(owner.finds("BudgetBlocksEvictions", said));
+        return Some(owner.finds(Reason::RiskyWorkload, said));
     }
     let (wants, there) = (status.desired_healthy, status.expected_pods);
     (there > 0 && wants >= there).then(|| {
         owner.finds(
-            "BudgetBlocksEvictions",
+            Reason::RiskyWorkload,
             format!(
                 "it wants {wants} of {there} pods healthy, and so allows no eviction at all: a drain waits for ever; expected \
                  maxUnavailable: 1, or a minAvailable below {there}"
@@ -334,9 +335,9 @@ mod tests {
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}})
     }
 
-    fn only(found: &[(String, String)], reason: &str, said: &str) {
+    fn only(found: &[(String, String)], reason: Reason, said: &str) {
         let [(word, message)] = found else { panic!("{found:?}") };
-        assert_eq!(word, reason);
+        assert_eq!(word, reason.as_str());
         assert!(message.contains(said), "{message}");
     }
 
@@ -346,16 +347,16 @@ mod tests {
             found(4, |all| all.deployments.push(of(json!({"replicas": replicas, "strategy": strategy}))))
         };
         let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
-        let reason = "RolloutTakesHealthyPods";
+        let reason = Reason::RiskyWorkload;
         only(&of_deployment(4, json!(null)), reason, "ends 1 of 4 pods");
         assert_eq!(of_deployment(3, json!(null)), [], "a quarter of three is none");
         only(&of_deployment(4, rolling(json!(2), json!(1))), reason, "ends 2 of 4 pods");
         only(&of_deployment(4, rolling(json!("0%"), json!("0%"))), reason, "ends 1 of 4 pods");
         assert_eq!(of_deployment(4, rolling(json!(0), json!("25%"))), []);
         assert_eq!(of_deployment(0, rolling(json!(1), json!(0))), []);
-        only(&of_deployment(4, json!({"type": "Recreate"})), "StrategyRecreate", "is empty meanwhile");
+        only(&of_deployment(4, json!({"type": "Recreate"})), Reason::RiskyWorkload, "is empty meanwhile");
         let spec = json!({"strategy": rolling(json!(0), json!(1)), "template": on_port(8080)});
-        only(&found(1, |all| all.deployments.push(of(spec))), "HostPortBlocksSurge", "take port 8080");
+        only(&found(1, |all| all.deployments.push(of(spec))), Reason::RiskyWorkload, "take port 8080");
         assert_eq!(found(0, |all| all.deployments.push(of(json!({"replicas": 4})))), [], "it has no target");
     }
 
@@ -363,35 +364,35 @@ mod tests {
     fn a_daemon_set_needs_surge_and_no_port_of_its_node() {
         let rolling = |how: Value| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": how}});
         let of_daemon_set = |spec: Value| found(12, |all| all.daemon_sets.push(of(spec)));
-        only(&of_daemon_set(json!({})), "DaemonSetWithoutSurge", "1 of 12 targets are away");
-        only(&of_daemon_set(json!({})), "DaemonSetWithoutSurge", "it takes 30 min at least");
-        only(&of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))), "DaemonSetWithoutSurge", "3 of 12");
+        only(&of_daemon_set(json!({})), Reason::RiskyWorkload, "1 of 12 targets are away");
+        only(&of_daemon_set(json!({})), Reason::RiskyWorkload, "it takes 30 min at least");
+        only(&of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))), Reason::RiskyWorkload, "3 of 12");
         only(
             &of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))),
-            "DaemonSetWithoutSurge",
+            Reason::RiskyWorkload,
             "10 min at least",
         );
         assert_eq!(of_daemon_set(rolling(json!({"maxSurge": 1, "maxUnavailable": 0}))), []);
         only(
             &of_daemon_set(json!({"updateStrategy": {"type": "OnDelete"}})),
-            "DaemonSetWithoutSurge",
+            Reason::RiskyWorkload,
             "whoever deletes",
         );
         let mut spec = rolling(json!({"maxSurge": "10%", "maxUnavailable": 0}));
         spec["template"] = on_port(443);
-        only(&of_daemon_set(spec.clone()), "HostPortBlocksSurge", "take port 443");
+        only(&of_daemon_set(spec.clone()), Reason::RiskyWorkload, "take port 443");
         spec["template"] = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
             "hostNetwork": true, "containers": [{"name": "web", "ports": [{"containerPort": 80}]}],
         }});
-        only(&of_daemon_set(spec), "HostPortBlocksSurge", "take port 80");
+        only(&of_daemon_set(spec), Reason::RiskyWorkload, "take port 80");
     }
 
     #[test]
     fn a_stateful_set_replaces_its_pods_one_after_the_other_in_place() {
         let of_stateful_set = |spec: Value| found(3, |all| all.stateful_sets.push(of(spec)));
-        only(&of_stateful_set(json!({})), "StatefulSetReplacesInPlace", "all 3 take 8 min at least");
+        only(&of_stateful_set(json!({})), Reason::RiskyWorkload, "all 3 take 8 min at least");
         let by_hand = json!({"updateStrategy": {"type": "OnDelete"}});
-        only(&of_stateful_set(by_hand), "StatefulSetReplacesInPlace", "whoever deletes a pod");
+        only(&of_stateful_set(by_hand), Reason::RiskyWorkload, "whoever deletes a pod");
     }
 
     #[test]
@@ -414,7 +415,7 @@ mod tests {
             rollout(json!({"blueGreen": {"activeService": "web", "scaleDownDelaySeconds": delay}}))
         };
         let found = blue_green(&swaps(json!(null)), &[bound("Service", "web")]).unwrap();
-        assert_eq!((&*found.reason, &*found.about), ("ScaleDownDelayShort", "Rollout shop/web"));
+        assert_eq!((&*found.reason, &*found.about), (Reason::RiskyWorkload.as_str(), "Rollout shop/web"));
         assert!(
             found.message.contains("30 s after")
                 && found.message.ends_with("scaleDownDelaySeconds: 300 or more")
@@ -440,7 +441,7 @@ mod tests {
             })
         };
         let status = |desired: i32, expected: i32| json!({"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": 0, "expectedPods": expected});
-        only(&of_budget(status(3, 3)), "BudgetBlocksEvictions", "wants 3 of 3 pods healthy");
+        only(&of_budget(status(3, 3)), Reason::RiskyWorkload, "wants 3 of 3 pods healthy");
         assert_eq!(of_budget(status(2, 3)), [], "it allows none just now");
         assert_eq!(of_budget(status(1, 0)), []);
         let mut uncomputed = status(0, 0);
@@ -448,6 +449,6 @@ mod tests {
             "type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "",
             "lastTransitionTime": "2027-01-15T08:00:00Z",
         }]);
-        only(&of_budget(uncomputed), "BudgetBlocksEvictions", "SyncFailed");
+        only(&of_budget(uncomputed), Reason::RiskyWorkload, "SyncFailed");
     }
 }

@@ -28,7 +28,7 @@ impl Due<'_> {
     pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
         let group = self.group;
         let (at, waits) = match account.under {
-            Under::Registering => (None, Some((Reason::NotRegisteredYet, words::in_flight(Step::Register)))),
+            Under::Registering => (None, Some((Reason::TargetPending, words::in_flight(Step::Register)))),
             Under::AfterRemoval => (None, Some((account.cause.reason(), words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if account.paused => (None, Some(self.pause(account))),
@@ -42,9 +42,7 @@ impl Due<'_> {
             _ if group.troubles().ledger.is_some() => {
                 (group.next_ledger(self.now), group.troubles().ledger.clone())
             }
-            Under::ToNote => {
-                (group.next_ledger(self.now), Some((Reason::NotRegisteredYet, words::unnoted())))
-            }
+            Under::ToNote => (group.next_ledger(self.now), Some((Reason::TargetPending, words::unnoted()))),
             _ => match (group.registrations().unplaced(), &group.troubles().quota) {
                 (waiting @ 1.., Some(failure)) => {
                     let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));
@@ -122,7 +120,7 @@ pub type Stands = (Progress, Word, Option<Moment>);
 /// A target that the pod had and should have no more.
 pub fn left(account: &Account<'_>) -> Stands {
     let reason = match account.under {
-        Under::Suspect => Reason::SuspectTarget,
+        Under::Suspect => Reason::ForeignTarget,
         _ => account.cause.reason(),
     };
     let word = (reason, words::standing(account));

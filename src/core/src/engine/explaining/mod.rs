@@ -100,18 +100,18 @@ impl Engine {
             let said = format!(
                 "namespace {namespace} is not selected: expected labels on it that match --namespace-selector"
             );
-            return (Reason::NamespaceNotSelected, said);
+            return (Reason::NamespaceNotServed, said);
         }
         let Some(facts) = seen else {
             return (
-                Reason::PodNotFound,
+                Reason::PodDeleted,
                 format!("there is no pod {pod}, and no target that was its own is remembered"),
             );
         };
         match self.known.services.origins().doubt(namespace, &facts.labels) {
             Some(Doubt::Pending(origin)) => {
                 return (
-                    Reason::BindingMissing,
+                    Reason::NotSelected,
                     format!("a target group that {origin} names has not been looked up yet"),
                 );
             }
@@ -119,7 +119,7 @@ impl Engine {
                 let problems: Vec<&str> =
                     self.known.services.origins().problems(&origin).map(|problem| &*problem.said).collect();
                 return (
-                    Reason::BindingUnreadable,
+                    Reason::InvalidBinding,
                     format!(
                         "{origin} selects this pod and asks for target groups in a way that cannot be followed: {}",
                         problems.join("; ")
@@ -324,7 +324,7 @@ impl Engine {
             (node, Reason::ListDoubted, "unless a second list of nodes has the pod's node"),
             (
                 self.known.services.origins().end_of(&key.origin),
-                Reason::ServiceDeleted,
+                Reason::BindingRemoved,
                 "unless the Service is made again",
             ),
         ];

@@ -194,7 +194,7 @@ mod tests {
             (Cause::NotRegisteredYet, "not been decided yet"),
             (Cause::BindingRemoved, "is not a target there"),
         ] {
-            assert!(no_target(cause).contains(word), "{cause}: {}", no_target(cause));
+            assert!(no_target(cause).contains(word), "{cause:?}: {}", no_target(cause));
         }
     }
 
@@ -209,7 +209,7 @@ mod tests {
             (Cause::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),
             (Cause::NodeDisrupted, "nothing keeps the pod alive"),
         ] {
-            assert!(leaves_early(cause).contains(word), "{cause}: {}", leaves_early(cause));
+            assert!(leaves_early(cause).contains(word), "{cause:?}: {}", leaves_early(cause));
         }
     }
 

@@ -28,7 +28,7 @@ fn a_list_without_most_of_a_bindings_pods_is_believed_only_when_a_second_one_say
     world.relist_pods(pods(1));
     world.relist_pods(pods(1));
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80 10.0.0.3:80 10.0.0.4:80"]);
-    assert_eq!(world.reasons(), [Reason::PodMissing; 3]);
+    assert_eq!(world.causes(), [Cause::PodMissing; 3]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn the_targets_of_a_service_that_is_not_made_again_go_after_a_while_and_those_of
     assert!(world.engine.next_wakeup(world.now).is_some_and(|due| due <= world.now + GRACE));
     world.wait(GRACE);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::BindingRemoved]);
+    assert_eq!(world.causes(), [Cause::BindingRemoved]);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_pod_that_ends_is_removed_at_once_whatever_is_in_doubt() {
         let mut world = kind.ready();
         kind.listed(&mut world, &[]);
         world.apply(pod("p1", "1").at(1).on("n1").terminating());
-        assert_eq!(world.reasons(), [Reason::PodTerminating]);
+        assert_eq!(world.causes(), [Cause::PodTerminating]);
     }
 }
 

@@ -63,7 +63,7 @@ fn without_a_word_of_a_leader_an_eviction_passes_after_the_same_time_whatever_cl
         world.wait(Duration::from_secs(180));
         assert!(matches!(world.asks("a"), Ruling::Wait { .. }), "{at:?}");
         world.wait(Duration::from_secs(1));
-        assert_eq!(world.asks("a"), Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-a")), "{at:?}");
+        assert_eq!(world.asks("a"), Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-a")), "{at:?}");
     }
 }
 

@@ -166,7 +166,7 @@ fn what_went_over_stays_where_it_is_when_the_old_node_is_well_again() {
     world.wait(Duration::from_secs(60));
     world.answer_all();
     assert_eq!(world.changes(), [""; 0]);
-    assert_eq!(world.stands_of("a"), [Reason::IpChanged]);
+    assert_eq!(world.stands_of("a"), [Reason::AddressChanged]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn another_pod_of_a_node_never_takes_the_address_of_its_host_network() {
     assert_eq!(world.changes(), [""; 0]);
     assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
     world.apply(host("i"));
-    assert_eq!(world.stands_of("i"), [Reason::WaitsForHostNetworkPod]);
+    assert_eq!(world.stands_of("i"), [Reason::AddressContested]);
 }
 
 #[test]

@@ -94,15 +94,15 @@ pub(super) fn out() -> World {
 #[test]
 fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_passed() {
     let mut world = three();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
     assert_eq!(world.changes(), [""; 0], "a question changes nothing");
     world.apply(asked("a", 1, world.wall()));
     let check = world.check_of("a");
     assert_eq!(world.changes(), [""; 0], "nothing before the budgets are known");
     world.checked(&check, Ok(no_budget()));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".to_owned()], vec![Reason::PodEvicting])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".to_owned()], vec![Cause::PodEvicting])
     );
     assert_eq!(world.marks(), [], "AWS has not taken it");
     world.wait(Duration::from_secs(3));
@@ -117,7 +117,7 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
     world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
     world.answer_all();
     assert_eq!(world.marks(), []);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(1));
     let mark = world.mark_of("a");
     assert_eq!(mark.mark, Mark::MayGo { at: world.wall(), reason: Cause::EvictionAllowed });
@@ -125,7 +125,7 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
     assert!(world.views.iter().any(|view| matches!(view, Effect::Took(Span::Departure, _))));
     let leaving = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..leaving };
     world.apply(pod("a", "u-a").at(1).leaving(leaving));
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::EvictionAllowed));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::EvictionAllowed));
     assert_eq!((world.changes(), world.said()), (vec![], vec![]), "it stays out, and nobody need know");
 }
 
@@ -156,7 +156,7 @@ fn what_is_written_on_a_pod_of_a_namespace_that_is_not_selected_is_another_insta
     world.apply(asked("a", 1, world.wall()));
     world.wait(Duration::from_secs(5));
     assert_eq!((world.marks(), world.checks()), (vec![], vec![]));
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NamespaceNotServed));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::NamespaceNotServed));
     world.step(select(&["other", NAMESPACE]));
     world.answer_all();
     world.wait(Duration::from_secs(1));
@@ -194,7 +194,7 @@ fn a_pod_with_its_hold_is_not_taken_out_whatever_is_noted_of_it() {
     let at = world.wall();
     let forged = Request { grace: Some(1), ..Request::default() };
     let key = ObjectKey::new(NAMESPACE, "a");
-    let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-a"));
+    let cut = Ruling::Regardless(Cause::GraceCutsHold, Uid::new("u-a"));
     assert_eq!(world.engine.may_evict(&key, &forged, world.now), cut);
     world.apply(held("a", 1).leaving(LeavingFacts::asked(at, at)));
     for _ in 0..30 {
@@ -218,14 +218,14 @@ fn an_eviction_that_nobody_asks_for_any_more_is_undone_and_the_pod_is_registered
     let mark = world.mark_of("a");
     assert_eq!(mark.mark, Mark::Undone);
     world.written_mark(&mark, Ok(()));
-    assert_eq!(world.said(), [Reason::EvictionGivenUp]);
+    assert_eq!(world.said(), [Reason::RegisteredAgain]);
     assert_eq!(world.changes(), [""; 0], "not before the pod says so");
     world.apply(pod("a", "u-a").at(1));
     world.answer_all();
     world.wait(Duration::from_secs(10));
     assert!(
         world.engine.may_evict(&ObjectKey::new(NAMESPACE, "a"), &Request::default(), world.now)
-            != Ruling::Pass(Reason::NotATarget)
+            != Ruling::Pass(Cause::NotATarget)
     );
     assert!(at < world.wall());
 }
@@ -235,21 +235,21 @@ fn the_pod_is_registered_again_for_the_reason_that_its_eviction_was_given_up() {
     let mut world = out();
     world.apply(pod("a", "u-a").at(1));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["+blue 10.0.0.1:80".to_owned()], vec![Reason::EvictionGivenUp])
+        (world.changes(), world.causes()),
+        (vec!["+blue 10.0.0.1:80".to_owned()], vec![Cause::EvictionGivenUp])
     );
 }
 
 #[test]
 fn a_replica_that_has_not_seen_everything_lets_evictions_through() {
     let world = World::unsynced();
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::BindingsUnknown));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::BindingsUnknown));
     let mut world = three();
     let other = Request { uid: Some(Uid::new("u-other")), ..Request::default() };
     let key = ObjectKey::new(NAMESPACE, "a");
-    assert_eq!(world.engine.may_evict(&key, &other, world.now), Ruling::Pass(Reason::NotATarget));
+    assert_eq!(world.engine.may_evict(&key, &other, world.now), Ruling::Pass(Cause::NotATarget));
     world.apply(pod("a", "u-a").at(1).terminating());
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::PodTerminating));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::PodTerminating));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn the_node_of_a_pod_without_a_hold_is_asked_unless_the_watch_shows_that_it_goes
     world.apply(pod("a", "u-a").at(1).on("n"));
     let asks = |world: &World| matches!(world.asks("a"), Ruling::AskNode { node, .. } if &*node == "n");
     let waits = |world: &World| {
-        matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+        matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
     };
     assert!(asks(&world), "the watch has not shown it yet");
     world.node("n", true);

@@ -60,12 +60,12 @@ fn a_target_is_followed_from_the_address_to_the_last_word_about_it() {
     let mut world = World::new(vec![web()], vec![]);
     world.wait(SECOND);
     world.apply(pod("a", "1"));
-    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::NoIp));
+    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::NotReady));
     world.apply(pod("a", "1").at(1));
-    assert_eq!(stands(&mut world, "a"), (Progress::Registering, Reason::PodHasIp));
+    assert_eq!(stands(&mut world, "a"), (Progress::Registering, Reason::PodSelected));
     assert_eq!(
         waits(&mut world, "a", "AWS has not answered RegisterTargets"),
-        (Step::Register, Some(Reason::NotRegisteredYet), None)
+        (Step::Register, Some(Reason::TargetPending), None)
     );
     world.wait(SECOND);
     answer(&mut world, "RegisterTargets", &Ok(Answer::Done));
@@ -76,7 +76,7 @@ fn a_target_is_followed_from_the_address_to_the_last_word_about_it() {
     let there = place(&mut world, "a");
     assert_eq!(
         (there.progress, there.word.0, there.since),
-        (Progress::Registered, Reason::PodHasIp, Some(registered))
+        (Progress::Registered, Reason::PodSelected, Some(registered))
     );
     assert_eq!((there.health, there.read), (Some(HealthState::Initial.into()), Some(read)));
     assert_eq!(there.next, Some(Next { step: Step::Read, at: Some(read + 2 * SECOND), waits: None }));
@@ -99,12 +99,12 @@ fn a_target_is_followed_from_the_address_to_the_last_word_about_it() {
 fn every_reason_not_to_be_a_target_is_said() {
     let named = || service("web").annotated("blue").port_named("http", 80, "web");
     for (service, pod, reason) in [
-        (web(), pod("a", "1"), Reason::NoIp),
-        (web(), pod("a", "1").at_v6(), Reason::WrongIpFamily),
-        (named(), pod("a", "1").at(1), Reason::NoSuchPort),
+        (web(), pod("a", "1"), Reason::NotReady),
+        (web(), pod("a", "1").at_v6(), Reason::InvalidBinding),
+        (named(), pod("a", "1").at(1), Reason::InvalidBinding),
         (web(), pod("a", "1").at(1).terminating(), Reason::PodTerminating),
         (web(), pod("a", "1").at(1).finished(), Reason::PodFinished),
-        (web().with(REGISTER_WHEN, "ready"), pod("a", "1").at(1), Reason::NotReadyYet),
+        (web().with(REGISTER_WHEN, "ready"), pod("a", "1").at(1), Reason::NotReady),
     ] {
         let mut world = World::new(vec![service], vec![pod]);
         assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, reason));
@@ -127,13 +127,13 @@ fn a_pod_that_is_nowhere_a_target_is_told_why() {
     let (reason, said) = nowhere(&mut world, "other");
     assert_eq!(reason, Reason::NotSelected);
     assert!(said.contains("compare its labels"), "{said}");
-    assert_eq!(nowhere(&mut world, "none").0, Reason::PodNotFound);
+    assert_eq!(nowhere(&mut world, "none").0, Reason::PodDeleted);
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("htp=blue"));
     let (reason, said) = nowhere(&mut world, "other");
-    assert_eq!(reason, Reason::BindingUnreadable);
+    assert_eq!(reason, Reason::InvalidBinding);
     assert!(said.contains("the Service has no port \"htp\""), "{said}");
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("http=green"));
-    assert_eq!(nowhere(&mut world, "other").0, Reason::BindingMissing);
+    assert_eq!(nowhere(&mut world, "other").0, Reason::NotSelected);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_namespace_that_does_not_count_is_the_reason_and_so_is_a_watch_that_has_not_
     world.relist_services(vec![web()]);
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.step(Input::Namespace { change: Change::Relisted(Scope::Cluster, vec![]), seen: Moment::START });
-    assert_eq!(nowhere(&mut world, "a").0, Reason::NamespaceNotSelected);
+    assert_eq!(nowhere(&mut world, "a").0, Reason::NamespaceNotServed);
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn another_pod_that_has_the_address_is_named() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("b", "2").at(1));
     world.answer_all();
-    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::IpChanged));
+    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::AddressChanged));
     assert!(place(&mut world, "a").word.1.starts_with("pod shop/b has got the address since"));
     let hosts = vec![pod("a", "1").at(1).host_network(), pod("b", "2").at(1).host_network()];
     let mut world = World::new(vec![web()], hosts);
-    assert_eq!(stands(&mut world, "a"), (Progress::Registered, Reason::BindingAdded));
-    assert_eq!(stands(&mut world, "b"), (Progress::NotATarget, Reason::WaitsForHostNetworkPod));
+    assert_eq!(stands(&mut world, "a"), (Progress::Registered, Reason::PodSelected));
+    assert_eq!(stands(&mut world, "b"), (Progress::NotATarget, Reason::AddressContested));
     assert!(place(&mut world, "b").word.1.starts_with("pod shop/a of the host network"));
 }
 
@@ -205,7 +205,7 @@ fn a_registration_that_waits_for_the_removal_at_its_address_says_so() {
     world.apply(pod("b", "2").at(1));
     assert_eq!(
         waits(&mut world, "b", "AWS has not answered DeregisterTargets"),
-        (Step::Register, Some(Reason::PodHasIp), None)
+        (Step::Register, Some(Reason::PodSelected), None)
     );
 }
 
@@ -273,7 +273,7 @@ fn a_removal_that_is_held_is_said_with_what_it_waits_for() {
     let explanation = ask(&mut world, "a");
     let [new, old] = &explanation.places[..] else { panic!("{explanation:?}") };
     assert_eq!((new.target, new.progress), (Some(target(1, 81)), Progress::Registered));
-    assert_eq!((old.target, old.word.0), (Some(target(1, 80)), Reason::PortChanged));
+    assert_eq!((old.target, old.word.0), (Some(target(1, 80)), Reason::AddressChanged));
     let next = old.next.clone().unwrap();
     assert_eq!(next.waits.unwrap().0, Reason::RemovalHeld);
     assert_eq!(next.at, None, "what never is healthy replaces nothing");
@@ -300,15 +300,15 @@ fn what_would_take_a_target_away_is_said_with_the_time() {
     world.service(Change::Deleted(web().build()));
     assert_eq!(
         waits(&mut world, "a", "unless the Service is made again"),
-        (Step::Deregister, Some(Reason::ServiceDeleted), Some(world.now + GRACE))
+        (Step::Deregister, Some(Reason::BindingRemoved), Some(world.now + GRACE))
     );
 }
 
 #[test]
 fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for_and_one_that_fails_once_is_not() {
     for (class, says, reason) in [
-        (FailureClass::Denied, "Kubernetes refuses its ledger", Reason::LedgerRefused),
-        (FailureClass::Unavailable, "before RegisterTargets is called", Reason::NotRegisteredYet),
+        (FailureClass::Denied, "Kubernetes refuses its ledger", Reason::LedgerUnreadable),
+        (FailureClass::Unavailable, "before RegisterTargets is called", Reason::TargetPending),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         let effects = world.engine.step(
@@ -321,7 +321,7 @@ fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for_and_one_tha
         });
         let id = id.expect("the ledger comes first");
         let before = waits(&mut world, "a", "before RegisterTargets is called").1;
-        assert_eq!(before, Some(Reason::NotRegisteredYet));
+        assert_eq!(before, Some(Reason::TargetPending));
         world.step(Input::Answered { id, result: Err(failure(class)) });
         assert_eq!(waits(&mut world, "a", says).1, Some(reason), "{class:?}");
     }
@@ -389,7 +389,7 @@ fn what_is_otherwise_than_it_should_be_is_said_target_by_target() {
     world.reads(&[(1, HealthState::Healthy), (2, HealthState::Unhealthy)]);
     assert_eq!(sides(&mut world), (2, 2, vec![]), "one that is unhealthy is there");
     world.apply(pod("c", "u-c").at(3));
-    let missing = "missing 10.0.0.3:80 c PodHasIp".to_owned();
+    let missing = "missing 10.0.0.3:80 c PodSelected".to_owned();
     assert_eq!(sides(&mut world), (3, 2, vec![missing]));
     let next = world.engine.compare_groups(world.now)[0].differences[0].next.clone().unwrap();
     assert_eq!(next.step, Step::Register);

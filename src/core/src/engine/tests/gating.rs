@@ -29,7 +29,7 @@ impl World {
     pub(super) fn turned(&mut self) -> Vec<String> {
         let show = |write: &Sent<GateWrite>| {
             let sign = if write.condition.open { '+' } else { '-' };
-            format!("{} {sign} {}", write.pod.name, write.condition.reason)
+            format!("{} {sign} {}", write.pod.name, write.condition.reason.as_str())
         };
         let writes = self.writes();
         for write in &writes {

@@ -147,7 +147,7 @@ fn foreign_targets_stay_in_a_shared_group_and_go_from_an_exclusive_one() {
         show(&mut world, &[target(1, 80), target(99, 80)]);
         let expected: Vec<String> = gone.then(|| "-blue 10.0.0.99:80".to_owned()).into_iter().collect();
         assert_eq!(world.changes(), expected, "{ownership}");
-        assert_eq!(world.reasons().first(), gone.then_some(&Reason::ForeignTarget));
+        assert_eq!(world.causes().first(), gone.then_some(&Cause::ForeignTarget));
     }
 }
 

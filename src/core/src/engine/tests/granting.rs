@@ -252,7 +252,7 @@ fn what_is_not_granted_goes_when_its_time_is_over() {
     granted(&mut world, vec![grant("blue", &["a"])]);
     world.wait(STAY);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::NotGranted]);
+    assert_eq!(world.causes(), [Cause::NotGranted]);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn namespaces_that_had_a_group_together_keep_it_without_their_grant_and_are_told
     after.wait(2 * HOUR);
     assert_eq!(after.changes(), [""; 0]);
     assert_eq!(ledger(&after).1, ["a", "b"]);
-    assert_eq!(says(&after, Reason::SharedWithoutGrant).len(), 2, "both are told");
+    assert_eq!(says(&after, Reason::NoGrant).len(), 2, "both are told");
     assert_eq!(says(&after, Reason::NotGranted).len(), 1, "and c is refused");
 }
 

@@ -42,7 +42,7 @@ fn a_new_leader_goes_on_from_what_is_written() {
     world.apply(pod("a", "u-a").at(1).leaving(leaving));
     world.apply(asked("b", 2, at).on("n").ready());
     assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(119));
     world.step(Input::Leadership(Leadership::Leading));
     world.answer_all();
@@ -204,7 +204,7 @@ fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
     world.checked(&check, Ok(no_budget()));
     world.step(Input::Leadership(Leadership::Standby));
     let ruling = world.asks("a");
-    assert!(matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, .. }), "{ruling:?}");
+    assert!(matches!(ruling, Ruling::Wait { cause: Cause::EvictionRecorded, .. }), "{ruling:?}");
     world.open.clear();
     world.step(Input::Leadership(Leadership::Leading));
     world.answer_all();

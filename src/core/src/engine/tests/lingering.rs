@@ -22,8 +22,8 @@ fn nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
     let mut world = World::with(cluster_wide());
     world.relist_services(vec![web()]);
     world.relist_pods(vec![pod("a", "u-a").at(1), pod("b", "u-b").at(2).sleeping(150, 180)]);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
-    assert_eq!(world.asks("b"), Ruling::Pass(Reason::HoldIsEnough), "whatever it turns out to be");
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
+    assert_eq!(world.asks("b"), Ruling::Pass(Cause::HoldAllows), "whatever it turns out to be");
     world.apply(asked("a", 1, world.wall()));
     world.wait(Duration::from_secs(5));
     assert_eq!((world.marks(), world.checks()), (vec![], vec![]), "the leader waits as well");
@@ -38,13 +38,13 @@ fn a_standby_does_not_take_a_pod_for_no_target_because_it_found_no_target_group_
     world.known = Vec::new();
     world.annotate(web().annotated("http=late"));
     world.answer_all();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }));
     let mut world = World::with(cluster_wide());
     world.known = Vec::new();
     world.relist_services(vec![web()]);
     world.relist_pods(vec![pod("a", "u-a").at(1)]);
     world.answer_all();
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a leader looks it up again");
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "a leader looks it up again");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
     let mut world = three();
     world.apply(pod("a", "u-a").at(1).labelled("other"));
     world.answer_all();
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.wait(Duration::from_secs(20));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
@@ -94,7 +94,7 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
     assert!(matches!(mark, Mark::Deregistered { bound, .. } if bound <= left), "{mark:?}");
     world.wait(BOUND);
     world.apply(pod("a", "u-a").at(1).labelled("other"));
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
     world.wait(Duration::from_secs(600));
     let waits =
-        |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. });
+        |world: &World| matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. });
     assert!(waits(&world), "a standby leaves it to the leader");
     world.step(Input::Leadership(Leadership::Leading));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
@@ -113,7 +113,7 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     assert!(waits(&world), "the load balancer may go on sending");
     world.wait(Duration::from_secs(1));
     world.answer_all();
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "the load balancer has stopped");
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "the load balancer has stopped");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
         world.relist_pods(vec![unbound()]);
         let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
         assert!(!world.engine.is_synced());
-        assert_eq!(world.asks("a"), Ruling::Pass(Reason::BindingsUnknown));
+        assert_eq!(world.asks("a"), Ruling::Pass(Cause::BindingsUnknown));
         let mut ledger = Ledger::default();
         ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("u-a")));
         let packed = ledger.pack(&arn("blue"), IpFamily::V4);
@@ -149,7 +149,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
     assert!(is_left(&learnt), "it is not forgotten while the ledgers are loaded to lead");
 
     let mut denied = fails(true);
-    assert_eq!(denied.asks("a"), Ruling::Pass(Reason::NotATarget));
+    assert_eq!(denied.asks("a"), Ruling::Pass(Cause::NotATarget));
     denied.wait(Duration::from_secs(6));
     let [load] = denied.loads_of_all()[..] else { panic!("it tries again: {:?}", denied.views) };
     let result = denied.keeps(LedgerRequest::LoadAll);
@@ -169,12 +169,12 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
     for (mut world, waits) in [(was_bound(), true), (gated(1), true), (gated(2), false)] {
         world.wait(Duration::from_secs(600));
         let is_left = |world: &World| {
-            matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+            matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
         };
         assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
         world.step(Input::Leadership(Leadership::Leading));
         world.answer_all();
-        assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a leader knows");
+        assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "a leader knows");
     }
 }
 
@@ -213,7 +213,7 @@ fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_fo
 fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
     let service = web().with(REGISTER_WHEN, "ready");
     let mut world = World::new(vec![service], vec![pod("a", "u-a").at(1)]);
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.apply(asked("a", 1, world.wall()));
     let mark = world.mark_of("a").mark;
     assert!(matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }), "{mark:?}");
@@ -229,7 +229,7 @@ fn a_pod_that_is_not_ready_any_more_is_the_leaders_to_decide_who_may_keep_it() {
         world.wait(BOUND);
         world.answer_all();
     }
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. }));
     world.apply(asked("a", 1, world.wall()));
     world.wait(BOUND);
     let mark = world.mark_of("a").mark;
@@ -253,7 +253,7 @@ fn a_pod_that_is_no_target_any_more_may_go_at_once_when_the_load_balancer_has_st
 fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
     let both = || service("web").port("http", 80).annotated("http=blue,http=green");
     let mut world = World::new(vec![both().with(PAUSED, "true")], vec![pod("a", "u-a").at(1)]);
-    assert_eq!(world.asks("a"), Ruling::Pass(Reason::Paused));
+    assert_eq!(world.asks("a"), Ruling::Pass(Cause::Paused));
     world.annotate(both().with(HOLD, "3m"));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()));
@@ -320,7 +320,7 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
         }
         let ruling = world.asks("a");
         assert!(
-            matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }),
+            matches!(ruling, Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. }),
             "{is_shared}: the watch may be behind: {ruling:?}"
         );
         world

@@ -21,7 +21,7 @@ fn a_gate_without_a_binding_opens_only_some_time_after_everything_is_known() {
     assert_eq!(world.turned(), [""; 0], "the bindings have changed");
     world.passes(2, &[]);
     assert_eq!(world.turned(), ["a + NothingBound"]);
-    assert_eq!(world.said(), [Reason::NothingBound]);
+    assert_eq!(world.said(), [Reason::NotSelected]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn an_annotation_that_never_could_be_read_keeps_a_gate_closed() {
     world.apply(closed("a", "1", 1));
     world.passes(120, &[]);
     assert_eq!(world.turned(), ["a - BindingUnreadable"]);
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     world.annotate(web());
     world.answer_all();
     world.passes(10, &[(1, HEALTHY)]);

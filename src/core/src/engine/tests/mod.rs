@@ -301,12 +301,12 @@ impl World {
         self.open.iter().filter_map(of).collect()
     }
 
-    fn reasons(&self) -> Vec<Reason> {
+    fn causes(&self) -> Vec<Cause> {
         let items = self.open.iter().flat_map(|(_, call)| match call {
             Call::Register { items, .. } | Call::Deregister { items, .. } => items.clone(),
             _ => Vec::new(),
         });
-        items.map(|item| item.reason.reason()).collect()
+        items.map(|item| item.reason).collect()
     }
 
     /// AWS takes every open call and those that follow from the answers.

@@ -8,39 +8,39 @@ fn a_pod_is_registered_the_moment_it_has_its_ip() {
     assert_eq!(world.changes(), [""; 0]);
     world.apply(pod("a", "1").at(1));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodHasIp]);
+    assert_eq!(world.causes(), [Cause::PodHasIp]);
 }
 
 #[test]
 fn every_way_of_ending_deregisters_at_once_with_its_reason() {
     let running = || pod("a", "1").at(1);
     type End = fn(&mut World);
-    let ends: [(Reason, End); 12] = [
-        (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
-        (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
-        (Reason::PodDeleted, |w| w.apply(pod("a", "2"))),
-        (Reason::PodMissing, |w| w.relist_pods(vec![])),
-        (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
-        (Reason::IpChanged, |w| w.apply(pod("a", "1"))),
-        (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
-        (Reason::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
-        (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
-        (Reason::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
-        (Reason::BindingRemoved, |w| {
+    let ends: [(Cause, End); 12] = [
+        (Cause::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
+        (Cause::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
+        (Cause::PodDeleted, |w| w.apply(pod("a", "2"))),
+        (Cause::PodMissing, |w| w.relist_pods(vec![])),
+        (Cause::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
+        (Cause::IpChanged, |w| w.apply(pod("a", "1"))),
+        (Cause::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
+        (Cause::LimitExceeded, |w| w.apply(pod("a", "1").at(1).without_labels())),
+        (Cause::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
+        (Cause::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
+        (Cause::BindingRemoved, |w| {
             w.service(Change::Deleted(web().build()));
             w.wait(GRACE);
         }),
-        (Reason::BindingRemoved, |w| {
+        (Cause::BindingRemoved, |w| {
             w.relist_services(vec![]);
             w.wait(GRACE);
         }),
     ];
-    for (reason, end) in ends {
+    for (cause, end) in ends {
         let mut world = World::new(vec![web()], vec![running()]);
         end(&mut world);
-        assert_eq!((world.changes(), world.reasons()), (vec!["-blue 10.0.0.1:80".into()], vec![reason]));
+        assert_eq!((world.changes(), world.causes()), (vec!["-blue 10.0.0.1:80".into()], vec![cause]));
         world.answer_all();
-        assert_eq!(world.changes(), [""; 0], "{reason}");
+        assert_eq!(world.changes(), [""; 0], "{cause:?}");
     }
 }
 
@@ -65,16 +65,16 @@ fn a_registration_says_whether_the_pod_the_list_or_the_binding_caused_it() {
     let world = World::new(vec![web()], vec![]);
     let cause = |mut world: World, cause: fn(&mut World)| {
         cause(&mut world);
-        (world.changes(), world.reasons())
+        (world.changes(), world.causes())
     };
     let call = vec!["+blue 10.0.0.1:80".to_owned()];
     assert_eq!(
         cause(world, |w| w.relist_pods(vec![pod("a", "1").at(1)])),
-        (call.clone(), vec![Reason::PodListed])
+        (call.clone(), vec![Cause::PodListed])
     );
     let bound_elsewhere = web().selector(&[("app", "other")]);
     let world = World::new(vec![bound_elsewhere], vec![pod("a", "1").at(1)]);
-    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::BindingAdded]));
+    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Cause::BindingAdded]));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_changed_ip_moves_the_target_and_the_removal_is_sent_first() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("a", "1").at(2));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::IpChanged, Reason::PodHasIp]);
+    assert_eq!(world.causes(), [Cause::IpChanged, Cause::PodHasIp]);
 }
 
 #[test]
@@ -146,10 +146,7 @@ fn a_pod_whose_ip_another_one_got_has_none_for_as_long_as_that_one_is_there() {
 fn a_pod_that_nothing_binds_takes_the_target_with_the_ip() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("b", "2").at(1).labelled("other"));
-    assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::IpChanged])
-    );
+    assert_eq!((world.changes(), world.causes()), (vec!["-blue 10.0.0.1:80".into()], vec![Cause::IpChanged]));
     world.answer_all();
     world.apply(pod("b", "2").at(1).labelled("other").finished());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
@@ -180,7 +177,7 @@ fn pods_of_the_host_network_wait_for_each_other_and_both_are_told() {
     let mut world = World::new(vec![web()], vec![first()]);
     world.apply(pod("b", "2").at(1).host_network());
     assert_eq!(world.changes(), [""; 0]);
-    assert_eq!(world.said(), [Reason::WaitsForHostNetworkPod; 2]);
+    assert_eq!(world.said(), [Reason::AddressContested; 2]);
     world.apply(first().terminating());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "b takes over");
 }
@@ -277,8 +274,8 @@ fn only_services_of_selected_namespaces_count() {
     world.answer_all();
     world.step(namespace(Change::Deleted(shop)));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotSelected])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::NamespaceNotSelected])
     );
     let said = world.views.iter().filter_map(|effect| match effect {
         Effect::Selected(namespace, selected) => Some((&**namespace, *selected)),
@@ -309,11 +306,11 @@ fn a_pod_is_a_target_of_every_group_of_every_port_with_its_own_number_for_a_name
 fn a_pod_without_the_named_port_or_of_the_wrong_family_is_no_target_and_is_said_once() {
     let named = service("web").port_named("http", 80, "web").annotated("http=blue");
     let world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
-    assert_eq!(world.said(), [Reason::NoSuchPort]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     assert!(world.notices[0].note.contains("no container port named \"web\" of protocol TCP"));
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at_v6(), pod("b", "2").at_v6()]);
-    assert_eq!((world.said(), world.changes()), (vec![Reason::WrongIpFamily], vec![]));
+    assert_eq!((world.said(), world.changes()), (vec![Reason::InvalidBinding], vec![]));
     assert!(world.notices[0].note.contains("blue takes ipv4 addresses, and pod a has none; expected"));
     world.apply(pod("c", "3").at(3));
     assert_eq!(world.changes(), ["+blue 10.0.0.3:80"]);

@@ -214,7 +214,7 @@ fn a_daemon_sets_pod_leaves_a_node_that_is_cordoned_or_disrupted_whatever_its_ho
         stage.passes(BOUND.as_secs());
         assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Cause::EvictionAllowed));
         // Karpenter evicts it last.
-        assert_eq!(stage.world.asks("p1"), Ruling::Pass(Reason::EvictionAllowed));
+        assert_eq!(stage.world.asks("p1"), Ruling::Pass(Cause::EvictionAllowed));
     }
 }
 
@@ -224,7 +224,7 @@ fn an_eviction_of_one_that_has_left_early_waits_for_nothing_if_it_has_its_hold()
     stage.says(cordoned(1));
     stage.passes(2);
     assert!(stage.leaving(1).is_some_and(LeavingFacts::is_out));
-    assert_eq!(stage.world.asks("p1"), Ruling::Pass(Reason::HoldIsEnough));
+    assert_eq!(stage.world.asks("p1"), Ruling::Pass(Cause::HoldAllows));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_mark_that_many_nodes_have_moves_nothing_until_one_of_them_is_drained_cordon
     }
     stage.passes(60);
     assert_eq!(stage.removed, [1, 2], "still it says nothing of those");
-    assert_eq!(stage.waits(3), Some(Reason::ManyNodesMarked));
+    assert_eq!(stage.waits(3), Some(Reason::RemovalHeld));
     let evicted = pod("other", "u-other").labelled("other").on("n3").evicted();
     stage.apply(evicted);
     stage.passes(2);
@@ -312,7 +312,7 @@ fn of_many_nodes_that_are_cordoned_at_once_one_in_four_leaves_and_more_when_othe
     }
     stage.passes(300);
     assert_eq!((stage.removed.len(), stage.aws.len()), (3, 9));
-    assert_eq!(stage.waits(12), Some(Reason::TooManyLeaveEarly));
+    assert_eq!(stage.waits(12), Some(Reason::RemovalHeld));
     for at in 21..=24 {
         stage.says(NodeFacts { created: 61, ..node(at) });
         stage.apply(daemon(at));
@@ -433,7 +433,7 @@ fn when_its_node_stays_after_all_it_is_registered_again() {
     stage.passes(10);
     assert!(stage.aws.contains(&1));
     assert_eq!(stage.leaving(1), None);
-    assert_eq!(stage.world.said(), [Reason::NodeDisrupted, Reason::NodeStays]);
+    assert_eq!(stage.world.said(), [Reason::NodeDisrupted, Reason::RegisteredAgain]);
 }
 
 #[test]

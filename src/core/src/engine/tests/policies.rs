@@ -12,8 +12,8 @@ fn a_pod_is_registered_when_it_is_as_ready_as_its_service_asks_for() {
             assert_eq!(!world.changes().is_empty(), at >= registered_at, "{when}, step {at}");
         }
         assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-        let reason = if registered_at == 0 { Reason::PodHasIp } else { Reason::PodReady };
-        assert_eq!(world.reasons(), [reason]);
+        let cause = if registered_at == 0 { Cause::PodHasIp } else { Cause::PodReady };
+        assert_eq!(world.causes(), [cause]);
     }
 }
 
@@ -24,7 +24,7 @@ fn auto_waits_for_the_containers_behind_an_application_load_balancer() {
     world.relist_services(vec![web().with(REGISTER_WHEN, "auto")]);
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
-    assert_eq!(world.reasons(), []);
+    assert_eq!(world.causes(), []);
     world.apply(pod("a", "1").at(1).containers_ready());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
 }
@@ -47,7 +47,7 @@ fn a_pod_waits_for_its_containers_where_a_target_group_asks_for_more_than_one_he
                 Call::ReadHealth { .. } => Ok(Answer::Health(Vec::new())),
                 Call::ReadAttributes { .. } => {
                     reads.push(id);
-                    assert!(world.reasons().is_empty(), "nobody knows yet");
+                    assert!(world.causes().is_empty(), "nobody knows yet");
                     continue;
                 }
                 _ => panic!("{call:?}"),
@@ -72,11 +72,11 @@ fn a_pod_that_is_not_ready_any_more_stays_unless_its_service_asks_for_its_remova
     assert_eq!(world.changes(), [""; 0], "keep is the default");
     world.annotate(web().with(WHEN_NOT_READY, "deregister"));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::NotReady]);
+    assert_eq!(world.causes(), [Cause::NotReady]);
     world.answer_all();
     world.apply(a.ready());
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodReady]);
+    assert_eq!(world.causes(), [Cause::PodReady]);
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn a_pod_that_is_not_ready_does_not_take_a_new_address_with_it() {
     let mut world = World::new(vec![web().with(REGISTER_WHEN, "ready")], vec![pod("a", "1").at(1).ready()]);
     world.apply(pod("a", "1").at(2));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::IpChanged]);
+    assert_eq!(world.causes(), [Cause::IpChanged]);
 }
 
 #[test]
 fn a_policy_that_cannot_be_read_is_said_and_changes_nothing() {
     let mut world = World::new(vec![web().with(REGISTER_WHEN, "ready")], vec![]);
     world.annotate(web().with(REGISTER_WHEN, "soon"));
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    assert_eq!(world.said(), [Reason::InvalidBinding]);
     assert!(
         world.notices[0].note.contains("\"soon\" is none of its values; expected ip"),
         "{:?}",

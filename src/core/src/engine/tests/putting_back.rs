@@ -179,7 +179,7 @@ fn a_gate_closes_before_a_target_is_put_back_that_had_come_back_and_went_for_an_
         world.says(&[(1, HEALTHY)]);
     }
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    assert_eq!(world.reasons(), [Reason::PodEvicting]);
+    assert_eq!(world.causes(), [Cause::PodEvicting]);
     world.passes(3, &[]);
     assert_eq!(world.turned(), [""; 0]);
     world.apply(open("a", "1", 1));

@@ -134,7 +134,7 @@ fn an_address_that_goes_from_one_pod_to_another_is_two_steps() {
     world.happened();
     world.apply(pod("b", "u-b").at(1));
     let said = world.happened();
-    let unwanted = format!("{:?}", TargetStep::Unwanted(Reason::IpChanged));
+    let unwanted = format!("{:?}", TargetStep::Unwanted(Cause::IpChanged));
     assert!(said[0].starts_with("blue a") && said[0].ends_with(&unwanted), "{said:?}");
     assert!(said[1].starts_with("blue b") && said[1].contains("Wanted"), "{said:?}");
 }

@@ -101,7 +101,7 @@ fn one_of_the_old_targets_goes_for_each_of_the_new_that_is_healthy_and_that_is_s
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(3, &all_new()[1..]);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::PortChanged]);
+    assert_eq!(world.causes(), [Cause::PortChanged]);
     world.take_changes();
     let view = world.group_view();
     assert_eq!((view.held, world.said().len()), (0, 1));
@@ -192,8 +192,8 @@ fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
         (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
         (Reason::PodDeleted, |w| w.relist_pods(vec![pod("b", "2").at(2)])),
         (Reason::PodDeleted, |w| w.apply(pod("a", "9").at(9))),
-        (Reason::IpChanged, |w| w.apply(pod("a", "1").at(7))),
-        (Reason::IpChanged, |w| w.apply(pod("c", "3").at(1).labelled("other"))),
+        (Reason::AddressChanged, |w| w.apply(pod("a", "1").at(7))),
+        (Reason::AddressChanged, |w| w.apply(pod("c", "3").at(1).labelled("other"))),
     ];
     for (reason, go) in goes {
         let mut world = replaced();
@@ -394,8 +394,8 @@ fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
     assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::RemovalHeld]));
     world.later_shows(10, &shown(HealthState::Healthy));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::StaleTarget])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::StaleTarget])
     );
     // The address is another pod's now: its target goes at once.
     assert_eq!(take_over("before").changes()[0], "-blue 10.0.0.1:80");
@@ -410,8 +410,8 @@ fn what_a_new_leader_holds_goes_at_once_when_its_pod_goes_and_for_no_other_chang
     world.apply(pod("a", "1").at(1).terminating());
     let changes = ["+blue 10.0.0.1:81", "-blue 10.0.0.1:80 10.0.0.1:81"];
     assert_eq!(
-        (world.changes(), world.reasons()[1]),
-        (changes.map(String::from).into(), Reason::PodTerminating)
+        (world.changes(), world.causes()[1]),
+        (changes.map(String::from).into(), Cause::PodTerminating)
     );
 }
 
@@ -432,7 +432,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(10, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
+    assert_eq!(world.causes(), [Cause::PortChanged; 2]);
 }
 
 #[test]

@@ -277,8 +277,8 @@ fn a_target_removed_by_hand_is_put_back_by_the_next_read() {
     assert!(matches!(call, Call::ReadHealth { .. }));
     world.step(Input::Answered { id, result: Ok(Answer::Health(vec![])) });
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["+blue 10.0.0.1:80".into()], vec![Reason::TargetMissing])
+        (world.changes(), world.causes()),
+        (vec!["+blue 10.0.0.1:80".into()], vec![Cause::TargetMissing])
     );
 }
 

@@ -108,9 +108,9 @@ fn a_pod_of_the_host_network_that_waits_is_shown_while_it_does() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1).host_network()]);
     world.apply(pod("b", "2").at(1).host_network());
     world.apply(pod("c", "3").at(1).host_network());
-    assert_eq!(world.reasons_of("web"), [Reason::WaitsForHostNetworkPod], "one stands for all");
+    assert_eq!(world.reasons_of("web"), [Reason::AddressContested], "one stands for all");
     world.delete(pod("b", "2").at(1).host_network());
-    assert_eq!(world.reasons_of("web"), [Reason::WaitsForHostNetworkPod]);
+    assert_eq!(world.reasons_of("web"), [Reason::AddressContested]);
     world.delete(pod("c", "3").at(1).host_network());
     assert_eq!(world.said_of("web"), []);
 }
@@ -119,9 +119,9 @@ fn a_pod_of_the_host_network_that_waits_is_shown_while_it_does() {
 fn pods_that_cannot_be_targets_are_shown_while_there_are_any() {
     let named = service("web").port_named("http", 80, "web").annotated("http=blue");
     let mut world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
-    assert_eq!(world.reasons_of("web"), [Reason::NoSuchPort]);
+    assert_eq!(world.reasons_of("web"), [Reason::InvalidBinding]);
     world.delete(pod("a", "1").at(1));
-    assert_eq!(world.reasons_of("web"), [Reason::NoSuchPort]);
+    assert_eq!(world.reasons_of("web"), [Reason::InvalidBinding]);
     world.delete(pod("b", "2").at(2));
     assert_eq!(world.said_of("web"), []);
 }

@@ -85,14 +85,14 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
         let mut world = world(pods, &[1, 2, 3]);
         world.taint("a", Some(taint));
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"], "{taint}");
-        assert_eq!(world.reasons(), [Reason::NodeDying; 2]);
+        assert_eq!(world.causes(), [Cause::NodeDying; 2]);
         assert_eq!(world.said(), [Reason::NodeDying; 2]);
         assert!(world.notices[0].note.contains(&format!("it has the taint {taint}")));
     }
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     let down = NodeFacts { shuts_down: true, ..node("a", None) };
     world.step(Input::Node { change: Change::Applied(down), seen: world.now });
-    assert_eq!(world.reasons(), [Reason::NodeDying]);
+    assert_eq!(world.causes(), [Cause::NodeDying]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_is_held_until_others_replace_it_goes_with_its_dying_node() {
     assert_eq!(world.changes(), ["+blue 10.0.0.3:80"], "the old one waits for it");
     world.taint("a", Some(DYING[0]));
     assert_eq!(world.changes()[1..], ["-blue 10.0.0.2:80"]);
-    assert_eq!(world.reasons()[1], Reason::NodeDying);
+    assert_eq!(world.causes()[1], Cause::NodeDying);
 }
 
 #[test]
@@ -135,17 +135,18 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     let out = on_a("plain", 2).leaving(early(at));
     assert_eq!(world.marks_and_shows(&out), Mark::Deregistered { at: world.wall(), bound: BOUND });
     let out = out.leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..early(at) });
-    let Ruling::Wait { reason, mark: Some(Mark::Asked(Asked { since, .. })), .. } = world.asks("plain")
+    let Ruling::Wait { cause: reason, mark: Some(Mark::Asked(Asked { since, .. })), .. } =
+        world.asks("plain")
     else {
         panic!("{:?}", world.asks("plain"))
     };
-    assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall() + STEP));
+    assert_eq!((reason, since), (Cause::EvictionWaitsForLoadBalancer, world.wall() + STEP));
     world.wait(BOUND);
     world.answer_all();
     let mark = world.marks_and_shows(&out);
     assert_eq!(mark, Mark::MayGo { at: world.wall(), reason: Cause::EvictionAllowed });
     assert_eq!(world.checks(), [], "no budget was asked about");
-    assert_eq!(world.asks("plain"), Ruling::Pass(Reason::EvictionAllowed));
+    assert_eq!(world.asks("plain"), Ruling::Pass(Cause::EvictionAllowed));
     assert_eq!(world.said(), [Reason::NodeDying]);
 }
 
@@ -156,7 +157,7 @@ fn on_a_dying_node_nobody_takes_a_pod_for_no_target_while_its_target_group_is_lo
     world.relist_pods(vec![on_a("plain", 1)]);
     world.taint("a", Some(DYING[0]));
     let recorded = |world: &World| {
-        matches!(world.asks("plain"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+        matches!(world.asks("plain"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
     };
     assert!(recorded(&world));
     world.answer_all();
@@ -169,7 +170,7 @@ fn a_pod_with_its_hold_on_a_dying_node_is_evicted_without_more_ado() {
     world.taint("a", Some(DYING[0]));
     world.answer_all();
     assert_eq!(world.marks(), []);
-    assert_eq!(world.asks("held"), Ruling::Pass(Reason::HoldIsEnough));
+    assert_eq!(world.asks("held"), Ruling::Pass(Cause::HoldAllows));
 }
 
 #[test]
@@ -177,12 +178,12 @@ fn a_node_that_was_deleted_takes_its_targets_along_and_brings_them_back() {
     let mut world = world(vec![held("held", 1), on_a("plain", 2)], &[1, 2]);
     let gone = Change::Deleted(node("a", None));
     world.step(Input::Node { change: gone, seen: world.now });
-    assert_eq!(world.reasons(), [Reason::NodeDeleted; 2]);
+    assert_eq!(world.causes(), [Cause::NodeDeleted; 2]);
     assert_eq!(world.marks(), [], "nobody evicts from a node that is not there");
     assert_eq!(nodes_gone(&world), 1);
     world.answer_all();
     world.taint("a", None);
-    assert_eq!(world.reasons(), [Reason::NodeStays; 2]);
+    assert_eq!(world.causes(), [Cause::NodeStays; 2]);
     assert_eq!(nodes_gone(&world), 0);
 }
 
@@ -208,7 +209,7 @@ fn on_a_disrupted_node_only_pods_without_a_hold_leave_early_as_their_budget_allo
         let check = world.check_of("plain");
         world.checked(&check, Ok(no_budget()));
         assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-        assert_eq!(world.reasons(), [Reason::NodeDisrupted]);
+        assert_eq!(world.causes(), [Cause::NodeDisrupted]);
         assert_eq!(world.said(), [Reason::NodeDisrupted]);
         assert!(world.notices[0].note.contains("is to be drained"), "{}", world.notices[0].note);
     }
@@ -269,7 +270,7 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     world.apply(on_a("plain", 2).leaving(LeavingFacts { waits, ..early(at) }));
     let explained = world.engine.explain(&ObjectKey::new(NAMESPACE, "plain"), world.now);
     let waits = explained.places[0].next.as_ref().and_then(|next| next.waits.as_ref());
-    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::LastHealthyTarget));
+    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::RemovalHeld));
     // Somebody asks.
     let Ruling::Wait { mark: Some(mark), .. } = world.asks("plain") else { panic!("it passed") };
     let asked = early(at).with(mark).unwrap();
@@ -304,16 +305,16 @@ fn when_the_sign_has_gone_everything_is_put_back_at_once() {
     world.written_mark(&write, Ok(()));
     world.apply(on_a("plain", 2));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["+blue 10.0.0.2:80".to_owned()], vec![Reason::NodeStays])
+        (world.changes(), world.causes()),
+        (vec!["+blue 10.0.0.2:80".to_owned()], vec![Cause::NodeStays])
     );
-    assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::NodeStays]);
+    assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::RegisteredAgain]);
     // And with a node that was to die.
     world.healthy(&[1, 2, 3]);
     world.taint("a", Some(DYING[0]));
     world.healthy(&[]);
     world.taint("a", None);
-    assert_eq!(world.reasons(), [Reason::NodeStays; 3]);
+    assert_eq!(world.causes(), [Cause::NodeStays; 3]);
 }
 
 #[test]
@@ -425,7 +426,7 @@ fn that_a_pod_cannot_be_asked_is_told_once() {
         assert_eq!(world.marks(), [], "not at once");
         world.wait(Duration::from_secs(2));
     }
-    assert_eq!(world.said(), [Reason::LeavingNotRecorded]);
+    assert_eq!(world.said(), [Reason::EvictionUnsafe]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_gate_opens_when_the_health_of_a_registered_target_could_not_be_read_for_as_
     );
     assert_eq!(world.said(), []);
     world.end_write(&writes[0], Ok(()));
-    assert_eq!(world.said(), [Reason::HealthUnreadable]);
+    assert_eq!(world.said(), [Reason::HealthUnread]);
     assert!(world.notices[0].note.contains("nobody knows whether the pod is healthy"));
 }
 
@@ -305,7 +305,7 @@ fn when_the_target_can_be_read_and_is_healthy_the_gate_gets_its_usual_reason() {
     world.apply(open("a", "1", 1));
     world.passes(60, &[(1, HEALTHY)]);
     assert_eq!(world.turned(), [""; 0]);
-    assert_eq!(world.said(), [Reason::HealthUnreadable]);
+    assert_eq!(world.said(), [Reason::HealthUnread]);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn when_it_can_be_read_and_is_not_healthy_the_gate_stays_open() {
     let mut world = unread();
     world.passes(400, &[(1, HealthState::Unhealthy)]);
     assert_eq!(world.turned(), [""; 0], "nothing closes a gate because of what the load balancer says");
-    assert!(!world.said().contains(&Reason::GateStillClosed));
+    assert!(!world.said().contains(&Reason::GateDelayed));
     let gate = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).gate.unwrap();
     assert_eq!(gate.verdict, None, "what its status says is what there is to say");
     world.passes(30, &[(1, HEALTHY)]);

@@ -114,7 +114,7 @@ fn it_is_woken_to_say_why_a_gate_is_closed_and_that_it_has_been_for_long() {
         world.views.iter().filter(|view| matches!(view, Effect::Send { request: Asks::Gate(_), .. })).count();
     assert_eq!(writes, 1);
     world.sleeps(start + 301 * SECOND, &[1], HealthState::Initial);
-    assert!(world.said().contains(&Reason::GateStillClosed), "{:?}", world.said());
+    assert!(world.said().contains(&Reason::GateDelayed), "{:?}", world.said());
 }
 
 #[test]

@@ -85,8 +85,8 @@ fn a_binding_with_a_selector_needs_no_service() {
     world.answer_all();
     world.written(Change::Applied(of_pods("blue", "other", 8080)));
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::NotSelected])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Cause::NotSelected])
     );
 }
 
@@ -121,7 +121,7 @@ fn a_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
     for deletion in [Change::Deleted(web().build()), Change::Relisted(Scope::Cluster, vec![])] {
         world.service(deletion);
         let (reason, note) = said(&world).pop().unwrap();
-        assert!(reason == Reason::ServiceDeleted && note.contains("stay targets for 60 s"), "{note}");
+        assert!(reason == Reason::BindingRemoved && note.contains("stay targets for 60 s"), "{note}");
         world.wait(GRACE.saturating_sub(Duration::from_secs(1)));
         world.annotate(web());
         world.wait(GRACE);
@@ -132,10 +132,10 @@ fn a_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
     world.service(Change::Deleted(web().build()));
     world.wait(GRACE);
     assert_eq!(
-        (world.changes(), world.reasons()),
-        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::BindingRemoved])
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Cause::BindingRemoved])
     );
-    assert_eq!(said(&world).pop().unwrap().0, Reason::ServiceNotFound);
+    assert_eq!(said(&world).pop().unwrap().0, Reason::InvalidBinding);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_binding_that_comes_to_name_a_service_that_is_not_there_keeps_what_was_valid
     world.wait(GRACE * 2);
     assert_eq!(world.changes(), [""; 0]);
     let (reason, note) = said(&world).pop().unwrap();
-    assert!(reason == Reason::ServiceNotFound && note.contains("what was valid before stays"), "{note}");
+    assert!(reason == Reason::InvalidBinding && note.contains("what was valid before stays"), "{note}");
     world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
     assert_eq!(said(&world).len(), 1);
 }
@@ -170,7 +170,7 @@ fn a_service_that_is_not_there_is_said_once_services_were_listed() {
     world.relist_written(vec![of_service("blue", "nowhere", PortRef::Only)]);
     assert_eq!(said(&world), []);
     world.relist_services(vec![]);
-    let [(Reason::ServiceNotFound, note)] = &said(&world)[..] else { panic!("{:?}", said(&world)) };
+    let [(Reason::InvalidBinding, note)] = &said(&world)[..] else { panic!("{:?}", said(&world)) };
     assert!(note.contains("there is no Service nowhere in namespace shop"), "{note}");
     assert!(matches!(&world.notices[0].about, About::TargetBinding(key, _) if &*key.name == "mine"));
 }

@@ -188,12 +188,12 @@ fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
 }
 
 /// What is told when a request ends so.
-fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Reason> {
+fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Cause> {
     let now = case(at).now;
     let open = departures.answered(RequestId(id), now).unwrap();
     let mark = open.mark.unwrap();
     match departures.marked(open, mark, result, now) {
-        Some(Outcome::Tells { reason, .. }) => Some(reason),
+        Some(Outcome::Tells { cause, .. }) => Some(cause),
         _ => None,
     }
 }
@@ -222,7 +222,7 @@ fn what_cannot_be_true_is_taken_away_and_said() {
         let next = departures.next(&facts.key, &case(4), &Limits::default());
         assert_eq!(next, Next::Mark(Mark::Disbelieved));
         departures.begin(&facts.key, RequestId(1), Some(Mark::Disbelieved), Moment::START);
-        assert_eq!(tells(&mut departures, 1, Ok(()), 5), Some(Reason::LeavingNotCredible));
+        assert_eq!(tells(&mut departures, 1, Ok(()), 5), Some(Cause::LeavingNotCredible));
     }
 }
 
@@ -233,7 +233,7 @@ fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
     departures.begin(&facts.key, RequestId(1), Some(Mark::Undone), Moment::START);
     facts.leaving = None;
     departures.saw(&facts, case(62).now, wall(62));
-    assert_eq!(tells(&mut departures, 1, Ok(()), 63), Some(Reason::EvictionGivenUp));
+    assert_eq!(tells(&mut departures, 1, Ok(()), 63), Some(Cause::EvictionGivenUp));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_mark_that_may_not_be_written_is_said_once() {
         let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
         said.extend(tells(&mut departures, id, Err(denied), at));
     }
-    assert_eq!(said, [Reason::LeavingNotRecorded]);
+    assert_eq!(said, [Cause::LeavingNotRecorded]);
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
         }
     }
     assert!((40..=48).contains(&asked) && noted < asked / 5, "{asked} {noted}");
-    let [Outcome::Tells { reason: Reason::EvictionWaitsForBudget, why, .. }] = &said[..] else {
+    let [Outcome::Tells { cause: Cause::EvictionWaitsForBudget, why, .. }] = &said[..] else {
         panic!("{said:?}")
     };
     assert_eq!(&**why, "needs 3 healthy pods");
@@ -442,7 +442,7 @@ fn what_aws_had_again_before_the_pod_was_asked_anew_is_not_waited_for_since_then
 fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
     let asked = LeavingFacts::asked(wall(1), wall(1));
     let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
-    for (leaving, told) in [(asked, Some(Reason::EvictionAllowed)), (early, None)] {
+    for (leaving, told) in [(asked, Some(Cause::EvictionAllowed)), (early, None)] {
         let (mut departures, facts) = one(leaving);
         let mark = Mark::MayGo { at: wall(4), reason: Cause::EvictionAllowed };
         departures.begin(&facts.key, RequestId(1), Some(mark), Moment::START);

@@ -62,12 +62,12 @@ fn a_pod_that_a_load_balancer_does_not_send_to_passes_and_says_why() {
     let paused = BoundTo { paused: true, ..NLB };
     let off = BoundTo { hold: Hold::Off, ..NLB };
     for (pod, bound, reason) in [
-        (web().terminating(), &[NLB][..], Reason::PodTerminating),
-        (web().finished(), &[NLB], Reason::PodFinished),
-        (pod("web", "u-1"), &[], Reason::NoIp),
-        (web(), &[], Reason::NotATarget),
-        (web(), &[paused, paused], Reason::Paused),
-        (web(), &[off], Reason::HoldOff),
+        (web().terminating(), &[NLB][..], Cause::PodTerminating),
+        (web().finished(), &[NLB], Cause::PodFinished),
+        (pod("web", "u-1"), &[], Cause::NoIp),
+        (web(), &[], Cause::NotATarget),
+        (web(), &[paused, paused], Cause::Paused),
+        (web(), &[off], Cause::HoldNotWanted),
     ] {
         assert_eq!(asks(pod, bound), Ruling::Pass(reason));
     }
@@ -77,8 +77,8 @@ fn a_pod_that_a_load_balancer_does_not_send_to_passes_and_says_why() {
 #[test]
 fn a_pod_that_nothing_keeps_alive_is_noted_and_waits() {
     let mark = Some(Mark::Asked(Asked::first(NOW)));
-    let wait = |reason, retry, mark| Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark };
-    let recorded = |mark| wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, mark);
+    let wait = |reason, retry, mark| Ruling::Wait { cause: reason, retry, uid: Uid::new("u-1"), mark };
+    let recorded = |mark| wait(Cause::EvictionRecorded, LONGEST_RETRY / 2, mark);
     assert_eq!(asks(web(), &[NLB]), recorded(mark));
     let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
     assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 19), recorded(None));
@@ -95,14 +95,14 @@ fn a_pod_without_a_hold_passes_if_its_node_is_read_and_remains_and_waits_otherwi
     let (retry, uid, mark) = (LONGEST_RETRY / 2, Uid::new("u-1"), Mark::Asked(Asked::first(NOW)));
     let asks = ruled(web().on("n"), false);
     assert_eq!(asks, Ruling::AskNode { node: "n".into(), retry, uid: uid.clone(), mark });
-    let passes = Ruling::Regardless(Reason::HoldMissing, uid.clone());
-    let waits = Ruling::Wait { reason: Reason::EvictionRecorded, retry, uid, mark: Some(mark) };
+    let passes = Ruling::Regardless(Cause::HoldMissing, uid.clone());
+    let waits = Ruling::Wait { cause: Cause::EvictionRecorded, retry, uid, mark: Some(mark) };
     assert_eq!((asks.clone().with_node(true), asks.with_node(false)), (passes, waits.clone()));
     assert_eq!(ruled(web().on("n"), true), waits, "the watch shows it already");
     assert_eq!(ruled(web(), false), waits, "there is no node to read");
     for node_goes in [true, false] {
         let held = ruled(web().on("n").sleeping(150, 180), node_goes);
-        assert_eq!(held.clone().with_node(false), Ruling::Pass(Reason::HoldIsEnough));
+        assert_eq!(held.clone().with_node(false), Ruling::Pass(Cause::HoldAllows));
         assert_eq!(held.clone().with_node(true), held, "its node does not matter");
     }
 }
@@ -137,7 +137,7 @@ fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough(
         (web().sleeping(20, 50).held(Hold::For(21)), &[ten], Request::default(), false),
     ] {
         let ruling = ruled(pod, bound, &request, 0);
-        assert_eq!(ruling == Ruling::Pass(Reason::HoldIsEnough), passes, "{ruling:?}");
+        assert_eq!(ruling == Ruling::Pass(Cause::HoldAllows), passes, "{ruling:?}");
     }
 }
 
@@ -145,15 +145,15 @@ fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough(
 fn a_pod_that_may_go_passes_and_one_that_is_out_waits_for_the_bound() {
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
     for (later, retry) in [(0, 5), (117, 3), (120, 1)] {
-        let Ruling::Wait { reason, retry: is, .. } =
+        let Ruling::Wait { cause: reason, retry: is, .. } =
             ruled(web().leaving(out), &[], &Request::default(), later)
         else {
             panic!("passed after {later} s")
         };
-        assert_eq!((reason, is), (Reason::EvictionWaitsForLoadBalancer, seconds(retry)));
+        assert_eq!((reason, is), (Cause::EvictionWaitsForLoadBalancer, seconds(retry)));
     }
     let done = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..out };
-    assert_eq!(asks(web().leaving(done), &[]), Ruling::Pass(Reason::EvictionAllowed));
+    assert_eq!(asks(web().leaving(done), &[]), Ruling::Pass(Cause::EvictionAllowed));
 }
 
 #[test]
@@ -164,11 +164,7 @@ fn without_a_word_of_a_leader_it_passes_after_a_while() {
     for (leaving, last) in [(asked, 180), (waits, 280), (out, 300)] {
         let ruled = |later| ruled(web().leaving(leaving), &[NLB], &Request::default(), later);
         assert!(matches!(ruled(last), Ruling::Wait { .. }), "{leaving:?}");
-        assert_eq!(
-            ruled(last + 1),
-            Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")),
-            "{leaving:?}"
-        );
+        assert_eq!(ruled(last + 1), Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")), "{leaving:?}");
     }
 }
 
@@ -188,12 +184,12 @@ fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cut
     let asked = LeavingFacts { ask, ..LeavingFacts::asked(NOW, NOW) };
     let free = LeavingFacts { may_go: Some(Cause::ZoneAllows), ..asked };
     assert!(!free.is_out(), "it stays a target until it ends");
-    assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
-    let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1"));
+    assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Cause::ZoneAllows));
+    let cut = Ruling::Regardless(Cause::GraceCutsHold, Uid::new("u-1"));
     assert_eq!(guarded(held().leaving(free), Some(5)), cut);
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
     let out = LeavingFacts { may_go: Some(Cause::EvictionAllowed), ..out };
-    assert_eq!(guarded(held().leaving(out), Some(5)), Ruling::Pass(Reason::EvictionAllowed), "it is out");
+    assert_eq!(guarded(held().leaving(out), Some(5)), Ruling::Pass(Cause::EvictionAllowed), "it is out");
 }
 
 #[test]
@@ -216,7 +212,7 @@ fn of_a_pod_that_is_out_it_is_noted_that_it_has_lost_its_hold_when_it_is_asked_f
     let ask = Asked { held: true, ..Asked::first(NOW) };
     let out = LeavingFacts { ask, deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
     let mark = |later| match ruled(web().leaving(out), &[NLB], &Request::default(), later) {
-        Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, mark, .. } => mark,
+        Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, mark, .. } => mark,
         other => panic!("{other:?}"),
     };
     assert_eq!(mark(19), None);
@@ -230,11 +226,11 @@ fn who_asks_for_a_pod_that_left_early_waits_from_then_on_and_it_leaves_since_bef
     let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..early };
     let mark = Some(Mark::Asked(Asked { begun: NOW, ..Asked::first(NOW + seconds(117)) }));
     for (leaving, reason, retry) in [
-        (early, Reason::EvictionRecorded, LONGEST_RETRY / 2),
-        (out, Reason::EvictionWaitsForLoadBalancer, seconds(3)),
+        (early, Cause::EvictionRecorded, LONGEST_RETRY / 2),
+        (out, Cause::EvictionWaitsForLoadBalancer, seconds(3)),
     ] {
         let ruling = ruled(web().leaving(leaving), &[NLB], &Request::default(), 117);
-        assert_eq!(ruling, Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark });
+        assert_eq!(ruling, Ruling::Wait { cause: reason, retry, uid: Uid::new("u-1"), mark });
     }
 }
 
@@ -279,12 +275,12 @@ fn what_cannot_be_true_holds_nobody_up() {
     let asked = LeavingFacts::asked(NOW, NOW);
     let first = Some(Mark::Asked(Asked::first(NOW + seconds(1))));
     let mark = |leaving| match ruled(web().leaving(leaving), &[NLB], &Request::default(), 1) {
-        Ruling::Wait { reason: Reason::EvictionRecorded, mark, .. } => mark,
+        Ruling::Wait { cause: Cause::EvictionRecorded, mark, .. } => mark,
         other => panic!("{other:?}"),
     };
     assert_eq!(mark(LeavingFacts::asked(far + seconds(1), far)), first, "as if nobody had asked");
     let out = LeavingFacts { deregistered: Some((NOW, seconds(4_294_967_295))), ..asked };
     assert_eq!(mark(out), None, "the leader takes it away");
     let ruled = ruled(web().leaving(out), &[NLB], &Request::default(), 181);
-    assert_eq!(ruled, Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "if there is one");
+    assert_eq!(ruled, Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")), "if there is one");
 }

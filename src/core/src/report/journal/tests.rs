@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    model::{HealthState, Notice, Owner, Reason, transition::TargetStep},
+    model::{Cause, HealthState, Notice, Owner, Reason, transition::TargetStep},
     testing::{arn, target},
 };
 
@@ -27,10 +27,10 @@ fn what_became_of_a_pod_is_asked_for_by_its_name_when_it_is_long_gone() {
     let mut journal = Journal::new(100);
     let (web, other) = (owner("shop", "web-0", "u-1"), owner("shop", "web-1", "u-2"));
     let steps = [
-        TargetStep::Wanted(Reason::PodHasIp),
+        TargetStep::Wanted(Cause::PodHasIp),
         TargetStep::Registered,
         TargetStep::Shown(None, Some(HealthState::Healthy.into())),
-        TargetStep::Unwanted(Reason::PodTerminating),
+        TargetStep::Unwanted(Cause::PodTerminating),
         TargetStep::Deregistered,
     ];
     for (second, of) in (1..).zip(steps) {
@@ -58,12 +58,12 @@ fn the_pods_that_were_never_targets_leave_no_trace() {
 fn a_namespace_that_starts_pods_without_end_takes_nothing_from_another() {
     let mut journal = Journal::new(10);
     let quiet = owner("quiet", "web-0", "q");
-    for of in [TargetStep::Wanted(Reason::PodHasIp), TargetStep::Registered] {
+    for of in [TargetStep::Wanted(Cause::PodHasIp), TargetStep::Registered] {
         journal.record(step(&quiet, of), at(1));
     }
     for pod in 0..1000 {
         let pod = owner("loud", &format!("web-{pod}"), &format!("u-{pod}"));
-        journal.record(step(&pod, TargetStep::Wanted(Reason::PodHasIp)), at(2));
+        journal.record(step(&pod, TargetStep::Wanted(Cause::PodHasIp)), at(2));
     }
     assert_eq!((journal.len(), journal.forgotten()), (10, 992));
     assert_eq!(numbers(&journal.of_pod(&quiet.pod, 9)), [1, 2]);
@@ -98,7 +98,7 @@ fn it_knows_since_when_this_replica_leads_and_what_was_said_of_a_node() {
     let mut journal = Journal::new(100);
     assert_eq!(journal.leads_since(), None);
     journal.record(Transition::Leads(true), at(3));
-    journal.record(Transition::Node("n-1".into(), Some(Reason::NodeDisrupted)), at(4));
+    journal.record(Transition::Node("n-1".into(), Some(Cause::NodeDisrupted)), at(4));
     journal.record(Transition::Node("n-2".into(), None), at(4));
     journal.record(Transition::Node("n-1".into(), None), at(5));
     assert_eq!(journal.leads_since(), Some(at(3)));

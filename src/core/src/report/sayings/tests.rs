@@ -50,11 +50,11 @@ fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and
     says(&kept_for_zone(&arn("blue")), &["target group blue", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
     let after = Duration::from_secs(60);
     says(
-        &goes_not_ready(Reason::ZoneHasNoRoom, after),
+        &goes_not_ready(Cause::ZoneHasNoRoom, after),
         &["no node of the zone takes new pods within 60 s", MIN_HEALTHY_PER_ZONE],
     );
     says(
-        &goes_not_ready(Reason::ReplacementTooSlow, after),
+        &goes_not_ready(Cause::ReplacementTooSlow, after),
         &["no replacement there has become healthy within 60 s"],
     );
     says(&node_stays("node-7"), &["node node-7 of this pod", "registered again"]);
@@ -63,17 +63,17 @@ fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and
 #[test]
 fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_is_let_through() {
     let ends = |reason| eviction(reason, "403", Duration::from_secs(61)).unwrap_or_default();
-    says(&ends(Reason::EvictionWaitsForBudget), &["Kubernetes refuses it (403)"]);
-    says(&ends(Reason::EvictionWaitsForDeparture), &["go first (403)"]);
-    says(&ends(Reason::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
-    says(&ends(Reason::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
-    says(&ends(Reason::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
-    says(&ends(Reason::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
+    says(&ends(Cause::EvictionWaitsForBudget), &["Kubernetes refuses it (403)"]);
+    says(&ends(Cause::EvictionWaitsForDeparture), &["go first (403)"]);
+    says(&ends(Cause::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
+    says(&ends(Cause::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
+    says(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
+    says(&ends(Cause::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
 }
 
 #[test]
 fn what_becomes_of_an_eviction_without_a_word_of_kubernetes_has_a_sentence() {
     let said = |reason| eviction(reason, "", Duration::from_secs(61)).unwrap_or_default();
-    says(&said(Reason::LeavingNotCredible), &["more than an hour", "config/admission"]);
-    says(&said(Reason::EvictionGivenUp), &["61 s", "registered again"]);
+    says(&said(Cause::LeavingNotCredible), &["more than an hour", "config/admission"]);
+    says(&said(Cause::EvictionGivenUp), &["61 s", "registered again"]);
 }

@@ -111,7 +111,7 @@ fn available(status: &Status) -> Says {
     if status.degraded.is_empty() {
         return (
             "True",
-            "AllNodesAvailable",
+            "AsExpected",
             format!("{} of {} pods are available", status.available, status.wanted),
         );
     }
@@ -122,7 +122,7 @@ fn available(status: &Status) -> Says {
 /// Whether pods are made, in a sentence.
 pub fn created(status: &Status) -> Says {
     match &status.refused {
-        None => ("True", "NoneRefused", "the API server makes the pods that are asked for".to_owned()),
+        None => ("True", "AsExpected", "the API server makes the pods that are asked for".to_owned()),
         Some(why) => ("False", "PodsRefused", format!("the API server makes no pod: {why}")),
     }
 }

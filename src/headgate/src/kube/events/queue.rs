@@ -193,7 +193,7 @@ mod tests {
 
     fn notice(namespace: &str, name: &str, note: &str) -> Notice {
         let about = About::Service(ObjectKey::new(namespace, name), Uid::new(name));
-        Notice { about, reason: Reason::InvalidAnnotation, note: note.into() }
+        Notice { about, reason: Reason::InvalidBinding, note: note.into() }
     }
 
     async fn all(mut receiver: Receiver) -> Vec<String> {
@@ -233,7 +233,7 @@ mod tests {
     async fn a_namespace_has_its_part_of_the_queue_and_all_together_the_whole() {
         let (sender, _receiver) = channel(Clock::start());
         let good = |namespace: &str, at: usize| Notice {
-            reason: Reason::TargetHealthy,
+            reason: Reason::TargetsHealthy,
             ..notice(namespace, &format!("s{at}"), "good")
         };
         let sent = |namespace: String| (0..500).filter(|at| sender.send(good(&namespace, *at))).count();

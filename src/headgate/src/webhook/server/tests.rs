@@ -19,7 +19,7 @@ use crate::{
     },
 };
 use headgate_core::{
-    Failure, FailureClass, Reason, WallTime,
+    Cause, Failure, FailureClass, WallTime,
     model::{
         NodeFacts, Signals,
         eviction::{LONGEST_RETRY, Limits as Waits, Ruling},
@@ -253,8 +253,8 @@ async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
 }
 
 fn wait(mark: Option<Mark>) -> Ruling {
-    let (reason, retry) = (Reason::EvictionWaitsForBudget, Duration::from_secs(5));
-    Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark }
+    let (cause, retry) = (Cause::EvictionWaitsForBudget, Duration::from_secs(5));
+    Ruling::Wait { cause, retry, uid: Uid::new("u-1"), mark }
 }
 
 #[tokio::test]
@@ -271,9 +271,9 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
 #[tokio::test]
 async fn what_cannot_be_known_or_decided_is_let_through() {
     for (ruling, reason) in [
-        (Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "NobodyDecides"),
-        (Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1")), "GraceCutsHold"),
-        (Ruling::Pass(Reason::BindingsUnknown), "BindingsUnknown"),
+        (Ruling::Regardless(Cause::NobodyDecides, Uid::new("u-1")), "EvictionUnsafe"),
+        (Ruling::Regardless(Cause::GraceCutsHold, Uid::new("u-1")), "EvictionUnsafe"),
+        (Ruling::Pass(Cause::BindingsUnknown), "NotListedYet"),
     ] {
         let (response, page) = evicted(ruling, false).await;
         assert_eq!(response, json!({"uid": "u-1", "allowed": true}));
@@ -307,7 +307,7 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
             assert_eq!(answer["response"]["allowed"], passes);
         }
         let page = webhook.metrics.page(Format::Prometheus).unwrap();
-        let (answer, reason) = if passes { ("pass", "HoldMissing") } else { ("wait", "EvictionRecorded") };
+        let (answer, reason) = if passes { ("pass", "HoldMissing") } else { ("wait", "EvictionWaits") };
         let counted =
             format!("headgate_eviction_requests_total{{answer=\"{answer}\",reason=\"{reason}\"}} 2");
         assert!(page.contains(&counted), "{page}");
@@ -396,8 +396,8 @@ async fn evictions_that_find_headgate_too_busy_are_told_so_in_time() {
     let webhook = engine_that_takes(100);
     let began = webhook.clock.now();
     let answers = storm(&webhook).await;
-    let [(said, known), (busy, late)] = &answers[..] else { panic!("{answers:?}") };
-    assert_eq!((&**said, &**busy), ("EvictionWaitsForBudget", "HeadgateBusy"));
+    let [(busy, late), (said, known)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((&**said, &**busy), ("EvictionWaitsForBudget", "EvictionWaits"));
     assert!(*known >= 5 && known + late == 1000, "{answers:?}");
     let took = webhook.clock.since(began);
     assert!(took <= EVICTION, "{took:?}");
@@ -425,7 +425,7 @@ async fn an_eviction_that_cannot_be_noted_is_let_through_when_it_is_asked_for_ag
     sleep(Duration::from_secs(1)).await;
     assert!(ask().await);
     let page = webhook.metrics.page(Format::Prometheus).unwrap();
-    assert!(page.contains("{answer=\"pass\",reason=\"LeavingNotRecorded\"} 1"), "{page}");
+    assert!(page.contains("{answer=\"pass\",reason=\"EvictionUnsafe\"} 1"), "{page}");
     assert!(!ask().await, "it is tried anew");
 }
 

@@ -147,7 +147,7 @@ fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_tha
         (entry.cause, entry.wish) = (cause, Wish::Gone(Goes::Now));
         drive.want(Some("a"));
         let past_is = drive.0.entries.get(&target(T, 80)).unwrap().past_before(PodMark::of(&Uid::new("a")));
-        assert_eq!(past_is, past, "{cause}: AWS may still know the old sandbox");
+        assert_eq!(past_is, past, "{cause:?}: AWS may still know the old sandbox");
     }
 }
 

@@ -31,7 +31,7 @@ fn that_a_living_pod_was_taken_out_is_written_at_once() {
         drive.write_ledger();
         let call = drive.remove();
         drive.deregistered(&call, true);
-        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{cause}");
+        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{cause:?}");
     }
 }
 

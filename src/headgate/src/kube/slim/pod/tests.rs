@@ -135,7 +135,7 @@ fn our_own_gate_is_read_with_what_it_says_and_what_was_expected() {
         conditions[0]["reason"] = json!(reason);
         read(&ours, &conditions).unwrap().unread
     };
-    assert!(because("HealthUnreadable") && !because("TargetsHealthy"));
+    assert!(because("HealthUnread") && !because("TargetsHealthy"));
     assert_eq!(read(&json!([{"conditionType": "x/y"}]), &says("True")), None);
     let annotated = json!({
         "metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
