@@ -34,8 +34,11 @@ impl Cluster {
                 "Steps of the node's wall clock by 5 s or more, or suspensions of the machine, by \
                  direction: forwards, back",
             ),
-            synced: page.gauge("synced", "1 after the initial sync of all watches and TargetLedgers; \
-                                          Headgate sends nothing to AWS before"),
+            synced: page.gauge(
+                "synced",
+                "1 after the initial sync of all watches and TargetLedgers; \
+                                          Headgate sends nothing to AWS before",
+            ),
         }
     }
 

@@ -17,8 +17,7 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
-            open: page
-                .gauges("connections", "Open connections by server: admin, debug, webhook"),
+            open: page.gauges("connections", "Open connections by server: admin, debug, webhook"),
             closed: page.counters(
                 "connections_closed",
                 "Connections that Headgate closed by server and reason: crowd (too many connections), or a \

@@ -75,10 +75,8 @@ const NODES: (&str, &str) =
     ("nodes", "Nodes of an IngressDaemonSet by state: wanted, updated, degraded, in_turn, late");
 const PODS: (&str, &str) =
     ("set_pods", "Pods of an IngressDaemonSet by state: wanted, live, updated, ready, available");
-const ROLLS: (&str, &str) = (
-    "roll",
-    "1, with the reason of the condition Progressing of an IngressDaemonSet",
-);
+const ROLLS: (&str, &str) =
+    ("roll", "1, with the reason of the condition Progressing of an IngressDaemonSet");
 
 /// Declares those that are counted when they are asked for, and has the page count them while this replica leads.
 pub(super) fn counted(

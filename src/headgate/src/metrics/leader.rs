@@ -21,9 +21,11 @@ impl Leader {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
             leads: page.gauge("leader", "1 while this replica is the leader"),
-            lease_conflict: page
-                .gauge("lease_conflict", "1 while another installation, with other namespaces, holds the \
-                                          Lease"),
+            lease_conflict: page.gauge(
+                "lease_conflict",
+                "1 while another installation, with other namespaces, holds the \
+                                          Lease",
+            ),
             cannot_lead: page.gauge(
                 "cannot_lead",
                 "1 while this replica cannot lead, or backs off after that (CannotLead)",

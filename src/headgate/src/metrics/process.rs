@@ -14,11 +14,7 @@ use super::page::{Declared, Page};
 
 /// Its name without `_total`, what it is, and what it says.
 const METRICS: [(&str, MetricType, &str); 6] = [
-    (
-        "process_cpu_seconds",
-        MetricType::Counter,
-        "Processor time of this process in seconds",
-    ),
+    ("process_cpu_seconds", MetricType::Counter, "Processor time of this process in seconds"),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
     ("process_virtual_memory_bytes", MetricType::Gauge, "Virtual memory of this process"),
     ("process_open_fds", MetricType::Gauge, "Open file descriptors of this process"),

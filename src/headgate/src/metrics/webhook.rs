@@ -22,8 +22,7 @@ pub(super) struct Webhook {
 impl Webhook {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
-            requests: page
-                .counters("webhook_requests", "Requests to the webhooks by HTTP status"),
+            requests: page.counters("webhook_requests", "Requests to the webhooks by HTTP status"),
             request_duration: page.histogram(
                 "webhook_request_duration",
                 FAST,

@@ -154,7 +154,7 @@ fn what_is_wrong_with_headgate_itself_is_found() {
         facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
     });
     finds(Error, "CheckFailed", "the leader: not checked: no route", |facts| {
-        facts.shown = Err("no route".into())
+        facts.shown = Err("no route".into());
     });
     finds(Error, "RightMissing", "it may not list pods", |facts| {
         facts.missing_rights = Ok(vec!["list pods".into()]);
@@ -425,16 +425,16 @@ fn grants_that_do_not_count_are_found() {
 fn what_could_not_be_looked_at_is_a_warning() {
     let why = || "forbidden".to_owned();
     finds(Warning, "CheckFailed", "the CRDs: not checked: forbidden", |facts| {
-        facts.missing_kinds = Err(why())
+        facts.missing_kinds = Err(why());
     });
     finds(Warning, "CheckFailed", "the rights of Headgate: not checked: forbidden", |facts| {
-        facts.missing_rights = Err(why())
+        facts.missing_rights = Err(why());
     });
     finds(Warning, "CheckFailed", "pods: not checked: forbidden", |facts| facts.pods = Err(why()));
     finds(Warning, "CheckFailed", "namespaces: not checked: forbidden", |facts| facts.asking = Err(why()));
     finds(Warning, "CheckFailed", "workloads: not checked: forbidden", |facts| facts.workloads = Err(why()));
     finds(Warning, "CheckFailed", "IngressDaemonSets: not checked: forbidden", |facts| {
-        facts.sets = Err(why())
+        facts.sets = Err(why());
     });
     finds(Warning, "CheckFailed", "target groups: not checked: forbidden", |facts| facts.groups = Err(why()));
     finds(Warning, "CheckFailed", "forbidden", |facts| {
