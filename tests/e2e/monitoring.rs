@@ -73,7 +73,8 @@ fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
             let plain =
                 ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
             let known = metrics.get(plain);
-            let known = known.unwrap_or_else(|| panic!("{whose}: {name} is no metric of docs/reference/metrics.md"));
+            let known =
+                known.unwrap_or_else(|| panic!("{whose}: {name} is no metric of docs/reference/metrics.md"));
             for label in selected_by(after) {
                 assert!(
                     known.contains(label) || GIVEN.contains(&label),

@@ -24,13 +24,11 @@ fn written(arg: &Arg) -> String {
         .flatten()
         .map(|name| format!(" {name}"))
         .collect();
-    let names: Vec<String> = [
-        arg.get_short().map(|short| format!("-{short}")),
-        arg.get_long().map(|long| format!("--{long}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let names: Vec<String> =
+        [arg.get_short().map(|short| format!("-{short}")), arg.get_long().map(|long| format!("--{long}"))]
+            .into_iter()
+            .flatten()
+            .collect();
     format!("`{}`", format!("{}{values}", names.join(", ")).trim())
 }
 
@@ -82,8 +80,10 @@ fn section(command: &Command, name: &str, text: &mut String) {
         text.push_str("\n| argument | environment | default | description |\n|---|---|---|---|\n");
     }
     for arg in arguments {
-        let environment = arg.get_env().map(|name| format!("`{}`", name.to_string_lossy())).unwrap_or_default();
-        writeln!(text, "| {} | {environment} | {} | {} |", written(arg), default(arg), description(arg)).unwrap();
+        let environment =
+            arg.get_env().map(|name| format!("`{}`", name.to_string_lossy())).unwrap_or_default();
+        writeln!(text, "| {} | {environment} | {} | {} |", written(arg), default(arg), description(arg))
+            .unwrap();
     }
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         section(inner, &format!("{name} {}", inner.get_name()), text);
@@ -98,7 +98,10 @@ fn the_docs_list_every_command_and_flag_as_the_program_knows_them() {
     section(&command, "headgate", &mut wanted);
     wanted.push('\n');
     assert!(wanted.contains("\n## `headgate migrate lbc`\n"), "{wanted}");
-    assert!(wanted.contains("| `--read-interval DURATION` | `HEADGATE_READ_INTERVAL` | `60s` | "), "{wanted}");
+    assert!(
+        wanted.contains("| `--read-interval DURATION` | `HEADGATE_READ_INTERVAL` | `60s` | "),
+        "{wanted}"
+    );
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has the line where the list begins");
