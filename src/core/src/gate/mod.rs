@@ -11,7 +11,7 @@
 //!
 //! * It is true when every target of the pod is healthy in a read that began after its own registration had been
 //!   answered, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
-//! * With a patience it also becomes true for the first time (`HealthUnreadable`) when AWS has taken each registration from
+//! * With a patience it also becomes true for the first time (`HealthUnread`) when AWS has taken each registration from
 //!   this leader, and since then, for that long, no read was answered and one has failed. It says so until the targets are
 //!   seen healthy, and counts for nothing else. What is false after it was true says so in its message for whoever leads
 //!   next: that is never its first time.

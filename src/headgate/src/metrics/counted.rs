@@ -151,7 +151,8 @@ const COUNTS: [Count; 14] = [
         name: "binding_targets",
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
         help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed, gate_unread (opened \
-               by --gate-patience), without_gate. Your own TargetBindings have the label target_binding",
+               by --gate-patience), without_gate. \
+               TargetBindings that you wrote have the label target_binding instead of service",
         of: Of::BindingParts(by_progress),
     },
 ];

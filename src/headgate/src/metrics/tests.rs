@@ -221,9 +221,9 @@ fn in_the_older_format_each_sample_is_under_its_own_help_and_type() {
         page.contains("# TYPE headgate_clock_steps_total counter\nheadgate_clock_steps_total{"),
         "{page}"
     );
-    assert!(
-        page.contains("# HELP headgate_leader 1 while this replica leads.\n# TYPE headgate_leader gauge\n")
-    );
+    assert!(page.contains(
+        "# HELP headgate_leader 1 while this replica is the leader.\n# TYPE headgate_leader gauge\n"
+    ));
     assert!(!page.contains("# EOF") && !page.contains("# UNIT"), "{page}");
     let mut family = "";
     for line in page.lines() {
