@@ -40,7 +40,6 @@ impl Engine {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
-                self.accounts.begin_term();
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
             }

@@ -65,7 +65,7 @@ pub struct IngressDaemonSetSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub pods_per_node: i32,
-    /// The pods, as in a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and
+    /// The pods, like those of a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and
     /// nodes being drained get no new pods.
     #[schemars(schema_with = "template")]
     pub template: Value,

@@ -100,14 +100,14 @@ pub struct TargetBindingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_when_unused: Option<GateWhenUnused>,
     /// Number of healthy targets that a zone keeps during evictions. Default: 1. An eviction that would leave fewer
-    /// waits, for a limited time. 0: no limit.
+    /// waits. 0: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_healthy_per_zone: Option<i32>,
 }
 
-/// When a pod is registered: ip (default), with its IP; containers-ready; ready, with all other readiness gates;
-/// auto, ip for an NLB, containers-ready for an ALB.
+/// ip (default): with its IP. containers-ready. ready: with all other readiness gates. auto: ip for an NLB,
+/// containers-ready for an ALB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterWhen {
@@ -142,8 +142,8 @@ pub enum GateWhenUnused {
     Wait,
 }
 
-/// Targets that others registered: shared (default), they remain; exclusive, Headgate deregisters them, if every
-/// binding says so and a grant allows it.
+/// Targets that others registered: shared (default), they remain; exclusive, Headgate deregisters them. Exclusive
+/// needs a grant and every binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {

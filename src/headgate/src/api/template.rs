@@ -38,8 +38,8 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     let node_affinity = group("Selects nodes.", &required);
     let spec = json!({
         "type": "object",
-        "description": "The spec of the pods (kubectl explain pod.spec). Its required node affinity selects nodes. In \
-                        each pod, the controller replaces it with the name of the node.",
+        "description": "The spec of the pods (kubectl explain pod.spec). In each pod, the controller replaces the required node \
+                        affinity with the name of the node.",
         "required": ["containers"],
         "x-kubernetes-preserve-unknown-fields": true,
         "properties": {
@@ -95,7 +95,7 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     });
     json_schema!({
         "type": "object",
-        "description": "The pods, as in a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and \
+        "description": "The pods, like those of a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and \
                         nodes being drained get no new pods.",
         "required": ["spec"],
         "properties": {

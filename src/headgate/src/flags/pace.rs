@@ -69,8 +69,8 @@ pub struct Pace {
     /// or about to be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_given_up_after: Duration,
-    /// Registrations of a busy target group share a call if they come within this time, at most five times as long.
-    /// The first is sent immediately.
+    /// Registrations of a busy target group that come within this time share a call, at most five times as long. The
+    /// first is immediate.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
     add_window: Duration,
     /// Write nothing to AWS. Report in the log, in Events and in metrics what Headgate would do.

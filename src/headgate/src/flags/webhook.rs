@@ -26,8 +26,8 @@ pub struct Webhook {
         value_name = "FOLDER"
     )]
     cert_dir: PathBuf,
-    /// Grace period for liveness and startup probes that restart a held container, 1s to 1h, at most the pod's own. A
-    /// probe's own value has priority.
+    /// Grace period for liveness and startup probes that restart a held container, 1s to 1h. A probe's own value has
+    /// priority.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
     probe_grace: u32,
     /// Longest terminationGracePeriodSeconds that Headgate sets for a hold, 1s to 24h. `headgate.dev/max-grace` has

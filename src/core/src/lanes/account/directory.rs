@@ -137,6 +137,7 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Directory {
     region: Box<str>,
+    leads: bool,
     entries: BTreeMap<GroupRef, Entry>,
     /// Those that nothing names any more.
     unnamed: BTreeSet<GroupRef>,
@@ -152,6 +153,7 @@ impl Directory {
     pub fn new(region: &str, seed: u64) -> Self {
         Self {
             region: region.into(),
+            leads: false,
             entries: BTreeMap::new(),
             unnamed: BTreeSet::new(),
             due: Default::default(),
@@ -402,8 +404,11 @@ impl Directory {
         })
     }
 
-    /// This replica begins to lead. What AWS did not find may exist by now, so it is looked up again at once.
-    pub fn begin_term(&mut self) {
+    /// Whether this replica leads. When it begins to, what AWS did not find before may exist, so it is looked up again at once.
+    pub fn lead(&mut self, leads: bool) {
+        if std::mem::replace(&mut self.leads, leads) || !leads {
+            return;
+        }
         let failed = |(_, entry): &(&GroupRef, &Entry)| matches!(entry.state, Resolution::Failed(..));
         let failed = self.entries.iter().filter(failed).map(|(reference, _)| reference.clone());
         for reference in failed.collect::<Vec<_>>() {

@@ -115,11 +115,6 @@ impl Accounts {
         self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
-    /// This replica begins to lead.
-    pub fn begin_term(&mut self) {
-        self.all.iter_mut().for_each(|account| account.directory.begin_term());
-    }
-
     /// These target groups are named by other namespaces now than before.
     pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, Namers>) {
         for (at, account) in self.all.iter_mut().enumerate() {
@@ -228,6 +223,7 @@ impl Accounts {
 
 impl Account {
     fn looks_up(&mut self, is_standby: bool, now: Moment) -> Option<(Call, Turn)> {
+        self.directory.lead(!is_standby);
         self.directory.next_due(is_standby).filter(|due| *due <= now)?;
         let ticket = self.lanes.take(Lane::LookUp, now)?;
         Some((self.directory.start(is_standby, now)?, (ticket, None)))
