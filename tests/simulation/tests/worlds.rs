@@ -66,7 +66,8 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
 
 #[test]
 fn the_properties_hold_where_the_watches_are_never_late() {
-    let enough = |seed, broken| seed >= TOLD_AT_ONCE + AT_ONCE || broken > 0;
+    let most = asked("HEADGATE_SIM_WORLDS").map_or(AT_ONCE, |few| few.min(AT_ONCE));
+    let enough = |seed, broken| seed >= TOLD_AT_ONCE + most || broken > 0;
     let Worlds { broken, .. } = run_many(TOLD_AT_ONCE, enough, |_| ());
     assert!(broken.is_empty(), "{} broke:\n{}", broken.len(), broken.join("\n\n"));
 }
