@@ -51,7 +51,7 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
             (&json!(2), &json!(2), &json!(2))
         );
         assert_eq!(status["observedGeneration"], json!(made.metadata.generation));
-        assert_eq!(condition(&made, "TargetGroupFound"), "True Found");
+        assert_eq!(condition(&made, "TargetGroupFound"), "True AsExpected");
 
         let path = format!("/apis/headgate.dev/v1alpha1/namespaces/{}/targetbindings", s.cluster.namespace);
         let table = s.cluster.table(&path).await;
@@ -241,7 +241,7 @@ mod more {
             s.aws.set_available(false).await;
             api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
             let kept = wait_binding(&s, "says that it is kept", |object| {
-                condition(object, "Ready") == "False Removing"
+                condition(object, "Ready") == "False BindingRemoved"
             })
             .await;
             let said = kept.data["status"]["conditions"].to_string();

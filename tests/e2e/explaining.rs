@@ -142,7 +142,8 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
         s.cluster.wait_warning("named", "InvalidBinding", "no container port named \"nope\"").await;
         s.cluster.wait_gates("named", 1, "False", "InvalidBinding").await;
         assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "InvalidBinding");
-        assert_eq!(headgate.metric("headgate_notices_total{reason=\"InvalidBinding\"}").await, Some(1.0));
+        // One of the pod, and one of the Service that cannot be followed.
+        assert_eq!(headgate.metric("headgate_notices_total{reason=\"InvalidBinding\"}").await, Some(2.0));
         s.cluster.wait_gates("bad", 1, "False", "InvalidBinding").await;
         let said = explain(&s, &headgate, "plain").await;
         let why = said["nowhere"]["message"].as_str().unwrap();

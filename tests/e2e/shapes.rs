@@ -314,7 +314,7 @@ mod more {
                 let said =
                     [ask(&["explain", first, &namespace]).await, ask(&["doctor", &configuration_is]).await];
                 let is_said =
-                    said.iter().all(|said| said.contains("HoldRefused") && said.contains("0s of 150s"));
+                    said.iter().all(|said| said.contains("HoldTooShort") && said.contains("0s of 150s"));
                 if is_said { Ok(()) } else { Err(said) }
             })
             .await;

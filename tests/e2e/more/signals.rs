@@ -145,7 +145,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
                     out.push(pod);
                 }
                 let waits = annotations.get("headgate.dev/leaving-waits");
-                waiting += usize::from(waits.is_some_and(|text| text.contains("EvictionWaitsForBudget")));
+                waiting += usize::from(waits.is_some_and(|text| text.contains("EvictionWaitsForDeparture")));
             }
             (out, waiting)
         };
