@@ -243,7 +243,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         assert_eq!(code, Some(1));
         assert!(said.contains("HoldMissing") && !said.contains("NoLeader"), "{said}");
         // What only administrators may see is no trouble for others: they read whom to ask.
-        let unchecked: Vec<&str> = said.lines().filter(|line| line.contains("Unchecked")).collect();
+        let unchecked: Vec<&str> = said.lines().filter(|line| line.contains("CheckFailed")).collect();
         assert_eq!(unchecked.len(), 4, "both configurations, the policies and the kubelets: {said}");
         let asks = |line: &&str| {
             line.starts_with("info ") && line.contains("ask an administrator to run `headgate doctor`")
