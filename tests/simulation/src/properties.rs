@@ -1,7 +1,7 @@
 //! What Headgate guarantees: properties of what AWS, Kubernetes and the pods of a world do, whatever an engine remembers.
 //!
 //! A replica acts on what it was told, and what it was told may be late or wrong. So most properties are asked of a replica that
-//! was told all that is true (`knows`): of everybody else it could not be asked.
+//! was told what is true about the pod, its address and the bindings (`Scene::knows`). Of others nobody could ask it.
 //!
 //! - **Authority.** Only the leader calls AWS and writes, within the rates of AWS, and with the ledger written before it registers.
 //! - **Order.** No registration goes before a removal that is due, nor while the removal of the same target is open.

@@ -34,7 +34,7 @@ use self::{clocks::Clocks, evicting::Drain};
 /// The times of the lease.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// In worlds with this in their seeds the watches are never late: so what a replica does can be held against what is true.
+/// A seed with this bit makes a world whose watches are never late. There a replica knows what is true, and must act on it.
 pub const TOLD_AT_ONCE: u64 = 1 << 32;
 /// When the clocks of worlds begin.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);

@@ -152,7 +152,7 @@ const COUNTS: [Count; 14] = [
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
         help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed, gate_unread (opened \
                by --gate-patience), without_gate. \
-               TargetBindings that you wrote have the label target_binding instead of service",
+               Your own TargetBindings have the label target_binding, not service",
         of: Of::BindingParts(by_progress),
     },
 ];

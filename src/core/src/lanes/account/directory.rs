@@ -137,6 +137,7 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Directory {
     region: Box<str>,
+    /// Whether this replica led when it looked last.
     leads: bool,
     entries: BTreeMap<GroupRef, Entry>,
     /// Those that nothing names any more.
