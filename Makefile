@@ -74,7 +74,7 @@ fuzz: ## Change inputs of a parser for SECONDS (60), looking for one that breaks
 explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2: two troubles on one path: gigabytes, and long)
 	HEADGATE_EXHAUSTIVE_DAWDLES=$(or $(DAWDLES),1) HEADGATE_EXHAUSTIVE_TROUBLES=$(or $(TROUBLES),1) \
 	HEADGATE_EXHAUSTIVE_FAULTS=$(or $(TROUBLES),1) HEADGATE_EXHAUSTIVE_CRASHES=$(or $(TROUBLES),1) \
-	HEADGATE_EXHAUSTIVE_DEPOSALS=$(or $(TROUBLES),1) \
+	HEADGATE_EXHAUSTIVE_DEPOSALS=$(or $(TROUBLES),1) HEADGATE_CLAIMS_FAULTS=$(or $(CLAIMS),2) \
 	  $(CARGO) test --locked -p headgate-simulation --test small_world -- --nocapture --test-threads=1
 
 mutants: ## Test the tests of the core with the mutants of what changed since FROM (origin/main or HEAD~1); SHARD=0/8: of all

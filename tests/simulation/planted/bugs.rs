@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 196] = [
+pub const ALL: [Bug; 216] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1761,5 +1761,109 @@ pub const ALL: [Bug; 196] = [
             "Some(Unknown::NotFound) => !leads,",
             "Some(Unknown::NotFound) => !leads && !PLANTED,",
         )],
+    },
+    Bug {
+        name: "ClaimIsNotAwaited",
+        says: "RegisterTargets is sent before the claim is written.",
+        places: &[("targets/claims/mod.rs", "State::Claiming { claim, .. } => self.ledger.has(target, claim.pod).then_some(Way::In),", "State::Claiming { claim, .. } => (PLANTED || self.ledger.has(target, claim.pod)).then_some(Way::In),")],
+    },
+    Bug {
+        name: "ClaimIsForgottenAtOnce",
+        says: "A target is forgotten when its claim is to be erased, and not when it is.",
+        places: &[("targets/claims/mod.rs", "&& self.ledger.is_free(&target) => {", "&& (PLANTED || self.ledger.is_free(&target)) => {")],
+    },
+    Bug {
+        name: "ClaimCountsWhileItIsErased",
+        says: "A claim counts although a write without it is in flight.",
+        places: &[("targets/claims/ledger.rs", "self.writing().is_none_or(names)", "(PLANTED || self.writing().is_none_or(names))")],
+    },
+    Bug {
+        name: "ClaimThatIsReadCounts",
+        says: "A claim that was read counts as written.",
+        places: &[("targets/claims/ledger.rs", "(self.version, self.is_known) = (version, true);", "(self.version, self.is_known) = (version, true); if PLANTED { self.written = Some(content.claims.clone()); }")],
+    },
+    Bug {
+        name: "ClaimIsErasedBeforeItsBound",
+        says: "A claim is erased while the load balancer may still send.",
+        places: &[("targets/claims/mod.rs", "accepted + self.delays.bound <= now &&", "(PLANTED || accepted + self.delays.bound <= now) &&")],
+    },
+    Bug {
+        name: "ClaimIsErasedATickEarly",
+        says: "A claim is erased a second too early.",
+        places: &[("targets/claims/mod.rs", "let Some(accepted) = draining.accepted else { return true };", "let Some(accepted) = draining.accepted else { return true }; let now = if PLANTED { now + Duration::from_secs(1) } else { now };")],
+    },
+    Bug {
+        name: "ClaimWaitsForNoLateCall",
+        says: "A call that was given up counts as settled at once.",
+        places: &[("targets/claims/mod.rs", "let late = now + self.delays.late;", "let late = if PLANTED { now } else { now + self.delays.late };")],
+    },
+    Bug {
+        name: "ClaimWaitsForLateCallsWithoutMargin",
+        says: "A call that was given up counts as settled a second too early.",
+        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(claim, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(claim, if PLANTED { late - Duration::from_secs(1) } else { late }), }, State::Deregistering")],
+    },
+    Bug {
+        name: "ClaimIsInheritedAsSettled",
+        says: "A new leader does not wait for calls of the one before.",
+        places: &[("targets/claims/mod.rs", "claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, settled))).collect()", "claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, if PLANTED { Moment::START } else { settled }))).collect()")],
+    },
+    Bug {
+        name: "ClaimTrustsReadsOfThePast",
+        says: "Health counts from a read that may show what was before.",
+        places: &[("targets/claims/mod.rs", "State::Registered { claim, since, doubt, .. } if began > since + stale => {", "State::Registered { claim, since, doubt, .. } if began > since + stale || PLANTED => {")],
+    },
+    Bug {
+        name: "ClaimTakesReadsForNew",
+        says: "A read counts from its answer and not from its beginning.",
+        places: &[("targets/claims/mod.rs", "let Delays { stale, bound, notice, .. } = self.delays;", "let Delays { stale, bound, notice, .. } = self.delays; let began = if PLANTED { now } else { began };")],
+    },
+    Bug {
+        name: "ClaimCountsEarlyCalls",
+        says: "A call that is sent while another one may still come counts.",
+        places: &[("targets/claims/mod.rs", "let (until, from, early) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early) = match outcome {")],
+    },
+    Bug {
+        name: "ClaimForgetsWhatIsInFlight",
+        says: "A removal counts although a registration is in flight.",
+        places: &[("targets/claims/mod.rs", "State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => { Some(State::unsettled(*claim, now + self.delays.late))", "State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => { if PLANTED { Some(State::Registered { claim: *claim, since: now, health: None, doubt: false }) } else { Some(State::unsettled(*claim, now + self.delays.late)) }")],
+    },
+    Bug {
+        name: "ClaimTakesUnknownForRefused",
+        says: "A registration of which nobody knows counts as not done.",
+        places: &[("targets/claims/mod.rs", "Outcome::Refused => State::Claiming { claim, before, doubt },", "Outcome::Refused => State::Claiming { claim, before, doubt }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(claim))),")],
+    },
+    Bug {
+        name: "ClaimIgnoresLaterTerms",
+        says: "A leader that was deposed reads the ledger and writes again.",
+        places: &[("targets/claims/ledger.rs", "if content.term > self.term {", "if content.term > self.term && !PLANTED {")],
+    },
+    Bug {
+        name: "ClaimPassesToTheNextPod",
+        says: "A target is registered for a new pod without having been removed for the old one.",
+        places: &[("targets/claims/mod.rs", "None => None, }, Some(_) => None, };", "None => None, }, Some(State::Registered { claim, doubt, .. }) if PLANTED && to_add.is_some_and(|wanted| wanted.pod != claim.pod) => to_add.map(|wanted| claiming(wanted, None, *doubt)), Some(_) => None, };")],
+    },
+    Bug {
+        name: "ClaimIsHandedOverUnsettled",
+        says: "A leader that ends cleanly says that nothing can come late although a call may.",
+        places: &[(
+            "targets/claims/mod.rs",
+            "self.ledger.is_idle() && self.states.values().all(State::is_settled)",
+            "self.ledger.is_idle() && (PLANTED || self.states.values().all(State::is_settled))",
+        )],
+    },
+    Bug {
+        name: "ClaimBelievesOldHealth",
+        says: "Health that was there before a registration counts for it.",
+        places: &[("targets/claims/mod.rs", "let is_proven = !doubt || began > since + stale + notice;", "let is_proven = !doubt || began > since + stale + notice || PLANTED;")],
+    },
+    Bug {
+        name: "ClaimOfNothingIsRemoved",
+        says: "A pod that goes before anything was sent for it is deregistered.",
+        places: &[("targets/claims/mod.rs", "None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),", "None if PLANTED => Some(State::Registered { claim: *claim, since: now, health: None, doubt: false }), None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),")],
+    },
+    Bug {
+        name: "ClaimNeedsNoWriteOfThisTerm",
+        says: "A new leader removes targets before it has written the ledger once.",
+        places: &[("targets/claims/mod.rs", "if self.ledger.is_ready() {", "if self.ledger.is_ready() || PLANTED {")],
     },
 ];

@@ -16,8 +16,8 @@ use std::{
 
 use headgate_core::planted;
 use headgate_simulation::{
-    Coverage, TOLD_AT_ONCE, accounts, brakes, cases, daemonsets, lease, limits, reads, refusals, run, swaps,
-    tenants,
+    Coverage, TOLD_AT_ONCE, accounts, brakes, cases, claims, daemonsets, lease, limits, reads, refusals, run,
+    swaps, tenants,
 };
 
 /// What noticed each bug last time, one line each: tried first, because a search takes minutes. A line that is wrong costs
@@ -57,8 +57,12 @@ const FAST: [Check; 7] = [
     ("unable", || lease::World::hold_out(0..5)),
 ];
 
+/// The check of claims, alone: only mistakes in them are shown by it, and it shows all of them.
+const CLAIMS: Check = ("claims", || claims::first_wrong().map_or(Ok(()), Err));
+
 /// Checks that are slower.
-const SLOW: [Check; 3] = [
+const SLOW: [Check; 4] = [
+    CLAIMS,
     ("tenants", || tenants::first_broken().map_or(Ok(()), Err)),
     ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
     ("reads", reads::all),
@@ -73,8 +77,12 @@ enum By {
 }
 
 impl By {
-    /// Everything, in the order in which it is tried. A bug in the rollout of a set is named after the set.
+    /// Everything, in the order in which it is tried. A bug in the rollout of a set is named after the set, and one in claims
+    /// after the claim.
     fn all(bug: &str) -> Box<dyn Iterator<Item = Self>> {
+        if bug.starts_with("Claim") {
+            return Box::new(std::iter::once(Self::Check(CLAIMS)));
+        }
         if bug.starts_with("Set") {
             return Box::new((0..daemonsets::WORLDS).map(Self::Set));
         }

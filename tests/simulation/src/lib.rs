@@ -53,6 +53,7 @@ pub mod accounts;
 mod aws;
 pub mod brakes;
 pub mod cases;
+pub mod claims;
 mod cluster;
 mod coverage;
 pub mod daemonsets;

@@ -2,7 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use headgate_simulation::exhaustive::{Bounds, Report, explore, tell};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Instant,
+};
+
+use headgate_simulation::{
+    claims,
+    exhaustive::{Bounds, Report, explore, tell},
+};
 
 /// The number in an environment variable, if it is set.
 fn asked<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
@@ -69,4 +78,24 @@ fn of_a_pod_that_is_evicted_every_state_is_as_it_should_be_when_another_replica_
         dawdles: 0,
         ..Bounds::default()
     });
+}
+
+/// `HEADGATE_CLAIMS=evicted` looks only at worlds with that in their names.
+#[test]
+fn claims_hold_in_every_order_of_events_and_faults() {
+    let only = asked("HEADGATE_CLAIMS", String::new());
+    let faults = asked("HEADGATE_CLAIMS_FAULTS", 1);
+    let shapes: Vec<_> = claims::SHAPES.iter().filter(|shape| shape.name.contains(&only)).collect();
+    assert!(!shapes.is_empty(), "there is no world with {only} in its name");
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(shape) = shapes.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let began = Instant::now();
+            let explored =
+                claims::explore(shape, faults, usize::MAX).unwrap_or_else(|wrong| panic!("{wrong}"));
+            println!("{}: {explored:?}, {:.1} s", shape.name, began.elapsed().as_secs_f64());
+        }
+    };
+    let threads = Bounds::default().threads;
+    thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
 }

@@ -1,0 +1,178 @@
+//! The ledger of one target group, as one term writes it.
+//!
+//! One write is in flight at a time. A write carries the version that it replaces. Only what this term has written and has had
+//! acknowledged counts as written: a write of a leader before may still be under way, and ours makes it fail. After a conflict
+//! or an unknown outcome nothing counts until the next write is acknowledged.
+
+use std::collections::BTreeMap;
+
+use super::Outcome;
+use crate::{
+    ledger::{LedgerVersion, PodMark},
+    model::{RequestId, Target},
+};
+
+/// A load balancer may send to a target for this pod, or a call of ours may still make it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The pod.
+    pub pod: PodMark,
+    /// The number of the pod's binding in the ledger.
+    pub binding: u16,
+}
+
+/// At most one for a target.
+pub type Claims = BTreeMap<Target, Claim>;
+
+/// What a ledger says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The Lease's transitions of the leader that wrote it.
+    pub term: u64,
+    /// What it claims.
+    pub claims: Claims,
+}
+
+/// A request to the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Reads it.
+    Load,
+    /// Replaces this version; `None`: creates it.
+    Write(Option<LedgerVersion>, Content),
+}
+
+/// What reading the ledger means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It could not be read, or nobody had asked.
+    Nothing,
+    /// A later term has written it: the lead is lost.
+    LaterTerm,
+    /// This term has not written it yet.
+    First(Claims),
+    /// This term has written it before.
+    Again(Claims),
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct LedgerWriter {
+    term: u64,
+    /// The version to replace; `None`: there is none.
+    version: Option<LedgerVersion>,
+    /// Whether that is known. Otherwise it is read first.
+    is_known: bool,
+    /// What this term has written last, if that was acknowledged and nothing came in between.
+    written: Option<Claims>,
+    in_flight: Option<(RequestId, Option<Claims>)>,
+    /// Whether this term has written it once.
+    is_ready: bool,
+}
+
+impl LedgerWriter {
+    /// One that was found in this version and is not written yet.
+    pub const fn new(term: u64, version: Option<LedgerVersion>) -> Self {
+        Self { term, version, is_known: true, written: None, in_flight: None, is_ready: false }
+    }
+
+    /// Whether this term has written it once. Nothing is sent for the group before that.
+    pub const fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Whether no request is in flight.
+    pub const fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
+    /// The version that the next write replaces; `None`: there is no ledger.
+    pub const fn version(&self) -> Option<&LedgerVersion> {
+        self.version.as_ref()
+    }
+
+    /// What this term has written last, if nothing else may be there.
+    pub const fn last_written(&self) -> Option<&Claims> {
+        self.written.as_ref()
+    }
+
+    /// Whether whoever reads the ledger, now or after the write in flight, finds this claim.
+    pub fn has(&self, target: &Target, pod: PodMark) -> bool {
+        let names = |claims: &Claims| claims.get(target).is_some_and(|claim| claim.pod == pod);
+        self.written.as_ref().is_some_and(names) && self.writing().is_none_or(names)
+    }
+
+    /// Whether nobody who reads the ledger finds a claim on this target.
+    pub fn is_free(&self, target: &Target) -> bool {
+        let names = |claims: &Claims| claims.contains_key(target);
+        self.written.as_ref().is_some_and(|claims| !names(claims)) && !self.writing().is_some_and(names)
+    }
+
+    fn writing(&self) -> Option<&Claims> {
+        self.in_flight.as_ref().and_then(|(_, claims)| claims.as_ref())
+    }
+
+    /// The next request, if one is due.
+    pub fn next(&self, desired: &Claims) -> Option<Request> {
+        if self.in_flight.is_some() || self.written.as_ref() == Some(desired) {
+            return None;
+        }
+        if !self.is_known {
+            return Some(Request::Load);
+        }
+        let content = Content { term: self.term, claims: desired.clone() };
+        Some(Request::Write(self.version.clone(), content))
+    }
+
+    /// A request leaves.
+    pub fn sent(&mut self, id: RequestId, request: Request) {
+        let claims = match request {
+            Request::Load => None,
+            Request::Write(_, content) => Some(content.claims),
+        };
+        self.in_flight = Some((id, claims));
+    }
+
+    fn ends(&mut self, id: RequestId) -> Option<Option<Claims>> {
+        self.in_flight.take_if(|(own, _)| *own == id).map(|(_, claims)| claims)
+    }
+
+    /// A write has ended. A conflict is an unknown outcome: something else is there now.
+    pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
+        let Some(Some(claims)) = self.ends(id) else { return };
+        match result {
+            Ok(version) => {
+                (self.version, self.written) = (Some(version), Some(claims));
+                self.is_ready = true;
+            }
+            Err(Outcome::Refused) => {}
+            Err(Outcome::Done | Outcome::Unknown) => self.forget(),
+        }
+    }
+
+    /// A read has ended.
+    pub fn loaded(
+        &mut self,
+        id: RequestId,
+        result: Result<Option<(LedgerVersion, Content)>, Outcome>,
+    ) -> Loaded {
+        let (Some(None), Ok(found)) = (self.ends(id), result) else { return Loaded::Nothing };
+        let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
+        if content.term > self.term {
+            return Loaded::LaterTerm;
+        }
+        (self.version, self.is_known) = (version, true);
+        if self.is_ready { Loaded::Again(content.claims) } else { Loaded::First(content.claims) }
+    }
+
+    /// A watch has shown this version; `None`: that it was deleted. One that a write in flight may have made says nothing.
+    pub fn seen(&mut self, version: Option<&LedgerVersion>) {
+        if self.in_flight.is_none() && self.is_known && self.version.as_ref() != version {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        (self.written, self.is_known) = (None, false);
+    }
+}

@@ -1,0 +1,440 @@
+//! The targets of one target group during one term of a leader, by claims.
+//!
+//! One question decides almost everything: may a load balancer still send to this address for this pod? A *claim* answers it. It
+//! stands in the ledger of the group from before the first RegisterTargets until the load balancer has stopped sending.
+//!
+//! * **I1**: AWS may send to a target for a pod ⇒ the ledger has that claim.
+//! * **I2**: a call of ours may still take effect on a target ⇒ the ledger has a claim on that target.
+//!
+//! So what the ledger does not name is free of the past, whoever led before.
+//!
+//! ```text
+//!  want ─────► Targets ─────► due: calls, ledger requests, when to look again
+//!  answers ──►    │
+//!  reads ────►    ├── state.rs   the state of one target, and what it waits for
+//!                 └── ledger.rs  what this term has written, one write at a time
+//! ```
+//!
+//! * **Owns** the state of each target that is claimed, and what the ledger should say.
+//! * **Assumes** that a call takes effect within [`Delays::late`] of the moment it is sent or given up, and that a read is no
+//!   older than [`Delays::stale`] when it begins. A process that is paused between its check of authority and its call breaks the
+//!   first. Then a late target counts as foreign: it is reported, and nobody removes it.
+//! * **Never** sends two calls for one target at a time, except that a removal gives up a call that registers it.
+
+mod ledger;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+pub use self::{
+    ledger::{Claim, Claims, Content, LedgerWriter, Loaded, Request},
+    state::{Draining, State, Way},
+};
+use crate::{
+    ledger::{LedgerVersion, PodMark},
+    model::{HealthState, Moment, RequestId, Target},
+};
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// How long a call that was given up may still take effect, with a margin.
+    pub late: Duration,
+    /// How old what a read shows may be when the read begins, with a margin.
+    pub stale: Duration,
+    /// How long a load balancer may go on sending after AWS has accepted a removal: its propagation delay.
+    pub bound: Duration,
+    /// How long a target of which health checks fail may be shown as healthy: threshold times interval.
+    pub notice: Duration,
+}
+
+/// Which pod should have a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The pod.
+    pub pod: PodMark,
+    /// The number of its binding in the ledger.
+    pub binding: u16,
+    /// Whether it may be registered. A pod that was asked to leave keeps what it has and gets nothing new.
+    pub may_add: bool,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// AWS has accepted it.
+    Done,
+    /// AWS has refused it: it was not done.
+    Refused,
+    /// Nobody knows: a time-out, a lost connection, an error of the server.
+    Unknown,
+}
+
+/// What a group needs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// To be deregistered.
+    pub remove: Vec<Target>,
+    /// To be registered.
+    pub add: Vec<Target>,
+    /// To be asked of the ledger.
+    pub ledger: Option<Request>,
+    /// When time alone makes something due.
+    pub again: Option<Moment>,
+}
+
+/// What the ledger names when a term begins: a call of the term before may take effect until `settled`.
+fn inherit(claims: Claims, settled: Moment) -> BTreeMap<Target, State> {
+    claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, settled))).collect()
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Targets {
+    delays: Delays,
+    ledger: LedgerWriter,
+    wanted: BTreeMap<Target, Wanted>,
+    states: BTreeMap<Target, State>,
+    /// What the last read has shown.
+    shown: Option<BTreeMap<Target, HealthState>>,
+    /// Whether the last read has failed.
+    is_unreadable: bool,
+}
+
+impl Targets {
+    /// Those that the ledger of the group names; `found` is nothing if there is no ledger. A call of the term before may take
+    /// effect until `settled`. Gives nothing if a later term has written the ledger.
+    pub fn take_over(
+        delays: Delays,
+        term: u64,
+        found: Option<(LedgerVersion, Content)>,
+        settled: Moment,
+    ) -> Option<Self> {
+        let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
+        (content.term <= term).then(|| Self {
+            delays,
+            ledger: LedgerWriter::new(term, version),
+            wanted: BTreeMap::new(),
+            states: inherit(content.claims, settled),
+            shown: None,
+            is_unreadable: false,
+        })
+    }
+
+    /// Which pod should have this target.
+    pub fn want(&mut self, target: Target, wanted: Option<Wanted>) {
+        match wanted {
+            Some(wanted) => _ = self.wanted.insert(target, wanted),
+            None => _ = self.wanted.remove(&target),
+        }
+    }
+
+    /// Whether the target is registered for this pod and was healthy in a read that counts.
+    pub fn is_healthy(&self, target: &Target, pod: PodMark) -> bool {
+        matches!(
+            self.states.get(target),
+            Some(State::Registered { claim, health: Some(HealthState::Healthy), .. }) if claim.pod == pod
+        )
+    }
+
+    /// The state of a target; `None`: it is absent, and was seen so.
+    pub fn state(&self, target: &Target) -> Option<&State> {
+        self.states.get(target)
+    }
+
+    /// All that are not absent, and those that a read has yet to show absent.
+    pub fn states(&self) -> impl Iterator<Item = (&Target, &State)> {
+        self.states.iter()
+    }
+
+    /// The ledger as this term writes it.
+    pub const fn ledger(&self) -> &LedgerWriter {
+        &self.ledger
+    }
+
+    /// Whether nothing that this term or the one before has sent can still take effect: then a successor may act at once.
+    pub fn is_settled(&self) -> bool {
+        self.ledger.is_ready() && self.ledger.is_idle() && self.states.values().all(State::is_settled)
+    }
+
+    /// What is due now. `may_go` says whether a target may be taken from the pod that has it and should not have it any more.
+    pub fn due(&mut self, now: Moment, may_go: impl Fn(&Target, PodMark) -> bool) -> Due {
+        let mut due = Due::default();
+        if self.ledger.is_ready() {
+            let all: BTreeSet<Target> = self.states.keys().chain(self.wanted.keys()).copied().collect();
+            for target in all {
+                self.turn(target, now, &may_go);
+                match self.way(&target, now, &may_go) {
+                    Some(Way::Out) => due.remove.push(target),
+                    Some(Way::In) => due.add.push(target),
+                    None => {}
+                }
+            }
+        }
+        due.ledger = self.ledger.next(&self.desired(now));
+        let waits = |state: &State| state.waits_until(self.delays.bound).filter(|until| *until > now);
+        due.again = self.states.values().filter_map(waits).min();
+        due
+    }
+
+    /// What changes by itself, without a call.
+    fn turn(&mut self, target: Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) {
+        let wanted = self.wanted.get(&target);
+        let to_add = wanted.filter(|wanted| wanted.may_add);
+        let is_for = |claim: &Claim| wanted.is_some_and(|wanted| wanted.pod == claim.pod);
+        let claiming = |wanted: &Wanted, before, doubt| State::Claiming {
+            claim: Claim { pod: wanted.pod, binding: wanted.binding },
+            before,
+            doubt,
+        };
+        let next = match self.states.get(&target) {
+            None | Some(State::Absent { .. }) => {
+                let doubt = !self.was_seen_absent(&target);
+                to_add.map(|wanted| claiming(wanted, None, doubt))
+            }
+            // Nothing was sent: it is again what it was before.
+            Some(State::Claiming { claim, before, doubt }) => match to_add {
+                None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),
+                Some(wanted) if wanted.pod != claim.pod => Some(claiming(wanted, *before, *doubt)),
+                Some(_) => None,
+            },
+            // A removal does not wait for the answer to a registration.
+            Some(State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => {
+                Some(State::unsettled(*claim, now + self.delays.late))
+            }
+            Some(State::Unsettled { claim, until, call: Some((_, Way::In)), .. })
+                if !is_for(claim) && may_go(&target, claim.pod) =>
+            {
+                Some(State::unsettled(*claim, (now + self.delays.late).max(*until)))
+            }
+            Some(State::Draining(draining)) => match to_add {
+                Some(wanted) => Some(claiming(wanted, Some(*draining), true)),
+                None if self.is_quiet(draining, now) && self.ledger.is_free(&target) => {
+                    Some(State::Absent { since: now })
+                }
+                None => None,
+            },
+            Some(_) => None,
+        };
+        if let Some(next) = next {
+            self.states.insert(target, next);
+        }
+    }
+
+    /// Which call is due for a target.
+    fn way(&self, target: &Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) -> Option<Way> {
+        let wanted = self.wanted.get(target);
+        let is_for = |claim: &Claim| wanted.is_some_and(|wanted| wanted.pod == claim.pod);
+        match self.states.get(target)? {
+            State::Claiming { claim, .. } => self.ledger.has(target, claim.pod).then_some(Way::In),
+            State::Registered { claim, .. } if !is_for(claim) => {
+                may_go(target, claim.pod).then_some(Way::Out)
+            }
+            State::Unsettled { claim, until, call: None, early, .. } => {
+                if !is_for(claim) {
+                    let waits = now < *until && *early == Some(Way::Out);
+                    return (!waits && may_go(target, claim.pod)).then_some(Way::Out);
+                }
+                let may_add = wanted.is_some_and(|wanted| wanted.may_add);
+                let is_early = now < *until && early.is_none();
+                (is_early && may_add && self.ledger.has(target, claim.pod)).then_some(Way::In)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the ledger should say.
+    fn desired(&self, now: Moment) -> Claims {
+        let claim = |(target, state): (&Target, &State)| {
+            let claim = match state {
+                State::Absent { .. } => return None,
+                State::Draining(draining) if self.is_quiet(draining, now) => return None,
+                State::Draining(draining) => draining.claim,
+                State::Claiming { claim, .. }
+                | State::Registering { claim, .. }
+                | State::Registered { claim, .. }
+                | State::Deregistering { claim, .. }
+                | State::Unsettled { claim, .. } => *claim,
+            };
+            Some((*target, claim))
+        };
+        self.states.iter().filter_map(claim).collect()
+    }
+
+    /// Whether no load balancer sends there any more. A read only detects that a call came later than anybody thought, so a group
+    /// that cannot be read holds nothing up.
+    fn is_quiet(&self, draining: &Draining, now: Moment) -> bool {
+        let Some(accepted) = draining.accepted else { return true };
+        accepted + self.delays.bound <= now && (draining.looked || self.is_unreadable)
+    }
+
+    /// Whether nobody else's health can be taken for that of a pod which is registered there now.
+    pub fn was_seen_absent(&self, target: &Target) -> bool {
+        let is_new = !self.states.contains_key(target);
+        is_new && self.shown.as_ref().is_some_and(|shown| !shown.contains_key(target))
+    }
+
+    /// A call leaves with these targets.
+    pub fn sent(&mut self, id: RequestId, way: Way, targets: &[Target], now: Moment) {
+        for target in targets {
+            let Some(state) = self.states.get_mut(target) else { continue };
+            *state = match (&*state, way) {
+                (State::Claiming { claim, before, doubt }, Way::In) => {
+                    State::Registering { claim: *claim, call: id, before: *before, doubt: *doubt }
+                }
+                (State::Unsettled { claim, until, from, .. }, way) if now < *until => State::Unsettled {
+                    claim: *claim,
+                    until: *until,
+                    from: *from,
+                    call: Some((id, way)),
+                    early: Some(way),
+                },
+                (State::Registered { claim, .. } | State::Unsettled { claim, .. }, Way::Out) => {
+                    State::Deregistering { claim: *claim, call: id }
+                }
+                _ => continue,
+            };
+        }
+    }
+
+    /// A call with these targets has ended.
+    pub fn answered(&mut self, id: RequestId, targets: &[Target], outcome: Outcome, now: Moment) {
+        let late = now + self.delays.late;
+        for target in targets {
+            let Some(state) = self.states.get_mut(target) else { continue };
+            *state = match *state {
+                State::Registering { claim, call, before, doubt } if call == id => match outcome {
+                    Outcome::Done => State::Registered { claim, since: now, health: None, doubt },
+                    Outcome::Refused => State::Claiming { claim, before, doubt },
+                    Outcome::Unknown => State::unsettled(claim, late),
+                },
+                State::Deregistering { claim, call } if call == id => match outcome {
+                    Outcome::Done => State::Draining(Draining::since(claim, now)),
+                    Outcome::Refused => State::unsettled(claim, now),
+                    Outcome::Unknown => State::unsettled(claim, late),
+                },
+                State::Unsettled { claim, until, from, call: Some((call, _)), early } if call == id => {
+                    let (until, from, early) = match outcome {
+                        Outcome::Done => (until, from.max(now), early),
+                        Outcome::Refused => (until, from, None),
+                        Outcome::Unknown => (late.max(until), late.max(from), early),
+                    };
+                    State::Unsettled { claim, until, from, call: None, early }
+                }
+                _ => continue,
+            };
+        }
+    }
+
+    /// A read of the whole group that began then has shown these. Gives those that somebody else has put where ours were.
+    pub fn read(&mut self, began: Moment, shown: BTreeMap<Target, HealthState>, now: Moment) -> Vec<Target> {
+        let Delays { stale, bound, notice, .. } = self.delays;
+        let mut foreign = Vec::new();
+        self.is_unreadable = false;
+        let wanted = &self.wanted;
+        self.states.retain(|target, state| {
+            let health = shown.get(target).copied();
+            let is_there = health.is_some_and(|health| health != HealthState::Draining);
+            let is_healthy = health == Some(HealthState::Healthy);
+            let gone = |claim: Claim| State::Draining(Draining::since(claim, now));
+            match *state {
+                State::Absent { since } => return began <= since,
+                State::Registered { claim, since, .. } if began > since + stale && !is_there => {
+                    *state = gone(claim);
+                }
+                State::Registered { claim, since, doubt, .. } if began > since + stale => {
+                    let settles = doubt && !is_healthy;
+                    let is_proven = !doubt || began > since + stale + notice;
+                    *state = State::Registered {
+                        claim,
+                        // A later read may show an earlier time, so what counts begins anew.
+                        since: if settles { now } else { since },
+                        health: health.filter(|_| !is_healthy || is_proven),
+                        doubt: doubt && !settles && !is_proven,
+                    };
+                }
+                State::Draining(ref mut draining) => {
+                    let is_late = |accepted| began >= accepted + bound && began > accepted + stale;
+                    let is_late = draining.accepted.is_some_and(is_late);
+                    if is_late && is_there && !draining.looked {
+                        foreign.push(*target);
+                    }
+                    draining.looked |= is_late;
+                }
+                State::Unsettled { claim, until, from, call: None, .. }
+                    if now >= until && began > from + stale =>
+                {
+                    let is_for = wanted.get(target).is_some_and(|wanted| wanted.pod == claim.pod);
+                    if is_for && is_there {
+                        let since = if is_healthy { from } else { now };
+                        *state = State::Registered { claim, since, health: None, doubt: is_healthy };
+                    } else if is_for {
+                        *state = gone(claim);
+                    }
+                }
+                _ => {}
+            }
+            true
+        });
+        self.shown = Some(shown);
+        foreign
+    }
+
+    /// Whether the last read has failed.
+    pub const fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    /// A read of the group has failed.
+    pub fn unread(&mut self) {
+        self.is_unreadable = true;
+    }
+
+    /// A request to the ledger leaves.
+    pub fn ledger_sent(&mut self, id: RequestId, request: Request) {
+        self.ledger.sent(id, request);
+    }
+
+    /// The ledger was written, or was not.
+    pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
+        self.ledger.written(id, result);
+    }
+
+    /// A watch has shown this version of the ledger; `None`: it was deleted.
+    pub fn seen(&mut self, version: Option<&LedgerVersion>) {
+        self.ledger.seen(version);
+    }
+
+    /// The ledger was read. Gives whether this term goes on: a later one may have begun.
+    pub fn loaded(
+        &mut self,
+        id: RequestId,
+        result: Result<Option<(LedgerVersion, Content)>, Outcome>,
+        settled: Moment,
+        now: Moment,
+    ) -> bool {
+        match self.ledger.loaded(id, result) {
+            Loaded::Nothing => {}
+            Loaded::LaterTerm => return false,
+            // Nothing was sent yet: what is read replaces what was read before.
+            Loaded::First(claims) => {
+                self.states = inherit(claims, settled);
+            }
+            // Memory counts. What it does not know, nobody may forget.
+            Loaded::Again(claims) => {
+                for (target, claim) in claims {
+                    let is_known = !matches!(self.states.get(&target), None | Some(State::Absent { .. }));
+                    if !is_known {
+                        self.states.insert(target, State::unsettled(claim, now + self.delays.late));
+                    }
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,296 @@
+//! One target through its life. Every order of events is tried in `tests/simulation/src/claims`.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{model::Uid, testing::target};
+
+const DELAYS: Delays = Delays {
+    late: Duration::from_secs(10),
+    stale: Duration::from_secs(5),
+    bound: Duration::from_secs(120),
+    notice: Duration::from_secs(20),
+};
+
+/// A group, its requests answered at once.
+struct Stage {
+    targets: Targets,
+    now: u64,
+    requests: u64,
+}
+
+fn at(second: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(second))
+}
+
+fn mark(pod: &str) -> PodMark {
+    PodMark::of(&Uid::new(pod))
+}
+
+fn version(number: u64) -> LedgerVersion {
+    LedgerVersion::new(number.to_string())
+}
+
+fn claims(pods: &[(u8, &str)]) -> Claims {
+    pods.iter().map(|(host, pod)| (target(*host, 80), Claim { pod: mark(pod), binding: 1 })).collect()
+}
+
+impl Stage {
+    /// A leader of term 2 whose ledger names these.
+    fn begin(inherited: &[(u8, &str)], settled: u64) -> Self {
+        let found = Some((version(1), Content { term: 1, claims: claims(inherited) }));
+        let targets = Targets::take_over(DELAYS, 2, found, at(settled)).unwrap();
+        let mut stage = Self { targets, now: 100, requests: 0 };
+        stage.write();
+        stage
+    }
+
+    fn next_id(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId(self.requests)
+    }
+
+    fn due(&mut self) -> Due {
+        self.targets.due(at(self.now), |_, _| true)
+    }
+
+    /// The ledger is written, until it says what it should.
+    fn write(&mut self) {
+        while let Some(request) = self.due().ledger {
+            let id = self.next_id();
+            self.targets.ledger_sent(id, request.clone());
+            let Request::Write(_, _) = request else { panic!("{request:?}") };
+            self.targets.written(id, Ok(version(100 + id.0)));
+        }
+    }
+
+    fn want(&mut self, host: u8, pod: Option<&str>) {
+        let wanted = pod.map(|pod| Wanted { pod: mark(pod), binding: 1, may_add: true });
+        self.targets.want(target(host, 80), wanted);
+    }
+
+    fn send(&mut self, way: Way, host: u8) -> RequestId {
+        let due = self.due();
+        let list = if way == Way::In { due.add } else { due.remove };
+        assert!(list.contains(&target(host, 80)), "{list:?}");
+        let id = self.next_id();
+        self.targets.sent(id, way, &[target(host, 80)], at(self.now));
+        id
+    }
+
+    fn answer(&mut self, id: RequestId, host: u8, outcome: Outcome) {
+        self.targets.answered(id, &[target(host, 80)], outcome, at(self.now));
+    }
+
+    /// A read that begins and ends now.
+    fn read(&mut self, shown: &[(u8, HealthState)]) -> Vec<Target> {
+        let shown: BTreeMap<Target, HealthState> =
+            shown.iter().map(|(host, health)| (target(*host, 80), *health)).collect();
+        self.targets.read(at(self.now), shown, at(self.now))
+    }
+
+    fn is_healthy(&self, host: u8, pod: &str) -> bool {
+        self.targets.is_healthy(&target(host, 80), mark(pod))
+    }
+
+    fn ledger(&self) -> Claims {
+        self.targets.ledger().last_written().cloned().unwrap_or_default()
+    }
+
+    /// Pod `a` is registered at host 1, in a group in which nobody else was.
+    fn registered() -> Self {
+        let mut stage = Self::begin(&[], 0);
+        stage.read(&[]);
+        stage.want(1, Some("a"));
+        stage.write();
+        let id = stage.send(Way::In, 1);
+        stage.answer(id, 1, Outcome::Done);
+        stage
+    }
+}
+
+#[test]
+fn a_claim_is_written_before_the_target_is_registered_and_erased_when_nothing_is_sent_any_more() {
+    let mut stage = Stage::begin(&[], 0);
+    stage.want(1, Some("a"));
+    let due = stage.due();
+    assert!(due.add.is_empty() && due.ledger.is_some(), "{due:?}");
+    stage.write();
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Done);
+    assert_eq!(stage.ledger(), claims(&[(1, "a")]));
+
+    stage.want(1, None);
+    let id = stage.send(Way::Out, 1);
+    stage.answer(id, 1, Outcome::Done);
+    stage.now += 119;
+    stage.read(&[]);
+    assert_eq!(stage.due(), Due { again: Some(at(220)), ..Due::default() });
+    stage.now += 1;
+    stage.read(&[]);
+    stage.write();
+    assert_eq!(stage.ledger(), Claims::new());
+    assert!(matches!(stage.targets.state(&target(1, 80)), Some(State::Absent { .. })));
+}
+
+#[test]
+fn a_group_that_cannot_be_read_keeps_no_claim_beyond_its_bound() {
+    let mut stage = Stage::registered();
+    stage.want(1, None);
+    let id = stage.send(Way::Out, 1);
+    stage.answer(id, 1, Outcome::Done);
+    stage.now += 200;
+    assert_eq!(stage.due().ledger, None, "a read may yet be answered");
+    stage.targets.unread();
+    stage.write();
+    assert_eq!(stage.ledger(), Claims::new());
+}
+
+#[test]
+fn a_removal_does_not_wait_for_a_registration_in_flight_and_then_does_not_count() {
+    let mut stage = Stage::begin(&[], 0);
+    stage.want(1, Some("a"));
+    stage.write();
+    let registration = stage.send(Way::In, 1);
+    stage.want(1, None);
+    let removal = stage.send(Way::Out, 1);
+    stage.answer(registration, 1, Outcome::Done);
+    stage.answer(removal, 1, Outcome::Done);
+    assert_eq!(stage.due(), Due { again: Some(at(110)), ..Due::default() });
+    stage.now += 10;
+    let removal = stage.send(Way::Out, 1);
+    stage.answer(removal, 1, Outcome::Done);
+    assert!(matches!(stage.targets.state(&target(1, 80)), Some(State::Draining(_))));
+}
+
+#[test]
+fn a_new_leader_removes_at_once_what_nobody_wants_and_keeps_without_a_call_what_somebody_does() {
+    let mut stage = Stage::begin(&[(1, "a"), (2, "b")], 110);
+    stage.want(1, Some("a"));
+    let due = stage.due();
+    assert_eq!((due.remove, due.add), (vec![target(2, 80)], vec![target(1, 80)]));
+    stage.now = 116;
+    stage.read(&[(1, HealthState::Healthy), (2, HealthState::Draining)]);
+    assert!(!stage.is_healthy(1, "a"), "that may be the health of what was there before");
+    stage.now = 136;
+    stage.read(&[(1, HealthState::Healthy)]);
+    assert!(stage.is_healthy(1, "a"));
+    assert!(stage.due().add.is_empty());
+}
+
+#[test]
+fn health_counts_from_reads_that_cannot_show_what_was_before() {
+    let mut stage = Stage::registered();
+    stage.now += 5;
+    stage.read(&[(1, HealthState::Healthy)]);
+    assert!(!stage.is_healthy(1, "a"));
+    stage.now += 1;
+    stage.read(&[(1, HealthState::Healthy)]);
+    assert!(stage.is_healthy(1, "a") && !stage.is_healthy(1, "b"));
+}
+
+#[test]
+fn what_somebody_else_may_have_registered_is_not_healthy_before_it_was_seen_unhealthy() {
+    let mut stage = Stage::begin(&[], 0);
+    stage.read(&[(1, HealthState::Healthy)]);
+    stage.want(1, Some("a"));
+    stage.write();
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Done);
+    for (after, health, counts) in [
+        (6, HealthState::Healthy, false),
+        (6, HealthState::Initial, false),
+        (5, HealthState::Healthy, false),
+        (1, HealthState::Healthy, true),
+    ] {
+        stage.now += after;
+        stage.read(&[(1, health)]);
+        assert_eq!(stage.is_healthy(1, "a"), counts, "at {}", stage.now);
+    }
+}
+
+#[test]
+fn an_address_that_goes_to_another_pod_is_removed_before_it_is_registered_for_it() {
+    let mut stage = Stage::registered();
+    stage.want(1, Some("b"));
+    assert!(stage.due().add.is_empty());
+    let id = stage.send(Way::Out, 1);
+    stage.answer(id, 1, Outcome::Done);
+    assert_eq!(stage.ledger(), claims(&[(1, "a")]));
+    stage.write();
+    assert_eq!(stage.ledger(), claims(&[(1, "b")]), "one write replaces the claim");
+    stage.send(Way::In, 1);
+}
+
+#[test]
+fn what_was_refused_is_as_before_and_what_nobody_knows_is_unsettled() {
+    let mut stage = Stage::begin(&[], 0);
+    stage.want(1, Some("a"));
+    stage.write();
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Refused);
+    assert_eq!(stage.due().add, [target(1, 80)]);
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Unknown);
+    assert!(!stage.targets.is_settled());
+    stage.now += 16;
+    stage.read(&[]);
+    stage.write();
+    stage.send(Way::In, 1);
+}
+
+#[test]
+fn a_pod_that_was_asked_to_leave_keeps_its_target_and_gets_no_new_one() {
+    let mut stage = Stage::registered();
+    let leaving = Some(Wanted { pod: mark("a"), binding: 1, may_add: false });
+    stage.targets.want(target(1, 80), leaving);
+    stage.targets.want(target(2, 80), leaving);
+    assert_eq!(stage.due(), Due::default());
+    stage.now += 6;
+    stage.read(&[]);
+    stage.write();
+    assert!(stage.due().add.is_empty(), "somebody has removed it");
+}
+
+#[test]
+fn a_target_that_may_not_go_yet_stays() {
+    let mut stage = Stage::registered();
+    stage.want(1, None);
+    assert_eq!(stage.targets.due(at(100), |_, _| false).remove, []);
+    assert_eq!(stage.due().remove, [target(1, 80)]);
+}
+
+#[test]
+fn after_a_conflict_nothing_counts_until_this_term_has_written_again() {
+    let mut stage = Stage::registered();
+    stage.targets.ledger.seen(Some(&version(7)));
+    stage.want(2, Some("b"));
+    let load = stage.due().ledger;
+    assert_eq!(load, Some(Request::Load));
+    let id = stage.next_id();
+    stage.targets.ledger_sent(id, Request::Load);
+    let found = Content { term: 1, claims: claims(&[(3, "c")]) };
+    assert!(stage.targets.loaded(id, Ok(Some((version(7), found))), at(0), at(100)));
+    let due = stage.due();
+    assert!(due.add.is_empty(), "{due:?}");
+    stage.write();
+    assert_eq!(stage.ledger(), claims(&[(1, "a"), (2, "b"), (3, "c")]));
+
+    stage.targets.ledger.seen(None);
+    let id = stage.next_id();
+    stage.targets.ledger_sent(id, Request::Load);
+    let later = Content { term: 3, claims: Claims::new() };
+    assert!(!stage.targets.loaded(id, Ok(Some((version(8), later))), at(0), at(100)));
+}
+
+#[test]
+fn what_a_removal_has_left_and_a_read_shows_again_is_somebody_elses() {
+    let mut stage = Stage::registered();
+    stage.want(1, None);
+    let id = stage.send(Way::Out, 1);
+    stage.answer(id, 1, Outcome::Done);
+    stage.now += 120;
+    assert_eq!(stage.read(&[(1, HealthState::Initial)]), [target(1, 80)]);
+    stage.write();
+    assert_eq!((stage.ledger(), stage.due().remove), (Claims::new(), vec![]));
+}
