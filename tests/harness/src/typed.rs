@@ -221,10 +221,17 @@ impl Terminal {
             return said;
         }
         let end = tokio::time::Instant::now() + wait::DEADLINE;
+        // On a slow machine one line may be over before the next one comes.
+        let mut seen: Vec<String> = Vec::new();
         loop {
             let (said, code) = self.run(&step.command).await;
             assert_eq!(code, 0, "{step:#?} has shown {said:#?}");
-            match missing(&said, &step.printed) {
+            if missing(&said, &step.printed).is_none() {
+                return said;
+            }
+            let new: Vec<String> = said.iter().filter(|line| !seen.contains(line)).cloned().collect();
+            seen.extend(new);
+            match missing(&seen, &step.printed) {
                 None => return said,
                 Some(missing) => {
                     let late = tokio::time::Instant::now() > end;

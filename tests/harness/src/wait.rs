@@ -5,7 +5,7 @@ use std::{fmt::Debug, future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Far more than anything takes on a slow machine; a test that fails waits this long.
-pub const DEADLINE: Duration = Duration::from_secs(90);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 /// For what the garbage collector of Kubernetes does: it looks for new kinds every 30 s, and again later while it cannot list one
 /// of them, as when a test takes a kind away.
 pub const COLLECTED: Duration = Duration::from_secs(300);
