@@ -208,6 +208,8 @@ mod tests {
             reason: (*reason).to_owned(),
             about: String::new(),
             message: String::new(),
+            since: None,
+            target_groups: Vec::new(),
         };
         Status {
             at: MicroTime(Timestamp::UNIX_EPOCH),

@@ -9,7 +9,10 @@ use headgate_core::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::report::{self, Past};
+use super::{
+    report::{self, Past},
+    sentence,
+};
 use crate::runtime::{clock::Clock, times::Times};
 
 /// So many entries are kept, unless it is said otherwise: the lives of some three thousand pods. Measured: 2.9 MiB
@@ -92,12 +95,14 @@ impl Kept {
             (entries, journal.leads_since(), journal.forgotten())
         };
         let times = Times::at(self.clock.now());
-        Past {
+        let past = Past {
             since: Some(times.time(self.began)),
             leads_since: leads_since.map(|since| times.time(since)),
             forgotten,
             entries: entries.into_iter().map(|entry| report::entry(entry, times)).collect(),
-        }
+            gap: None,
+        };
+        Past { gap: sentence::gap(&past), ..past }
     }
 }
 

@@ -11,3 +11,4 @@
 
 pub mod keeper;
 pub mod report;
+pub mod sentence;

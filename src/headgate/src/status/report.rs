@@ -65,15 +65,22 @@ pub struct LeavingNode {
     pub pods: usize,
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// The word.
+    /// The reason word.
     pub reason: String,
-    /// What it is about: a target group, a Service, a TargetBinding, or Headgate itself.
+    /// What it is about: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or Headgate itself.
     pub about: String,
-    /// The sentence.
+    /// The sentence. It contains no age, so it changes only when the problem does.
     pub message: String,
+    /// When it began, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<MicroTime>,
+    /// The ARNs of the target groups that it concerns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_groups: Vec<String>,
 }
 
 /// A target group.
