@@ -134,17 +134,17 @@ fn links_are_found_outside_of_code_only() {
 
 #[test]
 fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
-    let text = fs::read_to_string(root().join("docs/reasons.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/reference/reasons.md")).unwrap();
     let mut sections = BTreeMap::new();
     for part in text.split("\n### `").skip(1) {
         let (word, rest) = part.split_once("`\n").unwrap();
         let said = rest.split("\n## ").next().unwrap().trim();
-        assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reasons.md, {word}: {said}");
+        assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reference/reasons.md, {word}: {said}");
         assert!(sections.insert(word.to_owned(), slug(word)).is_none(), "{word} has two sections");
     }
     let known: BTreeSet<String> = Reason::ALL.iter().map(|reason| reason.as_str().to_owned()).collect();
     let shown: BTreeSet<String> = sections.keys().cloned().collect();
-    assert_eq!(shown, known, "docs/reasons.md has a section for each word, and for no other");
+    assert_eq!(shown, known, "docs/reference/reasons.md has a section for each word, and for no other");
     assert!(known.len() <= 75, "{} words", known.len());
     // What an Event's link ends with.
     let fragments = fragments(&text);

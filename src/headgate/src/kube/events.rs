@@ -38,7 +38,7 @@ use crate::{
 /// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
 const LONGEST_NOTE: usize = 1024;
 /// Where each reason word has a section.
-const REASONS: &str = "https://headgate.dev/docs/reasons.md";
+const REASONS: &str = "https://headgate.dev/docs/reference/reasons.md";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Normal Events of all namespaces, after the first hundred.
 const GOOD_NEWS_A_SECOND: f64 = 10.0;
@@ -144,7 +144,7 @@ mod tests {
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
         assert_eq!(event.reason, "InvalidBinding");
-        let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidbinding";
+        let note = "part \"x\" https://headgate.dev/docs/reference/reasons.md#invalidbinding";
         assert_eq!(event.note.as_deref(), Some(note));
     }
 
@@ -168,6 +168,6 @@ mod tests {
         let note = linked(&"ä".repeat(2000), Reason::NotReady);
         let rest = note.trim_start_matches('ä');
         assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
-        assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#notready");
+        assert_eq!(rest, "… https://headgate.dev/docs/reference/reasons.md#notready");
     }
 }
