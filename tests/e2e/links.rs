@@ -96,6 +96,63 @@ fn readme_is_for_five_minutes() {
     );
 }
 
+/// Pages that may have commands about IAM. Another test compares those of the others with those of the first one.
+const ABOUT_IAM: [&str; 3] = ["docs/install/iam.md", "docs/getting-started/eks.md", "README.md"];
+
+#[test]
+fn commands_about_iam_stand_in_one_page_and_in_those_that_newcomers_type() {
+    let mut pages = Vec::new();
+    files(root(), is_page, &mut pages);
+    for page in pages {
+        let name = page.strip_prefix(root()).unwrap().display().to_string();
+        let text = fs::read_to_string(&page).unwrap();
+        let commands = ["aws iam create", "aws iam attach", "aws iam put", "eksctl create"];
+        let found = commands.iter().any(|command| text.contains(command));
+        assert_eq!(found, ABOUT_IAM.contains(&&*name), "{name}: link to {} for commands about IAM", ABOUT_IAM[0]);
+    }
+}
+
+/// Pages that a program writes, as paths from `docs`.
+const GENERATED: [&str; 4] =
+    ["reference/api.md", "reference/cli.md", "reference/limits.md", "reference/metrics.md"];
+/// The words of the pages for users that people write, at most; with the commands in them.
+const WORDS: usize = 35_000;
+/// The words of a paragraph, at most. `make lint` checks that too, for the pages that tools/style/checked.txt lists.
+const PARAGRAPH: usize = 80;
+
+/// Words have a letter or a digit.
+fn words(text: &str) -> usize {
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn pages_for_users_are_short_and_so_are_their_paragraphs() {
+    let docs = root().join("docs");
+    let mut pages = Vec::new();
+    files(&docs, is_page, &mut pages);
+    let is_counted = |page: &PathBuf| {
+        let name = page.strip_prefix(&docs).unwrap();
+        !name.starts_with("contributing") && !GENERATED.iter().any(|generated| name == Path::new(generated))
+    };
+    pages.retain(is_counted);
+    pages.push(root().join("README.md"));
+    let (mut counted, mut long) = (0, Vec::new());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        counted += words(&text);
+        let prose: Vec<&str> = prose(&text).into_iter().map(|(_, line)| line).collect();
+        let is_text = |part: &&str| !part.starts_with('|');
+        for paragraph in prose.join("\n").split("\n\n").filter(is_text) {
+            // An item of a list is a paragraph of its own.
+            let items = paragraph.split("\n- ");
+            long.extend(items.filter(|item| words(item) > PARAGRAPH).map(|item| (page.clone(), item.to_owned())));
+        }
+    }
+    assert!(pages.len() > 35, "{pages:?}");
+    assert!(long.is_empty(), "split these paragraphs of more than {PARAGRAPH} words: {long:#?}");
+    assert!(counted <= WORDS, "{counted} words; cut what no reader needs until {WORDS} are left");
+}
+
 #[test]
 fn the_summary_of_the_site_names_every_page_of_the_docs_once() {
     let docs = root().join("docs");
