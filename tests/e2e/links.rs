@@ -120,6 +120,22 @@ const WORDS: usize = 35_000;
 /// The words of a paragraph, at most. `make lint` checks that too, for the pages that tools/style/checked.txt lists.
 const PARAGRAPH: usize = 80;
 
+/// The paragraphs and items of lists of a page, without tables and code.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for (_, line) in prose(text) {
+        let is_number = |c: char| c.is_ascii_digit();
+        let is_item = line.starts_with("- ") || line.trim_start_matches(is_number).starts_with(". ");
+        if line.is_empty() || is_item {
+            all.push(String::new());
+        }
+        let last = all.last_mut().unwrap();
+        last.push_str(if line.starts_with('|') { "" } else { line });
+        last.push('\n');
+    }
+    all
+}
+
 /// Words have a letter or a digit.
 fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
@@ -140,13 +156,8 @@ fn pages_for_users_are_short_and_so_are_their_paragraphs() {
     for page in &pages {
         let text = fs::read_to_string(page).unwrap();
         counted += words(&text);
-        let prose: Vec<&str> = prose(&text).into_iter().map(|(_, line)| line).collect();
-        let is_text = |part: &&str| !part.starts_with('|');
-        for paragraph in prose.join("\n").split("\n\n").filter(is_text) {
-            // An item of a list is a paragraph of its own.
-            let items = paragraph.split("\n- ");
-            long.extend(items.filter(|item| words(item) > PARAGRAPH).map(|item| (page.clone(), item.to_owned())));
-        }
+        let all = paragraphs(&text).into_iter();
+        long.extend(all.filter(|paragraph| words(paragraph) > PARAGRAPH).map(|paragraph| (page, paragraph)));
     }
     assert!(pages.len() > 35, "{pages:?}");
     assert!(long.is_empty(), "split these paragraphs of more than {PARAGRAPH} words: {long:#?}");
@@ -179,6 +190,13 @@ fn a_heading_is_named_as_github_does() {
     }
     let again = fragments("# A\n## B\ntext\n## B\n#no\n```\n# C\n```\n");
     assert_eq!(again.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "b-1"]);
+}
+
+#[test]
+fn paragraphs_and_items_are_told_apart() {
+    let all = paragraphs("# A\n\none\ntwo\n- three\n1. four\n| five |\n\n```\nsix\n```\n");
+    assert_eq!(all.iter().map(|part| words(part)).collect::<Vec<_>>(), [1, 2, 1, 2, 0]);
+    assert_eq!(words("| a | `b` – | --- |"), 2);
 }
 
 #[test]
