@@ -1,9 +1,10 @@
-//! The servers of Headgate: `headgate run` puts pods into AWS target groups the moment they have an IP, and takes them out
-//! before they end; `headgate daemonsets` rolls the pods of IngressDaemonSets; `headgate certificates` keeps the webhook's
-//! certificate.
+//! The servers of Headgate. `headgate run` registers pods in AWS target groups as soon as they have an IP, and
+//! deregisters them before they terminate. `headgate daemonsets` rolls out the pods of IngressDaemonSets. `headgate
+//! certificates` keeps the webhook's certificate.
 //!
-//! The decisions are in `headgate-core` and `headgate-daemonset`. This crate connects them to the world. The program itself,
-//! with the commands for people, is in `headgate-cli`, which asks these servers and uses the same adapters:
+//! The decisions are in `headgate-core` and `headgate-daemonset`. This crate connects them to Kubernetes and AWS. The
+//! program itself, with the commands for people, is in `headgate-cli`, which asks these servers and uses the same
+//! adapters:
 //!
 //! ```text
 //!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine; the watches feed it,

@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::kube::replicas::Replicas;
 
-/// What was answered counts for so long.
+/// An answer is used for this time.
 const FRESH: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ impl Standbys {
         Self(None)
     }
 
-    /// Those beside the replica in this pod.
+    /// The other replicas, without the one in this pod.
     pub fn beside(replicas: Replicas, own: &str) -> Self {
         Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
     }

@@ -1,8 +1,8 @@
 //! The one task that owns the engine: inputs in, effects carried out. No locks, and it never waits for AWS, for
 //! Kubernetes or for a reader.
 //!
-//! It tells the engine when this replica begins and ceases to lead, before anything else that happened since. What the
-//! engine asks of others is carried out beside it (`carrier`), and told of (`reports`).
+//! It informs the engine when this replica becomes the leader or a standby, before any other news since then. The
+//! `carrier` sends the engine's requests, and `reports` reports them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ pub struct Owner {
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out what the engine asks for.
     pub carrier: Arc<Carrier>,
-    /// Says what becomes of it.
+    /// Reports the results.
     pub reports: Reports,
     /// Whether this replica leads.
     pub authority: Authority,
@@ -67,7 +67,7 @@ pub struct Owner {
     pub questions: mpsc::Receiver<Question>,
     /// From the admin server.
     pub explain: mpsc::Receiver<explain::ask::Question>,
-    /// Keeps what has become otherwise.
+    /// Keeps the changes.
     pub journal: Recorder,
 }
 
@@ -132,7 +132,7 @@ impl Owner {
         }
     }
 
-    /// Whoever asked may have given up: then nothing is looked up.
+    /// The client may have given up: then nothing is looked up.
     fn answer(&mut self, question: Question) {
         match question {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}

@@ -26,7 +26,7 @@ use crate::{
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part of it ends by itself.
+/// If something cannot be started, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let clock = Clock::start();
     let stop = CancellationToken::new();

@@ -1,6 +1,6 @@
 //! Certificates for the webhook.
 //!
-//! Each has an authority of its own, whose key is thrown away at once. So no key that is stored can sign anything, and no
+//! Each certificate has its own authority, whose key is discarded at once. No stored key can sign anything, and no
 //! authority outlives its one certificate.
 
 use std::time::{Duration, SystemTime};
@@ -92,7 +92,7 @@ impl Certificate {
             ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
         });
         let Life { from, until } = validity::life(leaf)?;
-        // It was made later than it says.
+        // It was made later than its dates show.
         let from = from.saturating_add(i64::try_from(BACKDATED.as_secs()).unwrap_or_default());
         Some(Self { life: Life { from, until }, fits, issued })
     }

@@ -37,7 +37,7 @@ pub enum Call {
 /// An entry of Headgate's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands in its configuration.
+    /// The path of the entry in its configuration.
     index: usize,
     name: String,
     /// How it is called.

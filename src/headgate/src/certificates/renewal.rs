@@ -5,9 +5,9 @@
 //!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
 //! ```
 //!
-//! So whichever of the two certificates a replica serves, the API server trusts it: a kubelet may need two minutes to
-//! update a mounted Secret. Each step writes one object, and the next one depends only on what is stored. So a process
-//! that ends between two steps leaves nothing half done.
+//! The API server trusts both certificates, so a replica may serve either: a kubelet may need two minutes to update a
+//! mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends
+//! between two steps therefore leaves nothing incomplete.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const SHORT_OVERLAP: i64 = 10;
 /// A clock may be this many seconds behind the one that a time was written by.
 const AHEAD: i64 = 3600;
 
-/// What is to be done.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing for now.
@@ -34,9 +34,9 @@ pub enum Step {
     MakePath,
     /// Store a certificate to follow.
     Prepare,
-    /// Write what is to be trusted, and the path, into the entries of the configurations.
+    /// Write the trusted authorities and the path into the entries of the configurations.
     Configure,
-    /// Store that the API server no longer trusted the next certificate for some time: it waits anew.
+    /// Store that the API server did not trust the next certificate for some time: the wait begins again.
     NoteDistrusted,
     /// Store since when the API server trusts the next certificate.
     NoteTrusted,

@@ -59,7 +59,7 @@ pub struct Owner {
     pub client: Client,
     /// How it is followed.
     pub following: Following,
-    /// Where sets are.
+    /// The namespaces of sets.
     pub scopes: Vec<Scope>,
     /// What nodes may be annotated with.
     pub node_annotations: Arc<[String]>,
@@ -126,7 +126,7 @@ impl Owner {
         }
     }
 
-    /// Waits for so long, or until it may be another's turn.
+    /// Waits this long, or until another task may continue.
     async fn pause(&mut self, at_most: Duration, stop: &CancellationToken) {
         let until = self.now() + at_most;
         tokio::select! {
@@ -282,7 +282,7 @@ impl Owner {
         for (key, uid, status) in core.statuses() {
             for notice in telling.news(key, uid, status) {
                 self.metrics.noticed(notice.reason);
-                // What it says is in the log.
+                // The log has its output.
                 if !self.notices.send(notice) {
                     self.metrics.event_dropped();
                 }

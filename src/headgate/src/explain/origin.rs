@@ -20,11 +20,12 @@ pub struct OriginReport {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// Whether it binds anything, or asks for it; a Service without the annotation does not.
     pub binds: bool,
-    /// Whether the object exists, as far as Headgate knows: what a deleted Service binds stays in force for a while.
+    /// Whether the object exists, as far as Headgate knows. The bindings of a deleted Service remain in force for a
+    /// while.
     pub exists: bool,
     /// What is wrong with what it asks for.
     pub problems: Vec<Word>,
@@ -64,9 +65,9 @@ pub struct BoundTarget {
     pub health: Option<String>,
     /// `TargetHealth.Reason`, or nothing.
     pub health_reason: String,
-    /// `open`, `closed` or `none`; none at all of one that goes.
+    /// `open`, `closed` or `none`; absent for a target that should be deregistered.
     pub gate: Option<String>,
-    /// Why it goes.
+    /// Why it should be deregistered.
     pub goes: Option<String>,
 }
 

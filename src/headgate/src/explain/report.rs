@@ -17,7 +17,7 @@ pub struct Report {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// The pod as Headgate sees it; none: it knows no such pod.
     pub pod: Option<Pod>,
@@ -76,7 +76,7 @@ pub struct Target {
     pub word: Word,
     /// Since when.
     pub since: Option<MicroTime>,
-    /// What the load balancer says of it.
+    /// The health that the load balancer reports.
     pub health: Option<Health>,
     /// When the target group was last read.
     pub last_read: Option<MicroTime>,
@@ -123,7 +123,7 @@ pub struct Next {
 pub struct Gate {
     /// `open`, `closed` or `none`.
     pub state: String,
-    /// Why it is so; of an open one as its condition says.
+    /// The reason; for an open gate that of its condition.
     pub word: Option<Word>,
     /// Since when.
     pub since: Option<MicroTime>,

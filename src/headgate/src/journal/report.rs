@@ -32,7 +32,7 @@ pub struct Past {
     pub gap: Option<String>,
 }
 
-/// Something that has become otherwise.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -144,7 +144,7 @@ fn is_problem(what: &Transition) -> bool {
     }
 }
 
-/// An entry about this, of which nothing else is said yet.
+/// An entry about this object, without details.
 fn about(kind: &str, namespace: &str, name: &str, uid: &str) -> Entry {
     Entry {
         number: 0,

@@ -46,9 +46,9 @@ enum Of {
     Age(fn(&GroupView) -> Age),
     /// Objects that bind, by what is wrong with them.
     Problems,
-    /// What is wrong, as `headgate status` says it.
+    /// The problems, as `headgate status` shows them.
     Said,
-    /// Targets that are unhealthy, by AWS's word for it.
+    /// Unhealthy targets, by AWS's reason.
     Unhealthy,
     /// Several of each binding.
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),

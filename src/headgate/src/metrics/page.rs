@@ -45,7 +45,7 @@ pub struct Declared {
     pub labels: &'static [&'static str],
     /// Counter, gauge or histogram.
     pub kind: MetricType,
-    /// What it says, without the full stop at the end.
+    /// Its help text, without the full stop at the end.
     pub help: &'static str,
 }
 
@@ -135,7 +135,7 @@ impl Page {
         metric
     }
 
-    /// Only says that there is such a metric; a collector serves it.
+    /// Only declares the metric; a collector serves its samples.
     pub(super) fn declare(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What every program says of itself, under the names that it has everywhere (Prometheus, "Writing client libraries").
+//! What every program reports about itself, under the usual names (Prometheus, "Writing client libraries").
 
 use std::{fmt, time::SystemTime};
 
@@ -12,7 +12,7 @@ use prometheus_client::{
 
 use super::page::{Declared, Page};
 
-/// Its name without `_total`, what it is, and what it says.
+/// Its name without `_total`, its type, and its value.
 const METRICS: [(&str, MetricType, &str); 6] = [
     ("process_cpu_seconds", MetricType::Counter, "Processor time of this process in seconds"),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),

@@ -1,5 +1,5 @@
-//! Whether this replica may act right now. Written by the one that holds the Lease, asked by everybody who is about to
-//! call AWS or to write to Kubernetes, immediately before they do.
+//! Whether this replica may act right now. The holder of the Lease writes it. Every task asks it immediately before
+//! it calls AWS or writes to Kubernetes.
 //!
 //! It is never told that it has ended: a term has an end, and when nobody prolongs it, it is over.
 
@@ -30,12 +30,12 @@ pub struct Unable {
     pub reason: Reason,
     /// Since when.
     pub since: Moment,
-    /// Until when it does not stand for the Lease; `None`: it leads all the same, because nobody else could.
+    /// Until when it does not compete for the Lease; `None`: it leads anyway, because no other replica could.
     pub until: Option<Moment>,
 }
 
-/// A holder of the Lease that serves something else than this replica. While replicas are replaced by such with other
-/// settings that is as it should be; otherwise they are two installations with one Lease, of which one does nothing.
+/// A holder of the Lease with other settings than this replica. During an upgrade that is normal. If it lasts, two
+/// installations share one Lease, and one of them does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
     /// What it serves, in words.
@@ -76,7 +76,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority that the sender gives; nobody leads until it says so.
+    /// The authority that the sender sets; at first no replica leads.
     pub fn new(clock: Clock) -> (watch::Sender<Standing>, Self) {
         let (sender, standing) = watch::channel(Standing::default());
         (sender, Self { clock, standing })

@@ -4,10 +4,10 @@
 //! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
-//! Each failure is counted, whether it is told or not. It owns no clock and writes no line itself.
+//! Each failure is counted, also one that is not reported. It owns no clock and writes no line itself.
 //!
-//! Guarantees: an outage that lasts an hour is told at most 20 times, whatever the number of failures. One that comes
-//! and goes is told like one that lasts.
+//! Guarantees: an outage of an hour is reported at most 20 times, with any number of failures. An intermittent outage
+//! is reported like a continuous one.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -19,7 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// What has failed and works again is trusted after this time.
 const SETTLED: Duration = Duration::from_secs(60);
-/// So many causes of one outage are told when they come up; more are only counted.
+/// The number of causes of one outage that are reported when they occur; more are only counted.
 const CAUSES: usize = 8;
 
 /// What to say.
@@ -59,9 +59,9 @@ struct State {
     due: Moment,
     /// It works since then.
     works: Option<Moment>,
-    /// That was told.
+    /// That was reported.
     over: bool,
-    /// It has failed again soon after that was told.
+    /// It failed again soon after that report.
     relapsed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Named tasks: if one ends that should not have, the others are told to stop and the program fails.
+//! Named tasks: if one ends unexpectedly, the others stop and the program fails.
 
 use std::{future::Future, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-/// Tasks that have not ended this long after they were told to are given up.
+/// Tasks that have not ended this long after the signal to stop are given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A task that should have gone on has ended.
+/// A task that should have continued has ended.
 #[derive(Debug, Error)]
 #[error(
     "the task \"{name}\" ended by itself: {why}; this is a bug or a lost connection, see the log lines before"
@@ -55,7 +55,7 @@ impl Supervisor {
         });
     }
 
-    /// Starts a task that ends by itself some time after `stop`.
+    /// Starts a task that ends some time after `stop`.
     pub fn spawn_draining(
         &mut self,
         name: impl Into<String>,
@@ -68,7 +68,7 @@ impl Supervisor {
     /// Waits for the end.
     ///
     /// # Errors
-    /// If a task ended before it was told to.
+    /// If a task ended before the signal to stop.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let mut failed = None;
         while let Some(ended) = self.tasks.join_next().await {

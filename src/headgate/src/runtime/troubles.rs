@@ -1,4 +1,5 @@
-//! What keeps this replica from leading: told by whoever makes calls and watches, asked by the one that holds the Lease.
+//! What keeps this replica from leading. Tasks that make calls and watches report it, and the holder of the Lease
+//! asks.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -44,7 +45,7 @@ impl Troubles {
         self.ability().trouble(now)
     }
 
-    /// Whether the leader gives the Lease back, where so many others are ready and do not rest.
+    /// Whether the leader releases the Lease, when this many others are ready and not in backoff.
     pub fn step_down(&self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         self.ability().steps_down(others, now)
     }

@@ -1,4 +1,4 @@
-//! What strangers can cause as often as they like is said at most once in a while, with how often it has occurred.
+//! What clients without rights can cause often is logged at most once in a while, with how often it occurred.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use headgate_core::Moment;
 
-/// Between two lines, unless a server says otherwise.
+/// Between two lines, unless a server sets another time.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether it is time for another line.

@@ -12,5 +12,5 @@ pub mod draw;
 pub mod problems;
 pub mod report;
 
-/// Where it is asked.
+/// The path of its endpoint.
 pub const PATH: &str = "/debug/status";

@@ -1,4 +1,4 @@
-//! What is wrong, the worst first: what has a cause further up in the list is said after that.
+//! The problems, most severe first. A problem comes after its cause.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,9 +18,10 @@ use crate::{
     runtime::{authority::Unable, times::Times, troubles::why, views::Views},
 };
 
-/// A removal that AWS has not taken for so long is said. It takes milliseconds, and a second where AWS is slow.
+/// A deregistration that AWS has not accepted for this time is a problem. It takes milliseconds, and a second if AWS
+/// is slow.
 const SLOW_REMOVAL: Duration = Duration::from_secs(30);
-/// For so long it is said that a pod was held too short.
+/// For this time after it, a hold that was too short is a problem.
 const SAID_FOR: Duration = Duration::from_secs(3600);
 
 /// What a status is drawn from.
@@ -180,8 +181,8 @@ fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     none.map(|(zone, _)| *zone).collect()
 }
 
-/// How far up something is said: what keeps Headgate from working, what loses requests now, what waits for somebody, and then
-/// what follows from such things.
+/// The position of a problem. First comes what keeps Headgate from working, then what drops requests now, then what
+/// waits for somebody. Last come the consequences of such problems.
 const fn rank(reason: Reason) -> u8 {
     match reason {
         Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,

@@ -13,7 +13,7 @@ use crate::api::ingress_daemon_set::NodeTurn;
 pub struct Status {
     /// When it was so.
     pub at: MicroTime,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// What is wrong, the worst first.
     pub problems: Vec<Problem>,
@@ -35,11 +35,12 @@ pub struct IngressDaemonSet {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The word for how its roll is; none: `headgate daemonsets` has said nothing of it as it is now.
+    /// The reason of its rollout's state; none: `headgate daemonsets` has not written the status of its present
+    /// generation.
     pub progress: Option<String>,
     /// The sentence.
     pub message: String,
-    /// Nodes that are to have pods.
+    /// Nodes that should have pods.
     pub nodes: i64,
     /// Those of them that have the newest template.
     pub updated_nodes: i64,
@@ -49,7 +50,7 @@ pub struct IngressDaemonSet {
     pub wanted_pods: i64,
     /// Pods that are available.
     pub available_pods: i64,
-    /// The nodes that have their turn.
+    /// The nodes that are being updated.
     pub turns: Vec<NodeTurn>,
 }
 
@@ -103,7 +104,7 @@ pub struct TargetGroup {
     pub paused: Option<Paused>,
     /// When the last read that AWS has answered was sent.
     pub last_read: Option<MicroTime>,
-    /// Of the removals that should be made and that AWS has not taken: when the first was caused.
+    /// The oldest pending deregistration: when it was caused.
     pub oldest_removal: Option<MicroTime>,
 }
 
@@ -123,9 +124,9 @@ pub struct Zone {
     pub zone: String,
     /// Targets that should be there.
     pub wanted: usize,
-    /// Of these, those that are healthy.
+    /// How many of these are healthy.
     pub serving: usize,
-    /// Targets that AWS shows, by state, whoever has put them there.
+    /// Targets that AWS shows, by state, including foreign ones.
     pub states: BTreeMap<String, usize>,
 }
 

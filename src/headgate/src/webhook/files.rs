@@ -25,7 +25,7 @@ use crate::{
 /// A kubelet updates a mounted Secret within a minute or two; this adds little.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Where what was read is put.
+/// The receiver of what was read.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The certificate.

@@ -22,12 +22,12 @@ use headgate_core::{
 
 /// Notes that may wait. Each is about a pod that is bound and on which nothing is noted.
 pub const CAPACITY: usize = 10_000;
-/// What has failed is tried again after so long, then after twice as long, and so on.
+/// A failed write is retried after this time, then after twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// But never after more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// A note on a pod: somebody asks for its eviction.
+/// A record on a pod: a client requests its eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The pod.
@@ -41,22 +41,22 @@ pub struct Note {
     ticket: u64,
 }
 
-/// What becomes of a note that is asked for.
+/// The state of a requested record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// It will be written.
     Waits,
-    /// There is no room: nothing is noted. Whoever asks comes again.
+    /// There is no room: nothing is recorded. The client asks again.
     Full,
     /// It cannot be written, for this reason.
     Refused(Box<str>),
 }
 
-/// A note that was tried and not written.
+/// A record that was tried and not written.
 #[derive(Debug)]
 struct Failing {
     since: Moment,
-    /// For how long of that it waited for its turn, behind those of other pods.
+    /// How long of that it waited behind the records of other pods.
     queued: Duration,
     pause: Duration,
     why: Box<str>,
@@ -64,7 +64,7 @@ struct Failing {
 
 #[derive(Debug)]
 enum State {
-    /// For its turn, which is not before then.
+    /// For its time, which is not before then.
     Waits(Moment),
     UnderWay,
     /// It cannot be written. That is forgotten then.
@@ -83,7 +83,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// When something is to be done about it.
+    /// When to work on it.
     const fn due(&self) -> Option<Moment> {
         match self.state {
             State::Waits(due) | State::Refused(due, _) => Some(due),
@@ -96,8 +96,8 @@ impl Entry {
         if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
     }
 
-    /// Why it is not waited for any longer. What was tried too seldom, because there is much to write, has not failed for
-    /// long.
+    /// Why nobody waits for it any longer. A record that was tried too seldom, because many are waiting, has not
+    /// failed for a long time.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
@@ -130,7 +130,7 @@ impl Queue {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
 
-    /// The eviction of this life of a pod is asked for, and that is to be noted.
+    /// A client requests the eviction of this pod, by its UID, and that should be recorded.
     pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
         let forgotten = self.limits.given_up_after;
         let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;
@@ -180,7 +180,7 @@ impl Queue {
         self.order.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// A note was written, or could not be.
+    /// A record was written, or could not be.
     pub fn ended(&mut self, note: &Note, result: Result<(), Failure>, now: Moment) {
         let is_meant = |entry: &&mut Entry| entry.ticket == note.ticket;
         let Some(entry) = self.entries.get_mut(&note.pod).filter(is_meant) else { return };
