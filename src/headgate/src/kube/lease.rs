@@ -1,10 +1,13 @@
 //! The Lease object: carries out what the machine of [`headgate_core::leadership::lease`] wants, and tells everybody whether this
 //! replica leads.
 //!
-//! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
-//! leads, a watch shows its release at once; the watch is a hint only, the machine looks every retry period anyway.
-//! When the engine has stopped, the Lease is released, so that another replica takes over without waiting for it to
-//! run out. If it is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged when it begins, changes, goes on and ends, and tried again for ever.
+//! It sends one request at a time, each with a time-out well before the renew deadline, on a client of its own. While
+//! another replica leads, a watch shows its release at once. The watch is only a hint: the machine reads the Lease
+//! every retry period anyway.
+//!
+//! When the engine has stopped, the Lease is released, so another replica takes over without waiting for it to expire. If
+//! the leader is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged
+//! when it begins, changes, continues and ends, and retried without limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +45,7 @@ use crate::{
     },
 };
 
-/// A watch of the Lease is opened anew after so many seconds; so often nothing is lost by it.
+/// A watch of the Lease is opened again after this many seconds; at this rate nothing is lost.
 const WATCH_SECONDS: u32 = 20;
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
@@ -58,7 +61,7 @@ pub struct Options {
     pub identity: Arc<str>,
     /// How long it lasts.
     pub timing: Timing,
-    /// What this replica serves, in words: the holder says so in the Lease.
+    /// What this replica manages, in words: the holder writes it to the Lease.
     pub serves: String,
 }
 

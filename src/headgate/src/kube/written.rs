@@ -120,7 +120,7 @@ impl Spec {
         policy
     }
 
-    /// Which pods; `Err`: it is none that the schema would let through.
+    /// Which pods; `Err`: the schema would refuse it.
     fn pods(self) -> Result<Pods, String> {
         if let Some(error) = self.unreadable {
             return Err(format!(
@@ -174,7 +174,7 @@ impl From<AnyBinding> for TargetBinding {
     }
 }
 
-/// The annotation that says what this field says: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
+/// The annotation with the meaning of this field: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
 fn annotation_of(field: &str) -> String {
     let mut name = "headgate.dev/".to_owned();
     for letter in field.chars() {

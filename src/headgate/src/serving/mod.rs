@@ -9,9 +9,10 @@
 //!
 //! **Guarantees.** A new connection is always accepted. At the limit another one is closed for it. First come those
 //! that never sent a valid request, of the address that has most of them. Then comes the one with the longest idle
-//! time. A connection with a valid request is never closed while that request is answered. A handshake, a header, a
-//! request and idling each have a time-out. The memory that clients can occupy is limited: by the number of
-//! connections, hyper's buffers of [`BUFFER`], and [`bodies`].
+//! time. A connection with a valid request is never closed while that request is answered.
+//!
+//! A handshake, a header, a request and idling each have a time-out. The memory that clients can occupy is limited: by
+//! the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
 //!
 //! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own time-out for
 //! headers begins when it waits for a request. It cannot distinguish a slow header from an idle connection;

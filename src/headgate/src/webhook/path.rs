@@ -37,13 +37,13 @@ impl CallPath {
         Self(FIXED.to_owned())
     }
 
-    /// Parses the digits of its secret, as in a file.
+    /// Parses the digits of its secret, the form in a file.
     #[must_use]
     pub fn from_digits(digits: &str) -> Option<Self> {
         Self::from_path(&format!("/{}", digits.trim_ascii_end()))
     }
 
-    /// Parses a secret path, as in a webhook configuration.
+    /// Parses a secret path, the form in a webhook configuration.
     #[must_use]
     pub fn from_path(path: &str) -> Option<Self> {
         let digits = path.strip_prefix('/')?;

@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// An excerpt of any value, for an answer and a log line. A value that cannot be read may be as long as a body.
+/// An excerpt of any value, for an answer and a log line. A value that cannot be read may have the size of a body.
 fn shorten(text: &str) -> String {
     excerpt(text).into()
 }

@@ -3,7 +3,9 @@
 //!
 //! A client must know the [path](super::path), as the API server does. For all others the server reads no byte of the
 //! body and closes the connection. The content decides which of the two questions it is. [`crate::serving`] accepts
-//! and closes connections. A place to decide is taken with the whole request in hand, so slow clients take none. It
+//! and closes connections.
+//!
+//! A place to decide is taken with the whole request in hand, so slow clients take none. It
 //! is free again before the request waits for anything except the engine. A request without a place gets an answer
 //! without information: a new pod as if nothing bound it, an eviction 429.
 

@@ -24,7 +24,7 @@ pub(super) enum Write {
     Make(Box<TargetBinding>),
     /// It binds nothing any more.
     Unmake(Arc<TargetBinding>),
-    /// Its finalizers are to be these.
+    /// Its finalizers should be these.
     Finalizers(Arc<TargetBinding>, Vec<String>),
     /// It is looked after no more: its last status, and then its finalizers.
     Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),

@@ -40,7 +40,7 @@ pub struct SeenRevision {
 }
 
 impl SlimRevision {
-    /// What is to be known of it.
+    /// What the controller needs of it.
     pub fn seen(mut self) -> Option<SeenRevision> {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();

@@ -52,7 +52,7 @@ pub struct SeenSet {
 }
 
 impl SlimSet {
-    /// What is to be known of it.
+    /// What the controller needs of it.
     pub fn seen(mut self) -> Option<SeenSet> {
         let version = self.metadata.resource_version.take().unwrap_or_default();
         let generation = self.metadata.generation.unwrap_or_default();

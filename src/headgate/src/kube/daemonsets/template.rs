@@ -27,14 +27,14 @@ pub fn revision_of(text: &str) -> String {
     digest.iter().take(20).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
-/// The labels that pods of a template have, but for that of their revision.
+/// The labels of pods of a template, without that of their revision.
 pub fn labels(template: &Value, set: &str) -> Labels {
     let own = template["metadata"]["labels"].as_object();
     let own = own.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
     own.chain([(OWNED_BY, set)]).collect()
 }
 
-/// Where pods of a template may be.
+/// The nodes that pods of a template may use.
 pub fn placement(template: &Value) -> Placement {
     let spec = &template["spec"];
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();

@@ -14,7 +14,7 @@ pub enum Seen<T> {
     Changed(Change<T>),
     /// The API server refuses it, and will until somebody does something: why, and what was expected.
     Refused(String),
-    /// It has failed otherwise.
+    /// It failed in another way.
     Failed,
 }
 
@@ -34,7 +34,7 @@ pub struct Entry {
     pub name: Arc<str>,
     /// The object.
     pub about: About,
-    /// What it says.
+    /// Its content.
     pub spec: Value,
 }
 

@@ -1,5 +1,5 @@
-//! The metadata that is kept of an object: which one it is, its labels, its age, whether it goes, its controller, and some
-//! annotations.
+//! The metadata that is kept of an object: its identity, labels and age, whether it is being deleted, its controller,
+//! and some annotations.
 
 use std::collections::BTreeMap;
 
