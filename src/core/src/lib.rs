@@ -1,8 +1,8 @@
 //! The decisions of Headgate: which pods should be targets of which target groups, what has been told to AWS,
 //! and which call is due next.
 //!
-//! Everything here is pure and synchronous: no I/O, no clock, no async. Time comes in as a [`Moment`], what the
-//! world says comes in as an [`Input`], and what should be done comes out as [`Effect`]s:
+//! Everything here is pure and synchronous: no I/O, no clock, no async. Time comes in as a [`Moment`], news comes in
+//! as an [`Input`], and the next actions come out as [`Effect`]s:
 //!
 //! ```text
 //!   watch event ──► Index ──► Registrations ──► Lanes ──► Effect::Send ──► AWS
@@ -15,7 +15,7 @@
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
 //! * whether it still should be a target is decided in `index/` (`verdict.rs`),
-//! * the call leaves as [`Effect::Send`], ordered by the lanes ([`lanes`]).
+//! * the call leaves as [`Effect::Send`], ordered by [`lanes`].
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule. `headgate-daemonset`, which decides about IngressDaemonSets, shares the facts and words in [`model`] and the

@@ -31,7 +31,7 @@ impl Grants {
         self.required
     }
 
-    /// These are all there are now; says whether that is another word than before.
+    /// Replaces all grants; returns whether they changed.
     pub fn set(&mut self, all: Vec<GrantFacts>) -> bool {
         let changed = self.all != all;
         self.all = all;
@@ -64,7 +64,7 @@ impl Grants {
         Ok(Permit { exclusive: own.any(|grant| grant.exclusive), shared: false })
     }
 
-    /// Could `namespace` bind what is meant by `reference`, whatever it turns out to be?
+    /// Could `namespace` bind the target group that `reference` means, for any result of its lookup?
     ///
     /// # Errors
     /// Why not.

@@ -1,4 +1,4 @@
-//! What becomes of bindings that a namespace may not have.
+//! What happens to bindings that a namespace may not have.
 //!
 //! * One of a namespace that has no targets in the group is not in force.
 //! * One of a namespace that has some is **withheld**: those stay for a while, and none is added. A grant that is taken away
@@ -60,7 +60,7 @@ impl Granting {
         self.ends.next_due()
     }
 
-    /// Takes from what would be in force what the namespace may not have. Says whether that is anything.
+    /// Removes what the namespace may not have from what would be in force. Returns whether that is anything.
     pub fn grant(
         &mut self,
         origin: &Origin,
@@ -171,7 +171,7 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
 }
 
 impl Services {
-    /// These are all grants there are; gives the objects that are to be settled anew.
+    /// These are all grants; returns the objects to decide again.
     pub(super) fn set_grants(&mut self, all: Vec<GrantFacts>) -> Vec<Origin> {
         if self.granting.grants.set(all) { self.known.keys().cloned().collect() } else { Vec::new() }
     }

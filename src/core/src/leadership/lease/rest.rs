@@ -1,17 +1,17 @@
 //! Who could not lead, has given the Lease back, and rests.
 //!
-//! The Lease carries a note of each such replica, with the length of its pause. How much of it is over is measured with the
-//! local clock from the moment at which the note was first seen: a note that is seen late counts for longer, which only
-//! delays who would hand over to that replica. Whoever holds the Lease leaves out what is over.
+//! The Lease has an annotation for each such replica, with the length of its backoff. The local clock measures it
+//! from the moment when the annotation was first seen. A late reader therefore counts longer, which only delays a
+//! handover to that replica. The holder of the Lease removes expired ones.
 
 use std::time::Duration;
 
 use super::proof::pod_of;
 use crate::model::{Moment, lease::Rest};
 
-/// So many are read.
+/// The number that are read.
 const MOST: usize = 16;
-/// No pause is longer, whatever stands there.
+/// The maximum, for any content of the annotation.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// This replica's own rest.
