@@ -1,4 +1,4 @@
-//! What is known of one target, for whoever asks about its pod.
+//! What is known of one target, for questions about its pod.
 
 use super::{BindingKey, Cause, Moment, Origin, Uid};
 
@@ -7,23 +7,23 @@ use super::{BindingKey, Cause, Moment, Origin, Uid};
 pub enum Under {
     /// AWS has taken it for the pod that should have it.
     Registered,
-    /// The ledger says so, and no read has shown it yet.
+    /// The ledger contains it, and no read has shown it yet.
     Believed,
     /// Its `RegisterTargets` is in flight.
     Registering,
-    /// It is to be registered, and waits for nothing of its own.
+    /// It should be registered, and waits for nothing of its own.
     ToRegister,
-    /// It is to be registered when the ledger says so.
+    /// It should be registered when the ledger contains it.
     ToNote,
-    /// It is to be registered when the readiness gate of its pod is closed, or then at the latest.
+    /// It should be registered when the readiness gate of its pod is closed, or then at the latest.
     AfterGate(Option<Moment>),
     /// It is not registered until then: AWS refuses it.
     SetAside(Moment),
     /// It is not registered until then: somebody else removes it again and again.
     Contested(Moment),
-    /// It is to be registered when AWS has answered its removal.
+    /// It should be registered when AWS has answered its removal.
     AfterRemoval,
-    /// It is to be removed.
+    /// It should be removed.
     ToRemove,
     /// Its removal is held: all are being replaced.
     Held,

@@ -101,7 +101,7 @@ causes! {
     NoSelector => InvalidBinding, "the Service has no selector";
     TargetGroupNotFound => TargetGroupNotFound;
     TargetGroupUnsupported => TargetGroupUnsupported;
-    // An eviction, or a removal, is let through or waits.
+    // An eviction, or a removal, is allowed or waits.
     NotATarget => EvictionAllowed, "no load balancer sends to the pod";
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
@@ -143,8 +143,7 @@ causes! {
 /// What a cause is about, as far as that makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What is written has changed, and not what became of the pod: a target that goes for this leaves a pod that lives on
-    /// at its address.
+    /// The spec has changed, and not the pod: the pod of a target that is removed for this still runs at its address.
     Written,
     /// The pod is not as ready as is asked for.
     Readiness,
@@ -152,16 +151,16 @@ pub enum Kind {
     NodeEnds,
     /// The zones of the pod let it go.
     Zones,
-    /// Kubernetes, or what it is told of a `PodDisruptionBudget`, keeps the pod for now.
+    /// Kubernetes, or the result for a `PodDisruptionBudget`, keeps the pod for now.
     Budgets,
     /// Anything else.
     Other,
 }
 
-/// What becomes of the address of the pod that has a target.
+/// What happens to the address of the target's pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// It keeps it, or goes with it.
+    /// The pod keeps it, or ends with it.
     Kept,
     /// It may have lost it.
     MayBeLost,
@@ -174,9 +173,9 @@ pub enum Address {
 pub struct Implies {
     /// What it is about.
     pub kind: Kind,
-    /// What becomes of the pod's address.
+    /// What happens to the pod's address.
     pub address: Address,
-    /// Whether a pod whose target goes for this lives on, and may come back to the same registration.
+    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
     pub comes_back: bool,
 }
 
@@ -197,7 +196,7 @@ impl Implies {
 }
 
 impl Cause {
-    /// What it implies: the table. One row for each cause, and none for the rest.
+    /// What it implies: the table. One row for each cause with implications.
     pub const fn implies(self) -> Implies {
         match self {
             Self::NotSelected => Implies::of(Kind::Written).and_may_come_back(),
@@ -292,13 +291,13 @@ impl Cause {
         }
     }
 
-    /// Whether a target that goes for this leaves a pod that lives on at its address: for what is written, and not for what
-    /// became of the pod.
+    /// Whether the pod of a target that is removed for this still runs at its address: the spec has changed, and not
+    /// the pod.
     pub const fn spares_the_pod(self) -> bool {
         matches!(self.implies().kind, Kind::Written)
     }
 
-    /// Whether a pod whose target goes for this lives on, and may come back to the same registration.
+    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
     pub const fn may_come_back(self) -> bool {
         self.implies().comes_back
     }

@@ -1,4 +1,4 @@
-//! What the index says has changed.
+//! The changes of the index.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -56,7 +56,7 @@ pub struct Ended {
     pub pod: Owner,
     /// Its own annotation `headgate.dev/hold`.
     pub hold: Option<Hold>,
-    /// Where it was.
+    /// Its earlier address.
     pub node: Option<Arc<str>>,
     /// When the event that said so reached Headgate: it may have ended earlier.
     pub seen: Moment,
@@ -103,7 +103,7 @@ pub enum TroubleKind {
 }
 
 impl Trouble {
-    /// The word for it.
+    /// The reason for it.
     pub fn reason(&self) -> Reason {
         match &self.kind {
             TroubleKind::Unfit(cause) => cause.reason(),
@@ -123,7 +123,7 @@ pub struct Changes {
     pub gone: Vec<Owner>,
     /// Pods that were alive and have ended.
     pub ended: Vec<Ended>,
-    /// Pods of which something exceeds a bound that did not before.
+    /// Pods of which something exceeds a limit that did not before.
     pub beyond: Vec<(Owner, Excess)>,
     /// Pods that have begun to wait for an address that a pod of another node has.
     pub contests: Vec<Contest>,

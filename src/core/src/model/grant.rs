@@ -120,7 +120,7 @@ pub trait Held {
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
     /// Whether a group that is meant by this is known: from a ledger, or because it was bound.
     fn knows(&self, reference: &GroupRef) -> bool;
-    /// The targets of a group of which AWS was told.
+    /// The targets of a group that were sent to AWS.
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
 }
 
@@ -145,7 +145,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What a user is told: why, and what would be needed.
+    /// The report for a user: why, and what would be needed.
     pub fn said(&self, namespace: &str, name: &str) -> String {
         match self {
             Self::OtherNamespaces(grants) => format!(

@@ -1,4 +1,4 @@
-//! What users are told through Events: once, until it changes.
+//! Reports to users through Events: once, until they change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,10 +36,10 @@ pub struct Notice {
     pub note: String,
 }
 
-/// Remembers what was said about a subject, so that the same problem is said once, and again only after it had
-/// gone or changed.
+/// Remembers the reports about a subject. The same problem is reported once, and again only after it has ended or
+/// changed.
 ///
-/// A subject is anything ordered; its owner says all that is wrong with it at once.
+/// A subject is anything ordered; its owner reports all its problems at once.
 #[derive(Clone, Debug)]
 pub struct Notices<S> {
     said: BTreeMap<S, BTreeSet<(Reason, String)>>,

@@ -34,7 +34,7 @@ pub struct AccountKey {
     pub role: Box<str>,
 }
 
-/// A limit of AWS: one token a request, whatever it carries.
+/// A limit of AWS: one token for each request of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Tokens that come each second; above 0.
@@ -70,6 +70,6 @@ pub struct Due<'a> {
     pub group: &'a TargetGroupArn,
     /// When the longest waiting cause of it came.
     pub since: Moment,
-    /// How many targets are to go.
+    /// The number of targets to remove.
     pub targets: usize,
 }

@@ -37,7 +37,7 @@ impl fmt::Display for ServicePort {
     }
 }
 
-/// One of the ports of a Service, as it is named beside a target group.
+/// One of the ports of a Service, as it is named next to a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortRef {
     /// Nothing was written: the only port the Service has.
@@ -71,10 +71,10 @@ pub struct ServiceFacts {
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
-    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, whatever its selector says.
+    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, even with a selector.
     pub is_external: bool,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
-    /// What of it exceeds a bound, and was not read.
+    /// The part of it that exceeds a limit, and was not read.
     pub beyond: Box<[Excess]>,
 }

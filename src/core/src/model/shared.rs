@@ -1,7 +1,7 @@
 //! Parts of pods that many pods have in common, kept once.
 //!
-//! Owns nothing that matters: it may be emptied at any time, and costs memory then, not truth. Whoever turns objects
-//! into facts has one, so that a list of a hundred thousand pods is small from its first item on.
+//! It owns no state of importance: it may be emptied at any time, and costs memory then, not truth. Each reader of
+//! objects has one, so that a list of a hundred thousand pods is small from its first item on.
 
 use std::{collections::BTreeSet, sync::Arc};
 

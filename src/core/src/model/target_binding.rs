@@ -33,7 +33,7 @@ pub struct BindingFacts {
     pub pods: Pods,
     /// How its pods are registered.
     pub policy: Texts,
-    /// Somebody has deleted it, and its finalizer keeps it until its targets are gone.
+    /// Somebody has deleted it, and its finalizer keeps it until its targets are deregistered.
     pub ending: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Enums whose variants are words: of Kubernetes, of AWS, of what users write and read.
 
-/// An enum, and beside each variant the word for it.
+/// An enum, and the word for each variant.
 #[macro_export]
 macro_rules! words {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:expr),* $(,)? }) => {
