@@ -16,7 +16,7 @@ pub enum Span {
     /// From the answer of the read which shows the last target of a pod healthy to that of the write which opens its
     /// readiness gate.
     HealthyToGate,
-    /// From the first request for the eviction of a pod to its being let through.
+    /// From the first request for the eviction of a pod until it is allowed.
     Departure,
 }
 
@@ -29,22 +29,23 @@ pub enum Effect {
         id: RequestId,
         /// What is asked.
         request: Request,
-        /// For how long a call to AWS had to wait for a token, or for its turn in a burst; `None` for look-ups, which
-        /// hardly ever have to, and for all else.
+        /// How long a call to AWS had to wait for a token, or for its place in a burst. `None` for everything else,
+        /// also for look-ups, which hardly ever wait.
         waited: Option<Duration>,
     },
     /// This call would be made, if nothing was paused.
     Planned(Call),
     /// Tell the user.
     Notice(Notice),
-    /// List what this watch sees of this scope once more, and say so with [`Change::Relisted`](crate::Change::Relisted): it is
-    /// doubted that most of it is gone, as the last list said, or the watch.
+    /// List the objects of this watch and scope once more, and report them with
+    /// [`Change::Relisted`](crate::Change::Relisted). The last list or the watch contained the end of most of them,
+    /// and that is doubted.
     Relist(Watch, Scope),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
-    /// This has become otherwise: for the journal.
+    /// A change, for the journal.
     Happened(Transition),
-    /// Something took so long.
+    /// The time that something took.
     Took(Span, Duration),
     /// Show this.
     Shows(Picture),

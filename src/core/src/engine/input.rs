@@ -1,4 +1,4 @@
-//! What goes into the engine.
+//! The input of the engine.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     requests::Answer,
 };
 
-/// What the engine is told.
+/// The input of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// From the watch of pods. `seen` is when the event reached Headgate.

@@ -52,12 +52,12 @@ impl Outbox {
         over.filter_map(call).collect()
     }
 
-    /// This is to be done.
+    /// An action to take.
     pub fn put(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
-    /// A user is to be told this.
+    /// A user should get this report.
     pub fn tell(&mut self, notice: Notice) {
         self.put(Effect::Notice(notice));
     }

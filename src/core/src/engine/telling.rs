@@ -1,5 +1,5 @@
-//! Who is told of what is wrong, and when: each thing once, on the objects that bind, and as long as it is so in the
-//! pictures of their bindings.
+//! Who gets a report about a problem, and when. Each problem is reported once, on the objects that bind, and appears
+//! in the pictures of their bindings while it exists.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl Engine {
         if self.term.role() != Role::Standby {
             let own = self.known.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
-            // The pods are told of that one.
+            // The pods get a report about that one.
             let more = more.filter(|(reason, _)| *reason != Reason::AddressContested);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// Tells the pods of which something exceeds a bound.
+    /// Reports to pods which of their parts exceed a limit.
     pub(super) fn tell_excesses(&mut self, beyond: Vec<(Owner, Excess)>) {
         if self.term.role() == Role::Standby {
             return;

@@ -23,9 +23,10 @@
 //! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Its spent tokens are not
 //! saved up again before the replacement pods are registered.
 //!
-//! When AWS throttles them, only they slow down; when it throttles removals, both do. **Retries** of those that AWS
-//! refused, or will probably refuse, take tokens only while no other registration is due. They leave half of what
-//! others may take.
+//! When AWS throttles them, only they slow down; when it throttles removals, both do.
+//!
+//! **Retries** of those that AWS refused, or will probably refuse, take tokens only while no other registration is
+//! due. They leave half of what others may take.
 //!
 //! AWS takes a token when a call arrives, so each sent call has a [`Ticket`], which is returned with its answer: see
 //! [`Bucket`].
@@ -61,7 +62,7 @@ const QUIET: Duration = Duration::from_millis(250);
 
 /// Pods are terminating, and more removals are expected, for this long after one was caused. Longer than [`QUIET`]:
 /// an early registration costs a removal its token, and a waiting one costs nothing. When a burst has spent
-/// everything, two tokens must come first: the registration's, and the one that it leaves.
+/// everything, two tokens must come first: the registration's, and one for a removal.
 const GOING: Duration = Duration::from_millis(750);
 /// A sent removal is not expected again in the time that fills the bucket this many times: with AWS's, 10 s.
 const FILLINGS: f64 = 2.0;
@@ -197,7 +198,7 @@ impl Lanes {
         self.caused = Some(now);
     }
 
-    /// Of the groups with removals that are `due`, chooses the one whose call is sent now, and takes its token.
+    /// Chooses the group whose call is sent now, of those with removals that are `due`, and takes its token.
     pub fn removal<'a>(&mut self, due: &[Due<'a>], now: Moment) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;

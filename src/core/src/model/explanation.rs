@@ -1,5 +1,5 @@
-//! The answers to "why is this pod a target, or why not?", for a pod or all pods of a node, and to "what differs in
-//! the target groups?". They use the same reasons as Events, log lines and metrics.
+//! The answers to "why is this pod a target, or why not?", for a pod or all pods of a node. Also the answer to "what
+//! differs in the target groups?". They use the same reasons as Events, log lines and metrics.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -1,8 +1,8 @@
 //! How long a terminating pod is kept alive, so that it answers a load balancer that still sends.
 //!
-//! A hold is the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a reserve
-//! for the time before that answer. The reserve covers the wait for a token, AWS's own time, and the takeover from a
-//! killed leader.
+//! A hold is the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a
+//! reserve. The reserve covers the time before that answer: the wait for a token, AWS's own time, and the takeover
+//! from a killed leader.
 
 use std::{fmt, time::Duration};
 

@@ -222,8 +222,9 @@ pub struct PackedLedger {
     pub namespaces: Vec<Arc<str>>,
 }
 
-/// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end
-/// of its ARN, at most 49 characters. Two groups never share it, even if one is created again under the same name.
+/// The name of the object that holds the ledger of `group`. It is the group's name in small letters and the ID at the
+/// end of its ARN, at most 49 characters. Two groups never share it, even if one is created again under the same
+/// name.
 pub fn object_name(group: &TargetGroupArn) -> String {
     let id = group.as_str().rsplit('/').next().unwrap_or_default();
     format!("{}-{id}", group.name()).to_ascii_lowercase()

@@ -41,15 +41,15 @@ pub struct Settings {
     pub holder_patience: Duration,
     /// How many calls AWS may be sent in each account.
     pub limits: Limits,
-    /// The interval at which a quiet target group is read, to see what others did there. It is longer if there are so
-    /// many groups that reading them would exceed its share.
+    /// The interval at which a quiet target group is read, to see what others did there. It is longer if reading all
+    /// groups would exceed their share.
     pub read_interval: Duration,
     /// How long a pod must have been not ready before it counts, where that counts.
     pub not_ready_for: Duration,
     /// How long what was in force for a deleted Service remains so, in case it is created again.
     pub service_grace: Duration,
-    /// When all targets of living pods are replaced: how long the old ones are held at most, after AWS has accepted
-    /// one of the new; zero: not at all.
+    /// When all targets of living pods are replaced, the old ones are held at most this long after AWS has accepted
+    /// one of the new. Zero: not at all.
     pub replacement_grace: Duration,
     /// How long Headgate may doubt that most of a binding's pods, or of the TargetBindings, namespaces or nodes, are
     /// deleted; zero: not at all.

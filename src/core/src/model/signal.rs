@@ -1,10 +1,11 @@
 //! The signs that a node is about to be removed, before its pods get any signal.
 //!
-//! A node that is **about to die** ends its pods within minutes: its targets are deregistered at once. A node that is
-//! merely **disrupted** is drained first, and its replacement may be minutes away. Only pods that nothing would keep
-//! alive are deregistered early, and no more at a time than their PodDisruptionBudgets and the zone guard allow. Pods
-//! that the drain tool skips are deregistered too, because the machine ends under them. A **cordon** alone is a sign
-//! only for these.
+//! A node that is **about to die** ends its pods within minutes: its targets are deregistered at once.
+//!
+//! A node that is merely **disrupted** is drained first, and its replacement may be minutes away. Only pods that
+//! nothing would keep alive are deregistered early, and no more at a time than their PodDisruptionBudgets and the
+//! zone guard allow. Pods that the drain tool skips are deregistered too, because the machine ends under them. A
+//! **cordon** alone is a sign only for these.
 
 use std::collections::BTreeSet;
 

@@ -90,10 +90,9 @@ impl Add<Duration> for WallTime {
 
 /// A time that somebody wrote down, and when this replica saw it written for the first time.
 ///
-/// The one rule about such times: a wait that begins with one is measured here by the monotonic clock, from the
-/// moment when the time was seen. The record was written by then, so no wait ends early, with any clock of the writer
-/// or this replica. A time of next year delays nothing for longer than the wait. A new process sees the time again,
-/// and may wait once more.
+/// The one rule about such times: the monotonic clock measures a wait here, from the moment when its time was seen.
+/// The record was written by then, so no wait ends early, with any clock of the writer or this replica. A time of
+/// next year delays nothing for longer than the wait. A new process sees the time again, and may wait once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     at: WallTime,

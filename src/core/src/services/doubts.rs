@@ -2,7 +2,7 @@
 //! selected namespaces.
 //!
 //! Deleted Services keep their targets for a while in any case. If most of them are deleted, they are listed once
-//! more in that time, so those that a wrong list or watch has lost are found again.
+//! more in that time. Those that a wrong list or watch has lost are then found again.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The Services and written TargetBindings that Headgate knows, and the namespaces that are selected.
 //!
-//! * **Owns** the objects that bind, as they were read. Of these, what is in force, and what remains so when an
-//!   object was deleted or cannot be read. Also which namespaces are selected.
+//! * **Owns** the objects that bind, as they were read. It also owns what of these is in force, and what remains so
+//!   when an object was deleted or cannot be read. Also which namespaces are selected.
 //! * **Flow.** A watch has news ([`Services::apply`]): these objects must be decided again ([`Services::settle`]).
 //!   The index gets what is then in force, and problems are reported ([`Services::say`]). [`Origins`] answers
 //!   questions.

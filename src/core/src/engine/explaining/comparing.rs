@@ -1,4 +1,4 @@
-//! What should be in the target groups, beside what AWS showed last.
+//! The wanted content of the target groups, next to what AWS showed last.
 
 use crate::{
     engine::{

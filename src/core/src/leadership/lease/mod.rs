@@ -2,9 +2,10 @@
 //!
 //! One Lease object names the holder. The holder renews it every retry period, and the others read it at the same
 //! rate. They take it when it was released, or when it has not *changed* for its duration. Each measures that with
-//! its own monotonic clock, from the moment when it saw the last change. Times in the Lease come from other nodes'
-//! clocks: they are compared, never used. Each write names the version that it replaces, so if two replicas take it
-//! at once, one fails.
+//! its own monotonic clock, from the moment when it saw the last change.
+//!
+//! Times in the Lease come from other nodes' clocks: they are compared, never used. Each write names the version that
+//! it replaces, so if two replicas take it at once, one fails.
 //!
 //! The machine owns what it has seen of the Lease, and until when this replica may act ([`Lease::term`]). It sends
 //! one request at a time. It assumes nothing about a request without an answer: it reads again. If no renewal
