@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!  a list has not got it ───► gone, or doubted if most are missing ──► asks for a list
-//!  a watch says DELETED ────► gone, if it is the first within a moment
+//!  a watch sends DELETED ───► gone, if it is the first within a moment
 //!                             held, if others went a moment ago: most may follow
-//!                             doubted, and with it those that are held, if most have gone ──► asks for a list
+//!                             doubted, and with it those that are held, if most disappear ──► asks for a list
 //!  a list, or a watch, has it ──► there: nothing is in doubt
 //!  the next list has not got it, or its time is over ──► gone
 //! ```
@@ -114,7 +114,7 @@ impl<K> Brake<K> {
         }
     }
 
-    /// When [`Brake::pass`] has something to do.
+    /// When [`Self::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         self.withheld.values().map(|withheld| withheld.until).min()
     }

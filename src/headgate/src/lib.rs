@@ -8,13 +8,13 @@
 //!
 //! ```text
 //!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine; the watches feed it,
-//!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
-//!      Services       │              DeregisterTargets come back to it
+//!      pods        (Engine)          RegisterTargets   its calls run next to it, and it
+//!      Services       │              DeregisterTargets gets their answers
 //!                     ├─► kube::events                 Warning Events on Services and pods
 //!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/*
-//!                     │                      ├── status, explain, diff    what the commands for people ask
-//!                     ├─► journal ───────────┘         what became of targets, pods and nodes
-//!                     └── webhook                      what a new pod is given
+//!                     │                      ├── status, explain, diff    for the commands of people
+//!                     ├─► journal ───────────┘         the past of targets, pods and nodes
+//!                     └── webhook                      what a new pod gets
 //!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a server of its own
 //!  certificates                                        the webhook's certificate and path: another one
 //!  flags                                               the flags of these servers

@@ -3,7 +3,7 @@
 //! ```text
 //!  a grant names the group ──► its namespaces may, and those of every other grant that names it
 //!  none does ── required ────► nobody may
-//!            └─ optional ────► the namespaces that have targets there; if there are none, whoever is first
+//!            └─ optional ────► the namespaces that have targets there; if there are none, the first one
 //! ```
 
 use std::sync::Arc;

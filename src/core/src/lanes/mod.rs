@@ -222,7 +222,7 @@ impl Lanes {
         Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
-    /// When [`Lanes::removal`] may have an answer for these groups, if nothing else happens.
+    /// When [`Self::removal`] may have an answer for these groups, if nothing else happens.
     pub fn next_removal(&mut self, due: &[Due<'_>], now: Moment) -> Option<Moment> {
         self.forget(now);
         let (needed, period) = self.thrift(due);
@@ -345,7 +345,7 @@ impl Lanes {
         }
     }
 
-    /// When [`Lanes::throttled`] will say something else, if AWS throttles nothing more.
+    /// When [`Self::throttled`] will return something else, if AWS throttles nothing more.
     pub fn next_recovery(&self) -> Option<Moment> {
         [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }

@@ -1,7 +1,7 @@
 //! Why Headgate does what it does: what its decisions depend on.
 //!
 //! ```text
-//!  verdict, watches, AWS, zones ──► Cause ──► implies: what becomes of a target or a pod for that
+//!  verdict, watches, AWS, zones ──► Cause ──► implies: what happens to a target or a pod
 //!                                     ├─────► reason: the word in Events, logs, metrics, answers
 //!                                     └─────► detail: which of the causes with that word it is
 //! ```

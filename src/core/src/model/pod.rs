@@ -90,7 +90,7 @@ impl PassedOver {
 }
 
 /// One pod as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
+#[allow(clippy::struct_excessive_bools)] // each is one fact of the object
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Namespace and name.

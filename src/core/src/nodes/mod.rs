@@ -4,8 +4,8 @@
 //! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to be
 //!   removed, or remain. [`LastSeen`] answers questions about single nodes.
 //! * **Guarantees.** Only this module decides about nodes: the zone, whether it has room, and which sign counts
-//!   ([`Signal`]). If a list or a watch contains the end of most nodes, nothing changes before that is confirmed
-//!   ([`Brake`]). Pods of really lost nodes are deleted soon, and deregistered at once.
+//!   ([`Signal`]). If a list or a watch contains the end of most nodes, nothing changes before another list
+//!   confirms that. Pods of really lost nodes are deleted soon, and deregistered at once.
 //! * **Assumes** no rights. Without the right to watch nodes, there are no zones and no early signals, and nothing
 //!   waits for them.
 

@@ -1,9 +1,9 @@
 //! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
 //!
-//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`), the token buckets of calls
-//!   ([`lanes`](crate::lanes)), and since when calls wait.
-//! * **Flow.** Due calls and look-ups are sent when their account allows it ([`Accounts::goes`]), and return with
-//!   their answers ([`Accounts::answered`]).
+//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`), the token buckets of calls,
+//!   and since when calls wait.
+//! * **Flow.** Due calls and look-ups are sent when their account allows it, and return with their answers
+//!   ([`Accounts::answered`]).
 //! * **Guarantees**: equal names mean the same target group only within one account and region. Throttling and bursts
 //!   in one account slow down no other.
 //! * **Assumes**: each sent call is answered, or given up, and its ticket is returned.

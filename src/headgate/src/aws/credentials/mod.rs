@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  environment, profile, web identity (STS), Pod Identity, instance metadata
-//!       │   as long as that takes, again and again if it fails
+//!       │   without a time-out of a call, repeatedly if it fails
 //!       ▼
 //!  Keeper::run ──► Kept ──► a call takes what is there
 //! ```

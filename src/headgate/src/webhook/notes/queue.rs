@@ -1,10 +1,10 @@
-//! The notes that are still to be written, and in which order. No I/O, no clock.
+//! The records that are still to be written, and their order. No I/O, no clock.
 //!
 //! ```text
-//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod is gone
+//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
 //!            ▲                                     ├──► Waits: tried again after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: whoever asks next is told
+//!                                                  └──► Refused: the next request gets that answer
 //! ```
 
 use std::{
