@@ -15,8 +15,8 @@
 //! ```
 //!
 //! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
-//! * **Guarantees.** Of what is there a mistake takes away one object at most, or half of them in a list. What is true
-//!   takes effect after the patience at the latest.
+//! * **Guarantees.** A mistake removes at most one existing object, or half of them in a list. The truth takes effect
+//!   after the patience at the latest.
 //! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
 //! * **Caveat.** A second list that is as wrong as the first one is believed.
 
@@ -70,7 +70,7 @@ pub enum Becomes {
     Gone,
     /// It may be deleted: it counts as existing until a list confirms that, or for a while.
     Doubted,
-    /// It is there after all.
+    /// It exists after all.
     There,
 }
 
@@ -126,8 +126,8 @@ impl<K> Brake<K> {
 }
 
 impl<K: Placed> Brake<K> {
-    /// A list of `scope` has not got these. `most`: those of them that are too many to be believed. Gives what is believed of
-    /// each, and which of those that were in doubt are there.
+    /// A list of `scope` does not contain these. `most`: those of them that are too many to be believed. Returns what
+    /// is believed of each, and which of those in doubt exist.
     pub fn listed(
         &mut self,
         scope: &Scope,

@@ -103,7 +103,7 @@ pub struct BadPart {
     pub(super) text: Box<str>,
     /// The port, if the left side could be read.
     pub(super) port: Option<PortRef>,
-    /// What is wrong with it.
+    /// Its error.
     pub(crate) error: PartError,
 }
 
@@ -119,7 +119,7 @@ pub enum PartError {
     /// There is nothing.
     #[error("it is empty; expected <port>=<target group ARN or name>, for example web=my-target-group")]
     Empty,
-    /// As of a list in JSON or YAML.
+    /// Separators of a list in JSON or YAML.
     #[error(
         "it has brackets, braces or quotes; expected plain text, <port>=<target group ARN or name>, and a comma between \
          several"
@@ -172,7 +172,7 @@ pub enum PartError {
 /// The number of parts that are read.
 pub const MOST_PARTS: usize = limits::PARTS.most;
 
-/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and what is wrong with the one after them.
+/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and an error about the one after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     let mut texts = texts(value);
     let read = |text: &str| {

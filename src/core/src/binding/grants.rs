@@ -1,4 +1,4 @@
-//! May a namespace bind a target group? The one rule, of grants and of who holds the group while no grant names it.
+//! May a namespace bind a target group? The one rule about grants, and about the holder of a group without a grant.
 //!
 //! ```text
 //!  a grant names the group ──► its namespaces may, and those of every other grant that names it

@@ -23,9 +23,9 @@ pub enum Span {
 /// What should be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Send this, and say how it ended with [`Input::Answered`](crate::Input::Answered).
+    /// Send this, and report the result with [`Input::Answered`](crate::Input::Answered).
     Send {
-        /// To be given back with the answer.
+        /// Returned with the answer.
         id: RequestId,
         /// What is asked.
         request: Request,
@@ -51,6 +51,6 @@ pub enum Effect {
     Shows(Picture),
     /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
     Released(ObjectKey, Uid),
-    /// This namespace has come to be selected, or is not selected any more. Said only if namespaces are selected at all.
+    /// This namespace is selected now, or no longer. Sent only if namespaces are selected at all.
     Selected(Arc<str>, bool),
 }

@@ -113,7 +113,8 @@ impl Engine {
         let wall = self.wall(now);
         if let Some(nodes) = self.known.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
-            // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
+            // Zones, and the owner of an address, depend on nodes; a node that was just listed may be known to
+            // remain.
             self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
@@ -121,7 +122,7 @@ impl Engine {
         self.nodes_turn(seen, now);
     }
 
-    /// Whether nodes are lost decides who has the addresses that their pods show.
+    /// Lost nodes decide which pods own the addresses that they show.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.known.nodes.take_turned() {
             let changes = self.known.index.apply(Said::Node(node, presence), seen);
@@ -141,7 +142,8 @@ impl Engine {
         self.nodes_turn(now, now);
     }
 
-    /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.
+    /// The index or the nodes have changed: does what follows for the pods of nodes that are about to be removed, or
+    /// remain.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
         let acts = self.acts();
         for consequence in self.consequences(what, now) {

@@ -18,7 +18,7 @@ use crate::{
     view::GateView,
 };
 
-/// The pod from which a target was taken out, if it is still at the address: it may be ending.
+/// The pod whose target was deregistered, if it is still at the address: it may be terminating.
 fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
     let is_there = |pod: &&PodFacts| !pod.finished && pod.ips.contains(&target.ip);
     index.pods().marked(tombstone.mark()).filter(is_there)

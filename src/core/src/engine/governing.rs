@@ -35,7 +35,7 @@ impl Engine {
                 .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())
     }
 
-    /// Removals of foreign targets that have not gone out are called off where something has become doubtful.
+    /// Removals of foreign targets that were not sent are cancelled if something has become doubtful.
     pub(super) fn spare_foreign_targets(&mut self, arns: &[TargetGroupArn]) {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// A read has shown what is in this group: if it is ours alone, foreign targets go.
+    /// A read has shown the content of this group: if it is ours alone, foreign targets are removed.
     pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;

@@ -1,4 +1,4 @@
-//! Who holds the target groups, and which objects are decided again when that, or a grant, has changed.
+//! The holders of target groups, and which objects are decided again when that, or a grant, has changed.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ impl Engine {
         let holders = group.registrations().holders();
         let is_new = match holders {
             Holders::Unknown => false,
-            // What came to be in force while nobody knew who may bind the group holds nothing.
+            // A binding that came into force before the grants were known holds nothing.
             Holders::These(all) => {
                 !all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)
             }
@@ -27,7 +27,7 @@ impl Engine {
         is_new
     }
 
-    /// Looks again who holds these groups, as far as it can be known now: after the ledgers, grants or lists have come.
+    /// Determines again who holds these groups, as far as it is known: after the ledgers, grants or lists have come.
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {

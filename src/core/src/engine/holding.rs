@@ -98,7 +98,7 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// The removals that are held, or may come to be, and for which there is a `cause` now are due at once.
+    /// The removals that are held, or may be, and for which there is a `cause` now are due at once.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
         // A standby holds nothing, and all groups are awake.
         if self.term.role() == Role::Standby {

@@ -1,4 +1,4 @@
-//! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
+//! The lead and the ledgers: loaded before any action, written as the registrations request.
 //!
 //! A standby keeps what the watches show, and looks up the target groups that users name. It reads the ledgers to
 //! learn which pods were targets before it saw them, and writes nothing.
@@ -151,7 +151,7 @@ impl Engine {
             };
             self.take_over_group(&group, Some(stored), now);
         }
-        // Those that have no ledger: nobody holds them.
+        // Those that have no ledger: no namespace holds them.
         for arn in named.values() {
             self.settle_naming(arn, now);
         }
@@ -340,7 +340,7 @@ impl Engine {
         targets.collect()
     }
 
-    /// Who has the address of `target`.
+    /// The owner of the address of `target`.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
         let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());

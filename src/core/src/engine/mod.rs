@@ -228,7 +228,7 @@ impl Engine {
         for group in &new {
             self.make_group(group, now);
         }
-        // Who holds a group is known when the group is.
+        // The holder of a group is known when the group is.
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// The owner of a target is about to become another one: nobody's, somebody's, or somebody else's.
+    /// The owner of a target is about to change: to none, from none, or to another.
     pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
         let Ownership { through, target, owner, cause, .. } = ownership;
         let arn = &through.last.group;

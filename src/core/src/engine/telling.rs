@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Tells all that is wrong with an object and has not been told yet.
+    /// Reports all problems of an object that have no report yet.
     pub(super) fn say(&mut self, origin: &Origin) {
         let Some((about, problems, shown)) = self.known.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Tells both pods that one waits for the address of the other.
+    /// Reports to both pods that one waits for the address of the other.
     pub(super) fn tell_contests(&mut self, contests: &[Contest]) {
         if self.term.role() == Role::Standby {
             return;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Tells what has begun, and takes back what has ended.
+    /// Reports what has begun, and withdraws what has ended.
     pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>) {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Tells the pods that have to do with a trouble.
+    /// Reports a trouble to its pods.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

@@ -98,7 +98,7 @@ impl Creations {
         true
     }
 
-    /// A new pod of this owner is there, with a hold or without.
+    /// A new pod of this owner has appeared, with a hold or without.
     pub fn appeared(&mut self, owner: &Uid, is_held: bool) {
         let Some(known) = self.owners.get_mut(owner) else { return };
         known.asked.clear();

@@ -48,7 +48,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Nobody leaves. `bounds`: for how long load balancers go on sending.
+    /// No pods so far. `bounds`: how long load balancers keep sending.
     pub const fn new(bounds: Bounds) -> Self {
         Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }

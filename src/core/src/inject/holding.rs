@@ -1,4 +1,4 @@
-//! For how long a new pod is held, in which of its containers, and what its grace period becomes for that.
+//! How long a new pod is held, in which of its containers, and its new grace period.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
 
 /// The longest grace period that can be a limit, in seconds.
 const LONGEST_GRACE: u32 = 24 * 3600;
-/// What an annotation or a flag that limits grace periods may say.
+/// The valid values of an annotation or a flag that limits grace periods.
 pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
 
 /// Why a hold is shortened, if it was not asked for.
@@ -291,7 +291,7 @@ impl Holding<'_> {
         }
     }
 
-    /// Tells those who bind the pod.
+    /// Reports to the bindings of the pod.
     fn notify(&mut self, reason: Reason, note: &str) {
         let about: BTreeSet<&About> =
             self.known.bound().iter().filter_map(|bound| bound.about.as_ref()).collect();

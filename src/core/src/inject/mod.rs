@@ -52,7 +52,7 @@ use record::Record;
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
 
-/// The word of the annotation [`INJECTED`] for a hold that is shorter than requested, or for none.
+/// The reason in the annotation [`INJECTED`] for a hold that is shorter than requested, or for none.
 pub fn shortened(injected: &str) -> Option<String> {
     let record = Record::read(injected);
     let said = |decision| record.text(decision).map(str::to_owned);
@@ -65,7 +65,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
         return Injection::nothing(Decision::InjectionOff);
     }
     let (bound, served): (&[Match], bool) = match known {
-        // A gate that nobody opens would keep the pod from ever being ready.
+        // A gate that nothing opens would keep the pod from ever being ready.
         Known::NotServed => return Injection::nothing(Decision::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
         Known::Excluded => (&[], true),

@@ -1,4 +1,4 @@
-//! Which call may go now: removals never wait behind registrations, reads or another target group's trouble.
+//! Which call may be sent now: removals never wait behind registrations, reads or another target group's trouble.
 //!
 //! Register and Deregister calls share one of AWS's token buckets per account and region; Describe calls have one of
 //! their own. One token is one call, whether it carries one target or a hundred.
@@ -54,7 +54,7 @@ use crate::model::{
     rates::{Due, Lane, Limit, Limits, MAX_TARGETS_PER_CALL},
 };
 
-/// A group counts as one in which pods are going for this long after the last one.
+/// A group counts as one with terminating pods for this long after the last one.
 const ACTIVE: Duration = Duration::from_secs(2);
 /// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's. If it
 /// counted as the end, the kept tokens would be spent before the real end.
@@ -83,7 +83,7 @@ const AWAITED: f64 = 0.4;
 /// limits: five calls a second, each for up to twenty target groups.
 const LOOK_UPS: f64 = 0.1;
 
-/// What a call has taken; it is given back with its answer.
+/// The token of a call, which is returned with its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     lane: Lane,
@@ -142,7 +142,7 @@ impl Activity {
 #[derive(Clone, Debug)]
 pub struct Lanes {
     changes: Bucket,
-    /// How fast registrations may go, within `changes`.
+    /// The rate of registrations, within `changes`.
     additions: Bucket,
     reads: Bucket,
     /// Reads of target groups that somebody waits for, within `reads`.
@@ -151,7 +151,7 @@ pub struct Lanes {
     group_reads: Bucket,
     /// Look-ups, within `reads`.
     look_ups: Bucket,
-    /// The groups in which pods are going.
+    /// The groups with terminating pods.
     active: BTreeMap<TargetGroupArn, Activity>,
     /// When the last removal was caused, and how many there have been.
     caused: Option<Moment>,
@@ -185,7 +185,7 @@ impl Lanes {
         }
     }
 
-    /// A target of this group has to go from now on.
+    /// A target of this group must be removed from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
@@ -240,7 +240,7 @@ impl Lanes {
         (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
     }
 
-    /// When the removals of this group may go, if there is a token.
+    /// When the removals of this group may be sent, if there is a token.
     fn turn(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
         // A call that is full costs its token now or later.
         if due.targets >= MAX_TARGETS_PER_CALL {
@@ -254,7 +254,7 @@ impl Lanes {
         activity.over(self.number).map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
     }
 
-    /// Forgets the groups in which pods go no more.
+    /// Forgets the groups without terminating pods.
     fn forget(&mut self, now: Moment) {
         self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
     }
@@ -336,7 +336,7 @@ impl Lanes {
 
     /// The calls that AWS throttles, until they are as fast as before.
     pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        // Each is asked: one that is not would go on saying that it recovers at a moment which is over.
+        // Each is asked: the others would continue to report a recovery at a time in the past.
         let buckets = [&mut self.additions, &mut self.changes, &mut self.reads];
         match buckets.map(|bucket| bucket.throttled_since(now).is_some()) {
             [false, false, false] => None,
@@ -353,8 +353,8 @@ impl Lanes {
     /// The call with this ticket has ended: AWS has refused it for its limits, or not.
     pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
         let Ticket { lane, token, own } = ticket;
-        // Registrations slow down alone. Removals go on: what they have spent is known, and what others draw they will
-        // notice themselves.
+        // Registrations slow down alone. Removals continue: their own use is known, and they notice the use of others
+        // themselves.
         let alone = matches!(lane, Lane::Addition | Lane::Retry);
         let (shared, part) = self.buckets(lane);
         match own {

@@ -68,7 +68,7 @@ pub struct Ability {
 }
 
 impl Ability {
-    /// It has failed; `of` tells apart what fails for the same reason.
+    /// It has failed; `of` distinguishes what fails for the same reason.
     pub fn failed(&mut self, cause: Cause, of: &str, now: Moment) {
         let new = Streak { first: now, last: now, count: 0 };
         let streak = self.failing.entry((cause, of.into())).or_insert(new);
@@ -98,7 +98,7 @@ impl Ability {
         let again = self.rested.filter(|(since, rest)| now.since(*since) <= *rest * 4);
         let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
         self.rested = Some((now, rest));
-        // Only watches are seen to fail by one who does not lead.
+        // A standby sees only watches fail.
         self.failing.retain(|(cause, _), _| *cause == Cause::WatchesFail);
         Some((trouble, rest))
     }

@@ -9,7 +9,7 @@
 //! ```
 //! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
 //!   due.
-//! * **Guarantees**: nobody acts before everything is there; an answer to a term before is no answer to this one.
+//! * **Guarantees**: no replica acts before everything is known; an answer to an earlier term does not count.
 //! * **Caveat.** A replica that cannot read the ledgers is still ready: what it knows without them counts.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -66,7 +66,7 @@ pub enum Role {
 /// What the end of a request for the ledgers is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// This replica leads from now on: it takes over what they say.
+    /// This replica leads from now on: it takes over the content of the ledgers.
     TakesOver,
     /// It looks at them once more.
     LooksAgain,
@@ -83,8 +83,8 @@ enum State {
     Leading(LookAgain),
 }
 
-/// Whether this replica knows what the ledgers said when it had seen every pod and no list had taken the place of what
-/// happened since.
+/// Whether this replica knows the content of the ledgers from the time when it had seen every pod, and no list has
+/// replaced the changes since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
     /// It has not been answered yet.

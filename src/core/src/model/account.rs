@@ -29,9 +29,9 @@ pub enum Under {
     Held,
     /// Its `DeregisterTargets` is in flight.
     Removing,
-    /// It is there and nothing here wants it: something may yet turn out to.
+    /// It is registered and nothing here wants it: something may yet turn out to.
     Doubted,
-    /// It is there and nothing here wants it: another cluster may.
+    /// It is registered and nothing here wants it: another cluster may.
     Suspect,
     /// AWS has taken its removal.
     Removed,
@@ -46,7 +46,7 @@ pub struct Account<'a> {
     pub binding: Option<&'a BindingKey>,
     /// Whether nothing is written about it.
     pub paused: bool,
-    /// Who has paused it, if not Headgate altogether.
+    /// The paused object, if not Headgate as a whole.
     pub paused_by: Option<&'a Origin>,
     /// What happens to it.
     pub under: Under,
@@ -54,7 +54,7 @@ pub struct Account<'a> {
     pub cause: Cause,
     /// When the event that caused this reached Headgate.
     pub since: Moment,
-    /// When the last call about it was answered, or the ledger told of it.
+    /// When the last call about it was answered, or the ledger contained it.
     pub ended: Option<Moment>,
     /// How many calls about it were sent since `since`.
     pub attempts: u32,

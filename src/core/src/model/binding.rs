@@ -11,7 +11,7 @@ use super::{
     ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
-/// Names a binding: where it comes from, a port and a target group.
+/// Identifies a binding: its object, a port and a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingKey {
     /// The object that binds them.
@@ -47,7 +47,7 @@ pub struct Binding {
     pub least_healthy: Option<LeastHealthy>,
     /// How its pods are registered.
     pub policy: Policy,
-    /// Whether it takes in pods that are not its targets yet. A Service that selects no pods any more does not.
+    /// Whether it registers pods that are not its targets yet. A Service that no longer selects pods does not.
     pub admits: bool,
     /// The namespace may no longer bind the target group: existing targets remain for a while.
     pub withheld: Option<Withheld>,
@@ -68,7 +68,7 @@ impl Binding {
         }
     }
 
-    /// Whether it lets pods go that are not ready any more.
+    /// Whether it deregisters pods that are no longer ready.
     pub const fn lets_go(&self) -> bool {
         matches!(self.policy.when_not_ready, WhenNotReady::Deregister)
     }

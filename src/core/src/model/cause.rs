@@ -15,7 +15,7 @@ use super::{reason::Reason, words::words};
 macro_rules! causes {
     ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
-            /// Why a target or a pod is as it is, and why a replica cannot lead. See the module.
+            /// Why a target or a pod is in its state, and why a replica cannot lead. See the module.
             Cause {
                 $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
                 $name = stringify!($name)),*
@@ -23,7 +23,7 @@ macro_rules! causes {
         }
 
         impl Cause {
-            /// The word for users.
+            /// The reason for users.
             pub const fn reason(self) -> Reason {
                 match self { $(Self::$name => Reason::$reason),* }
             }
@@ -72,7 +72,7 @@ causes! {
     PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
     BindingRemoved => BindingRemoved;
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
-    // It is there, and nobody here wants it.
+    // It is registered, and nothing here wants it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
     TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
     StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
@@ -112,7 +112,7 @@ causes! {
     EvictionWaitsForDeparture => EvictionWaitsForBudget, "as many pods of a PodDisruptionBudget as it allows are leaving";
     DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
     EvictionUncheckable => EvictionUnsafe, "Kubernetes does not say what the PodDisruptionBudgets allow";
-    // A replica cannot lead, or AWS does not say what a target group is.
+    // A replica cannot lead, or AWS does not return a target group's data.
     RemovalsFail => RemovalsFail;
     WatchesFail => WatchesFail;
     AwsUnreachable => AwsUnreachable;
@@ -149,7 +149,7 @@ pub enum Kind {
     Readiness,
     /// The pod's node ends soon, or has.
     NodeEnds,
-    /// The zones of the pod let it go.
+    /// The zones of the pod allow the eviction.
     Zones,
     /// Kubernetes, or the result for a `PodDisruptionBudget`, keeps the pod for now.
     Budgets,
@@ -322,7 +322,7 @@ impl Cause {
         matches!(self.implies().kind, Kind::NodeEnds)
     }
 
-    /// Whether it is its zones that let the pod go.
+    /// Whether the zones of the pod allow it.
     pub const fn is_of_zones(self) -> bool {
         matches!(self.implies().kind, Kind::Zones)
     }

@@ -13,7 +13,7 @@ pub struct Owner {
     pub uid: Uid,
 }
 
-/// The bindings through which a pod has a target, or had it until it went.
+/// The bindings through which a pod has a target, or had it until it terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
     /// The one whose claim began or ended last.
@@ -41,7 +41,7 @@ pub struct Ownership {
     pub through: Through,
     /// The target.
     pub target: Target,
-    /// Whose it is now; `None`: nobody's, so it must go.
+    /// Its present owner; `None`: it must be removed.
     pub owner: Option<Owner>,
     /// Why.
     pub cause: Cause,
@@ -58,7 +58,7 @@ pub struct Ended {
     pub hold: Option<Hold>,
     /// Its earlier address.
     pub node: Option<Arc<str>>,
-    /// When the event that said so reached Headgate: it may have ended earlier.
+    /// When that event reached Headgate: the pod may have ended earlier.
     pub seen: Moment,
 }
 

@@ -48,7 +48,7 @@ impl Limits {
 pub struct Rules {
     /// For how long is waited for what.
     pub limits: Limits,
-    /// For how long load balancers may go on sending.
+    /// How long load balancers may keep sending.
     pub bounds: Bounds,
 }
 
@@ -87,11 +87,11 @@ pub enum Ruling {
     AskNode {
         /// The node.
         node: Arc<str>,
-        /// As in [`Ruling::Wait`], if the eviction waits.
+        /// The value of [`Ruling::Wait`], if the eviction waits.
         retry: Duration,
         /// The life of the pod that is meant.
         uid: Uid,
-        /// As in [`Ruling::Wait`], if the eviction waits.
+        /// The value of [`Ruling::Wait`], if the eviction waits.
         mark: Mark,
     },
     /// Not yet.
@@ -154,7 +154,7 @@ pub struct Check {
     pub labels: Labels,
     /// Those of the pods of its namespace that are on their way out already.
     pub departing: Vec<Labels>,
-    /// Nobody will evict it, so that only budgets count which Kubernetes can compute.
+    /// No tool will evict it, so only budgets count that Kubernetes can compute.
     pub passed_over: bool,
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// The number of characters that are repeated: enough for a whole ARN.
 pub const LONGEST: usize = 128;
 
-/// The text, as it is shown; if it is longer than [`LONGEST`] characters, its beginning and "…".
+/// The text for output; if it is longer than [`LONGEST`] characters, its beginning and "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
@@ -18,7 +18,8 @@ pub fn excerpt(text: &str) -> Box<str> {
     }
 }
 
-/// The text with U+FFFD in place of each control character and of what changes the direction of writing. Lines and tabs stay.
+/// The text with U+FFFD in place of each control character, and of each that changes the direction of writing. Lines
+/// and tabs remain.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_hidden) {
         let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };

@@ -11,7 +11,7 @@ use super::{
 /// A reason word and a sentence for the user.
 pub type Word = (Reason, String);
 
-/// All that there is to say of one pod.
+/// All information about one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The pod.
@@ -64,7 +64,7 @@ words! {
         Registering = "registering",
         /// AWS has taken it for this pod.
         Registered = "registered",
-        /// It should go, and AWS has not taken that.
+        /// It should be deregistered, and AWS has not accepted that.
         Deregistering = "deregistering",
         /// AWS has taken its removal.
         Deregistered = "deregistered",
@@ -86,13 +86,13 @@ pub struct Place {
     pub word: Word,
     /// Since when; `None` if that is not remembered.
     pub since: Option<Moment>,
-    /// What the load balancer said of the target in the last read.
+    /// The target's state in the last read.
     pub health: Option<Health>,
     /// When that read began; `None`: there was none.
     pub read: Option<Moment>,
     /// What is done next.
     pub next: Option<Next>,
-    /// What is wrong with the binding and its target group.
+    /// The problems of the binding and its target group.
     pub troubles: Vec<Word>,
 }
 
@@ -128,7 +128,7 @@ pub struct Gate {
     pub verdict: Option<(Word, Moment)>,
 }
 
-/// All that there is to say of one node.
+/// All information about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeExplanation {
     /// Its name.
@@ -160,7 +160,7 @@ pub struct Difference {
     pub target: Target,
     /// How.
     pub side: Side,
-    /// Its pod; that of a foreign one is nobody's business here.
+    /// Its pod; that of a foreign target is unknown.
     pub pod: Option<ObjectKey>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,

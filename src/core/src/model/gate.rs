@@ -9,7 +9,7 @@ use super::{Cause, GateWhenUnused, Health, Moment, ObjectKey, Origin, Target, Ta
 pub struct GateFacts {
     /// The condition in its status.
     pub shown: Shown,
-    /// Whether it is open for [`Cause::HealthUnreadable`]: nobody knows whether the pod is healthy.
+    /// Whether it is open for [`Cause::HealthUnreadable`]: the pod's health is unknown.
     pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
@@ -40,7 +40,7 @@ pub enum Shown {
     Closed,
     /// It is not true, and was before: Headgate has closed it again.
     ClosedAgain,
-    /// It is true, for this IP; `None`: it does not say, because somebody else has set it.
+    /// It is true, for this IP; `None`: without an IP, because another program has set it.
     Open(Option<IpAddr>),
 }
 

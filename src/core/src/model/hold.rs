@@ -8,16 +8,16 @@ use std::{fmt, time::Duration};
 
 use crate::model::{Target, TargetGroupArn, load_balancer::LoadBalancerType};
 
-/// How long an Application Load Balancer may go on sending, in seconds.
+/// How long an Application Load Balancer may keep sending, in seconds.
 const ALB_BOUND: u32 = 20;
-/// How long a Network Load Balancer may go on sending, in seconds.
+/// How long a Network Load Balancer may keep sending, in seconds.
 const NLB_BOUND: u32 = 120;
 const ALB_MARGIN: u32 = 25;
 const NLB_MARGIN: u32 = 30;
 /// The longest hold that can be asked for: the longest `deregistration_delay` that AWS knows.
 const LONGEST: u32 = 3600;
 
-/// How long load balancers go on sending to a target after `DeregisterTargets` was answered.
+/// How long load balancers keep sending to a target after `DeregisterTargets` was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// An Application Load Balancer.
@@ -120,7 +120,7 @@ pub fn seconds(text: &str) -> Option<u32> {
 pub struct HoldWanted {
     /// In seconds, as asked for; 0: not at all.
     pub seconds: u32,
-    /// For how long the load balancer may go on sending after the removal was answered, in seconds.
+    /// How long the load balancer may keep sending after the removal was answered, in seconds.
     pub bound: u32,
 }
 
@@ -144,8 +144,8 @@ pub struct AskedHold {
 }
 
 impl AskedHold {
-    /// For how long a load balancer may go on sending to a pod after `DeregisterTargets` was answered; `own` is what the
-    /// pod asks for itself.
+    /// How long a load balancer may keep sending to a pod after `DeregisterTargets` was answered; `own` is the pod's
+    /// own value.
     pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
         own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }

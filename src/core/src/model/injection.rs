@@ -49,7 +49,7 @@ pub struct Container {
     pub obstacle: Option<Obstacle>,
     /// The ports that it declares.
     pub ports: Vec<u16>,
-    /// Its probes that may end it, and say nothing of the time that it has for that.
+    /// Its probes that may end it, and have no grace period of their own.
     pub probes: Vec<Probe>,
 }
 
@@ -123,12 +123,12 @@ pub enum Wrapper {
 pub enum Program {
     /// It can.
     Available,
-    /// Headgate was not told in which image it is.
+    /// Headgate does not know its own image.
     #[default]
     NoImage,
     /// The API server has no image volumes yet.
     ServerTooOld,
-    /// It has not said yet how old it is.
+    /// The API server has not returned its version yet.
     ServerUnknown,
 }
 
@@ -156,7 +156,7 @@ pub enum Probe {
 }
 
 impl OwnPreStop {
-    /// What the annotation may say.
+    /// The valid values of the annotation.
     pub const EXPECTED: &str = "leave, wrap or wrap-by-shell";
 }
 
@@ -229,11 +229,11 @@ words! {
         HoldAdded = "HoldAdded",
         /// The `sleep` of a container's own `preStop` was raised to that time.
         OwnSleepRaised = "OwnSleepRaised",
-        /// A container was not given one: it has a `preStop` of its own.
+        /// A container did not get one: it has a `preStop` of its own.
         OwnPreStop = "OwnPreStop",
         /// The `preStop` of a container is run after that time.
         OwnPreStopWrapped = "OwnPreStopWrapped",
-        /// The pod asks for that, and it is not possible.
+        /// The pod wants that, and it is not possible.
         OwnPreStopNotWrapped = "OwnPreStopNotWrapped",
         /// No container was given a hold: that is not wanted.
         HoldOff = "HoldOff",
@@ -263,7 +263,7 @@ words! {
 pub enum Known {
     /// This Headgate does not manage the namespace.
     NotServed,
-    /// Not everything has been seen yet, or it was not said in time.
+    /// Not everything was listed yet, or the answer was late.
     Unknown {
         /// Whether this Headgate manages the namespace, with any content.
         served: bool,
@@ -301,7 +301,7 @@ pub struct Match {
     pub group: Box<str>,
     /// The port of the pod; `None`: it has none of the name that the binding asks for.
     pub port: Option<u16>,
-    /// The object that the binding comes from.
+    /// The object of the binding.
     pub about: Option<About>,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
@@ -330,7 +330,8 @@ pub struct Injection {
     pub annotations: Vec<(&'static str, String)>,
     /// What was decided.
     pub decisions: Vec<Decision>,
-    /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
+    /// Those that the pod's annotation did not contain yet: each counts once, for any number of calls of the API
+    /// server.
     pub news: Vec<Decision>,
     /// What the creator of the pod should know.
     pub warnings: Vec<String>,

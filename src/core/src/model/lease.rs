@@ -7,7 +7,7 @@ use super::Moment;
 /// What stands in the Lease object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it; `None`: it was released.
+    /// The holder; `None`: it was released.
     pub holder: Option<Box<str>>,
     /// How long after a change it must be respected, as written by the holder; `None`: no sensible value.
     pub duration: Option<Duration>,
@@ -57,7 +57,7 @@ pub struct EndedContainer {
 /// What to write; the writer fills in the times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The holder from now on; `None`: nobody, it is released.
+    /// The new holder; `None`: it is released.
     pub holder: Option<Arc<str>>,
     /// For how long.
     pub duration: Duration,

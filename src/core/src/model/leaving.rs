@@ -12,8 +12,7 @@ use crate::model::{cause::Cause, time::WallTime};
 pub const LEAVING: &str = "headgate.dev/leaving";
 /// The annotation with the reason why the leader lets it wait: the UID, the time of the decision, and the reason.
 pub const WAITS: &str = "headgate.dev/leaving-waits";
-/// The annotation that notes that AWS has taken its removal: the UID, when, and for how long the load balancer may go on
-/// sending.
+/// The annotation that AWS has accepted its removal: the UID, when, and how long the load balancer may keep sending.
 pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
 /// The annotation that lets the eviction through: the UID, since when, and why.
 pub const MAY_GO: &str = "headgate.dev/may-go";
@@ -36,7 +35,7 @@ pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 pub struct Asked {
     /// Whether its hold is long enough, so it need not be deregistered before: only its zones are checked.
     pub held: bool,
-    /// Whether nobody has asked for its eviction yet: its node is about to go.
+    /// Whether there was no request for its eviction yet: its node is about to be removed.
     pub early: bool,
     /// Since when it should leave, with or without a request.
     pub begun: WallTime,
@@ -69,21 +68,21 @@ impl Asked {
     }
 }
 
-/// The annotations of a pod, as far as they can be read and are of its own UID.
+/// The annotations of a pod, as far as they are valid and of its own UID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// [`LEAVING`].
     pub asked: Option<Asked>,
     /// [`WAITS`]: when that was looked at, and why.
     pub waits: Option<(WallTime, Cause)>,
-    /// [`DEREGISTERED_AT`]: when, and for how long the load balancer may go on sending.
+    /// [`DEREGISTERED_AT`]: when, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// [`MAY_GO`]: since when, and why.
     pub may_go: Option<(WallTime, Cause)>,
 }
 
 impl Annotations {
-    /// What they say together; `None`: the pod is not to leave.
+    /// Their joint meaning; `None`: the pod should not leave.
     pub fn facts(&self) -> Option<LeavingFacts> {
         let ask = self.asked?;
         let waits = self.waits.filter(|(at, _)| *at >= ask.begun);
@@ -93,8 +92,8 @@ impl Annotations {
         Some(LeavingFacts { ask, waits, deregistered, may_go })
     }
 
-    /// When the last of them was written, if nobody asks the pod to leave: an earlier leaving was undone, and a call landed
-    /// late.
+    /// When the last of them was written, if the pod should not leave. An earlier eviction was undone, and a call
+    /// took effect late.
     pub fn left_over(&self) -> Option<WallTime> {
         let Self { asked: None, waits, deregistered, may_go } = self else { return None };
         let explained = [waits, may_go].into_iter().flatten().map(|(at, _)| *at);
@@ -122,7 +121,7 @@ pub struct LeavingFacts {
     pub ask: Asked,
     /// When the leader looked last, and why it has to wait.
     pub waits: Option<(WallTime, Cause)>,
-    /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
+    /// When AWS had accepted the removal of its targets, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// It may be evicted, for this reason.
     pub may_go: Option<Cause>,
@@ -215,7 +214,7 @@ pub enum Mark {
     Deregistered {
         /// When AWS had taken it.
         at: WallTime,
-        /// For how long the load balancer may go on sending.
+        /// How long the load balancer may keep sending.
         bound: Duration,
     },
     /// [`MAY_GO`].
@@ -225,7 +224,7 @@ pub enum Mark {
         /// Why.
         reason: Cause,
     },
-    /// All of them are taken away: nobody asks any more.
+    /// All of them are removed: there is no request any more.
     Undone,
     /// The same, because its node remains.
     Stays,

@@ -202,7 +202,7 @@ where
     bytes.chunks(IP + 10).map(each).collect()
 }
 
-/// The content of a ledger as it is stored.
+/// The content of a stored ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedLedger {
     /// The target group.
@@ -304,7 +304,7 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// As a whole: the name of its object, and what is wrong.
+    /// As a whole: the name of its object, and its error.
     #[error(
         "the ledger {0} cannot be read: {1}; nothing is registered in its target group until it can: restore \
          the object, or delete it after you have removed from the target group what no pod has"

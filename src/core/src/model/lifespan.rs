@@ -7,7 +7,7 @@ pub enum PreStop {
     None,
     /// It sleeps for at least this many seconds.
     Sleeps(u32),
-    /// Something that takes nobody knows how long.
+    /// Something of unknown duration.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ fn sum_of_times(times: &[&str]) -> Option<u32> {
     times.iter().try_fold(0, sum).filter(|_| !times.is_empty())
 }
 
-/// For how many seconds a command sleeps that Headgate has put before the container's own. Of any other nobody here knows
+/// How many seconds a command sleeps that Headgate has put before the container's own. For any other it is unknown
 /// whether its image has a `sleep`.
 pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     let is_wrapped = match command {

@@ -32,7 +32,7 @@ pub struct Notice {
     pub about: About,
     /// The reason word.
     pub reason: Reason,
-    /// A sentence: what is wrong, what was expected, what to do.
+    /// A sentence: the problem, the expectation, what to do.
     pub note: String,
 }
 
@@ -52,7 +52,7 @@ impl<S> Default for Notices<S> {
 }
 
 impl<S: Ord + Clone> Notices<S> {
-    /// Sets what is wrong with `subject` now; returns what has not been said yet.
+    /// Sets the present problems of `subject`; returns those without a report so far.
     pub fn set(
         &mut self,
         subject: &S,

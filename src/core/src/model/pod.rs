@@ -101,12 +101,12 @@ pub struct PodFacts {
     pub labels: Labels,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
-    /// `metadata.deletionTimestamp` is set: the pod will go, and nothing can call that back.
+    /// `metadata.deletionTimestamp` is set: the pod will terminate, and nothing can cancel that.
     pub terminating: bool,
     /// `status.phase` is `Succeeded` or `Failed`. Such a pod's status still carries its IP, which may already be
     /// another pod's.
     pub finished: bool,
-    /// It is terminating, and none of its containers runs any more; the object may stay for some more time.
+    /// It is terminating, and none of its containers runs any more; the object may remain for some more time.
     pub stopped: bool,
     /// Its sandbox exists, by its status, so its address is its own. That is the condition
     /// `PodReadyToStartContainers`. In a Kubernetes that does not write it (before 1.29), it is whether a container
@@ -132,7 +132,7 @@ pub struct PodFacts {
     pub ending: Ending,
     /// The records on it about its eviction. Boxed: hardly any pod has it.
     pub leaving: Option<Box<LeavingFacts>>,
-    /// When the last was written of what is left over of an earlier leaving, if nobody asks it to leave.
+    /// When the last record of an earlier eviction was written, if the pod should not leave.
     pub left_over: Option<WallTime>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,

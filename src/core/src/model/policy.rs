@@ -85,7 +85,7 @@ words! {
     /// What happens to foreign targets.
     #[derive(Default)]
     Ownership {
-        /// They stay: only what Headgate registered is ever removed.
+        /// They remain: Headgate removes only what it registered.
         #[default]
         Shared = "shared",
         /// They are removed: the target group is Headgate's alone.
@@ -97,7 +97,7 @@ words! {
     /// What the readiness gate does while no listener uses the target group.
     #[derive(Default)]
     GateWhenUnused {
-        /// It opens: nobody sends there, so nobody is lost.
+        /// It opens: no load balancer sends there, so no request is dropped.
         #[default]
         Open = "open",
         /// It waits: the target group is about to be used.
@@ -114,7 +114,7 @@ pub struct Policy {
     pub when_not_ready: WhenNotReady,
     /// What happens to foreign targets.
     pub ownership: Ownership,
-    /// Nothing is written: it is only said what would be.
+    /// Nothing is written: Headgate only reports what it would do.
     pub paused: bool,
     /// For how long new pods will be kept alive when they end.
     pub hold: Hold,
@@ -205,7 +205,7 @@ impl Reader<'_> {
     }
 }
 
-/// The annotations as they are written: those of [`ALL`] that are there.
+/// The annotations in their original text: those of [`ALL`] that exist.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     known: Vec<(&'static str, Box<str>)>,

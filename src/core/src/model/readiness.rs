@@ -1,4 +1,4 @@
-//! Whether a pod is ready, as far as targets go, and since when it is not any more.
+//! Whether a pod is ready, as far as targets are concerned, and since when it no longer is.
 
 use std::time::Duration;
 

@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-/// One target within a call, and why it is there.
+/// One target within a call, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallItem {
     /// The target.

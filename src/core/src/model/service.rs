@@ -65,9 +65,9 @@ pub struct ServiceFacts {
     pub key: ObjectKey,
     /// This life of that name.
     pub uid: Uid,
-    /// The value of `headgate.dev/target-groups`, if the annotation is there.
+    /// The value of `headgate.dev/target-groups`, if the annotation exists.
     pub target_groups: Option<Box<str>>,
-    /// The other annotations that say how its pods are registered.
+    /// The other annotations about the registration of its pods.
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,

@@ -10,7 +10,7 @@ use super::{
     time::Window,
 };
 
-/// Whether TargetGroupGrants say who may bind what.
+/// Whether TargetGroupGrants decide which namespaces may bind what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granting {
     /// No grant ever comes. A target group is the namespace's that was first to have a target there.
@@ -35,7 +35,7 @@ pub struct Settings {
     pub namespaces_are_selected: bool,
     /// What grants there are, and what is bound without one.
     pub grants: Granting,
-    /// For how long the targets stay of a namespace that may not bind their group any more.
+    /// How long targets remain after their namespace may no longer bind their group.
     pub refusal_grace: Duration,
     /// For how long a namespace holds a target group that no grant names, after it has bound it last.
     pub holder_patience: Duration,

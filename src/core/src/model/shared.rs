@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::model::pod::{NamedPort, PodFacts};
 
-/// Below this it is not worth looking for what nobody has any more.
+/// Below this size, a search for unused entries is not worth it.
 const SMALL: usize = 256;
 
 /// Namespaces, labels, nodes and ports of pods that were seen before.
@@ -34,7 +34,7 @@ impl Shared {
 #[derive(Debug)]
 struct Pool<T: ?Sized + Ord> {
     all: BTreeSet<Arc<T>>,
-    /// When it has grown to this, what nobody has any more is dropped.
+    /// At this size, unused entries are dropped.
     sweep_at: usize,
 }
 

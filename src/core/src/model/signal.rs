@@ -41,7 +41,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// Why the targets of its pods go.
+    /// Why the targets of its pods are removed.
     pub const fn cause(self) -> Cause {
         match self {
             Self::Cordoned | Self::Disrupted => Cause::NodeDisrupted,
@@ -50,7 +50,7 @@ impl Fate {
         }
     }
 
-    /// Whether the targets of its pods go at once.
+    /// Whether the targets of its pods are removed at once.
     pub fn is_immediate(self) -> bool {
         matches!(self, Self::Dying | Self::Deleted)
     }
@@ -63,7 +63,7 @@ pub struct Signal {
     pub fate: Fate,
     /// The source of the sign, in words.
     pub sign: Box<str>,
-    /// Who drains it, as far as the sign tells.
+    /// The tool that drains it, as far as the sign shows.
     pub drainer: Drainer,
     /// It is also cordoned, where that counts: Headgate may begin.
     pub cordoned: bool,
@@ -85,7 +85,7 @@ impl Signal {
 /// Who drains nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drainer {
-    /// Nobody knows.
+    /// Unknown.
     #[default]
     Any,
     /// Karpenter.
@@ -112,7 +112,7 @@ impl Drainer {
 words! {
     /// Whose targets a cordon moves.
     Cordon {
-        /// Nobody's.
+        /// No tool's.
         None = "none",
         /// Those of pods that drain tools skip.
         Unevictable = "unevictable",
@@ -124,7 +124,7 @@ words! {
 /// What counts as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signals {
-    /// The keys of taints that say that a node is about to die.
+    /// The keys of taints that announce that a node is about to die.
     pub dying: BTreeSet<Box<str>>,
     /// The keys of taints that announce a drain.
     pub disrupted: BTreeSet<Box<str>>,
@@ -203,7 +203,7 @@ mod tests {
             let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..plain.clone() };
             assert!(!signals(cordon).remains(&cordoned));
             for key in [DYING[0], DISRUPTED[0]] {
-                // As with the effect PreferNoSchedule.
+                // The same as the effect PreferNoSchedule.
                 let marked = NodeFacts { taints: vec![key.into()], ..plain.clone() };
                 assert!(!signals(cordon).remains(&marked), "{key}");
             }

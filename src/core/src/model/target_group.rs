@@ -150,7 +150,7 @@ pub enum ReferenceError {
     Arn {
         /// What was written.
         text: Box<str>,
-        /// What is wrong with it.
+        /// Its error.
         piece: &'static str,
     },
     /// It looks like a name, but no target group can have it.
@@ -161,7 +161,7 @@ pub enum ReferenceError {
     Name {
         /// What was written.
         text: Box<str>,
-        /// What is wrong with it.
+        /// Its error.
         piece: &'static str,
     },
     /// Look-up by tag.
@@ -261,7 +261,7 @@ pub struct TargetGroupFacts {
     pub protocol: Box<str>,
     /// `IpAddressType`.
     pub ip_family: IpFamily,
-    /// What its attributes say, which are read after it is found; `None`: not yet.
+    /// Its attributes, which are read after it is found; `None`: not yet.
     pub least_healthy: Option<LeastHealthy>,
 }
 
@@ -320,7 +320,7 @@ pub enum Unsupported {
         /// Its type.
         found: TargetType,
     },
-    /// Each target would need a name of its own.
+    /// Each target would need a separate name.
     #[error(
         "target group {group} has the protocol {found}, whose targets each need a QuicServerId, which nobody but the pod \
          knows; expected a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS"

@@ -111,7 +111,7 @@ impl Written {
         if self.at == at { self } else { Self { at, seen: now } }
     }
 
-    /// As it is written. Only to be compared with other written times.
+    /// In its written form. Only for comparison with other written times.
     pub const fn at(self) -> WallTime {
         self.at
     }

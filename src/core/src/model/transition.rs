@@ -32,7 +32,7 @@ pub enum TargetStep {
     NotRegistered(Reason),
     /// The load balancer reports this (`None`: it is absent), and reported something else before.
     Shown(Option<HealthState>, Option<Health>),
-    /// It should go.
+    /// It should be deregistered.
     Unwanted(Cause),
     /// AWS has taken its removal.
     Deregistered,
@@ -43,7 +43,7 @@ pub enum TargetStep {
 /// What has become of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStep {
-    /// Its readiness gate is so now.
+    /// The new state of its readiness gate.
     Gate(GateView),
     /// Its eviction waits, or is allowed, for this reason.
     Eviction(Cause, bool),

@@ -11,7 +11,7 @@ pub struct Troubles {
     pub refusals: BTreeMap<(&'static str, Option<Target>), Word>,
     /// How the last call of each action failed, if it did.
     pub failing: BTreeMap<&'static str, Failure>,
-    /// What is wrong with the ledger.
+    /// The error of the ledger.
     pub ledger: Option<Word>,
     /// Healthy targets of ours whose addresses another cluster may have got.
     pub suspects: BTreeSet<Target>,
@@ -23,12 +23,12 @@ pub struct Troubles {
     pub holds: Option<(Moment, u64)>,
     /// The number of registrations that wait because AWS accepts no more, in the last report.
     pub unplaced: usize,
-    /// What AWS said when it took no more.
+    /// AWS's answer when it accepted no more.
     pub quota: Option<Failure>,
 }
 
 impl Troubles {
-    /// What AWS refuses, and what is wrong with the ledger.
+    /// What AWS refuses, and the error of the ledger.
     pub fn refused(&self) -> impl Iterator<Item = &Word> {
         self.refusals.values().chain(&self.ledger)
     }

@@ -34,7 +34,7 @@ pub struct BindingView {
     pub targets: Vec<TargetView>,
     /// Those that were, and are on their way out.
     pub ending: Vec<EndingView>,
-    /// For how long its pods should be held when they end, if they say nothing themselves.
+    /// How long its terminating pods should be held, if they have no value themselves.
     pub hold: HoldWanted,
     /// What a user should know of it and of its target group, each with a sentence.
     pub said: Vec<(Reason, String)>,
@@ -128,10 +128,10 @@ pub struct GroupView {
     pub never_healthy: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
-    /// How many registrations wait because AWS takes no more targets, when it last said so.
+    /// How many registrations wait because AWS accepts no more targets, in its last answer.
     pub unplaced: usize,
-    /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
-    /// is healthy yet. And those of pods that are not ready any more and stay for their zones.
+    /// How many removals are held. The targets are being replaced as a whole, their pods still run, and none of the
+    /// new ones is healthy yet. Also those of pods that are no longer ready and remain for their zones.
     pub held: usize,
     /// Until when they are held at most; `None`: AWS has taken none of the new ones yet.
     pub held_until: Option<Moment>,
@@ -168,7 +168,7 @@ pub struct OriginView {
     pub uid: Uid,
     /// Whether the object exists; the bindings of a deleted Service remain in force for a while.
     pub exists: bool,
-    /// What is wrong with what it asks for.
+    /// The problems of its spec or annotation.
     pub problems: Vec<Problem>,
 }
 
@@ -177,7 +177,7 @@ pub struct OriginView {
 pub struct Apart {
     /// The leader takes it out, for its eviction.
     pub decided: bool,
-    /// Its node is about to go, and it with it at once.
+    /// Its node is about to be removed, and it at once with it.
     pub node_goes: bool,
     /// It has not been ready for too long, and its zones do not need it.
     pub let_go: bool,

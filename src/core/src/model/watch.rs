@@ -33,7 +33,7 @@ impl fmt::Display for Scope {
 /// The news of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// The object is there, and looks like this.
+    /// The object exists, with this content.
     Applied(T),
     /// The object was deleted; this is its last state.
     Deleted(T),

@@ -12,7 +12,7 @@ macro_rules! words {
             /// All there are.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word as it is written.
+            /// The word in its written form.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }

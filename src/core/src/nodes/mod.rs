@@ -1,4 +1,5 @@
-//! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
+//! What Headgate needs to know of nodes: their zone, whether they take pods, and whether they are about to be
+//! removed.
 //!
 //! * **Owns** the last known nodes, and which are about to be removed. Deleted nodes are kept while they have pods.
 //! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to be
@@ -25,7 +26,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
-    /// Those that are about to go, or gone, and when that was seen.
+    /// Those that are about to be removed, or were deleted, and when that was seen.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
     /// The number of nodes with each taint that announces a drain.
     marked: BTreeMap<Box<str>, usize>,
@@ -193,7 +194,7 @@ impl Nodes {
         known
     }
 
-    /// The nodes that are about to go, or gone while pods are left of them.
+    /// The nodes that are about to be removed, or were deleted while they have pods.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
     }
@@ -219,7 +220,7 @@ impl<'a> LastSeen<'a> {
         self.0.all.get(node?)
     }
 
-    /// Whether the node of a pod is known to stay, as far as the pod is concerned.
+    /// Whether the node of a pod is known to remain, as far as the pod is concerned.
     pub fn stays(self, pod: &PodFacts) -> bool {
         let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
         signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))

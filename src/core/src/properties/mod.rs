@@ -1,7 +1,7 @@
 //! Properties of everything that reads data of others. For all input, nothing panics, values and reports have a
 //! limit, and printed values are read back. An invalid part changes nothing else.
 //!
-//! The cases come from a fixed seed, so that a run that fails fails again.
+//! The cases come from a fixed seed, so a failing run fails again.
 
 mod annotation;
 mod binding;

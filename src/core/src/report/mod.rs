@@ -1,7 +1,7 @@
 //! What others get to see: pictures of bindings and target groups, and the sentences about problems.
 //!
-//! **Owns** which pictures have changed since they were shown last, and what the owners of Services and TargetBindings have
-//! been told.
+//! **Owns** which pictures have changed since they were shown last, and the reports to the owners of Services and
+//! TargetBindings.
 //!
 //! **Flow.** A change of a binding or a target group marks its picture as old. At the end of each step, but at most
 //! ten times a second, the old pictures are drawn again, from the knowledge of that time.
@@ -57,7 +57,7 @@ impl Reports {
         self.groups.insert(group.clone());
     }
 
-    /// All that is wrong with what binds at `origin`; gives what has not been told yet: one text for each reason.
+    /// All problems of what binds at `origin`. Returns those without a report so far: one text for each reason.
     pub fn news(
         &mut self,
         origin: &Origin,
@@ -75,7 +75,7 @@ impl Reports {
         news.into_iter().map(together).collect()
     }
 
-    /// Nothing counts as told.
+    /// Nothing counts as reported.
     pub fn hush(&mut self) {
         self.told = Notices::default();
     }

@@ -111,7 +111,7 @@ macro_rules! fitting {
 }
 pub(crate) use fitting;
 
-/// The sender has mixed up requests: nobody knows what was done.
+/// The sender has mixed up requests: it is unknown what was done.
 pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
 }

@@ -1,9 +1,9 @@
 //! What happens to bindings that a namespace may not have.
 //!
 //! * One of a namespace that has no targets in the group is not in force.
-//! * One of a namespace that has some is **withheld**: those stay for a while, and none is added. A grant that is taken away
-//!   by mistake takes no pod out, and there is time to give it again.
-//! * While it is not known who holds a group, because its ledger has not been read, nothing is refused: who leads knows
+//! * One of a namespace that has some is **withheld**: those remain for a while, and none is added. A grant that is
+//!   removed by mistake deregisters no pod, and there is time to restore it.
+//! * While the holder of a group is unknown, because its ledger has not been read, nothing is refused: a leader knows
 //!   before it acts.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Until when the targets of a refused binding stay, and which they are.
+/// Until when the targets of a refused binding remain, and which they are.
 #[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,

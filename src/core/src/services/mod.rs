@@ -46,7 +46,7 @@ use granting::{Granting, Withholdings};
 struct Known {
     /// The Service, or what a TargetBinding is read as.
     facts: ServiceFacts,
-    /// What is wrong besides what settling finds.
+    /// Problems besides those that settling finds.
     besides: Option<(Reason, String)>,
     /// Of a TargetBinding: the Service that it was last read with.
     service: Option<ObjectKey>,
@@ -67,7 +67,7 @@ impl Known {
             || !self.facts.policy.unknown().is_empty()
     }
 
-    /// As if its annotation had been taken away.
+    /// The same as for a removed annotation.
     fn clear(&mut self) {
         (self.facts.target_groups, self.besides) = (None, None);
         self.facts.policy.forget_unknown();
@@ -139,11 +139,11 @@ pub struct Services {
     /// Requires that all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
-    /// Deleted TargetBindings that wait for their targets to be gone, each with its target group.
+    /// Deleted TargetBindings that wait for the removal of their targets, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
     naming: Multimap<GroupRef, Origin>,
-    /// The target groups that have come to be named, or are named no more, since that was asked last; and some others.
+    /// The target groups that are named now, or no longer, since the last call; and some others.
     renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
@@ -432,7 +432,8 @@ impl Services {
         renamed.collect()
     }
 
-    /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.
+    /// The problems of an object, and its present view for readers. Afterwards an object without bindings is
+    /// forgotten.
     pub fn say(&mut self, origin: &Origin) -> Option<(About, Vec<Problem>, Shown)> {
         let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));

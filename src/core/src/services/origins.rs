@@ -27,7 +27,7 @@ impl<'a> Origins<'a> {
         self.0.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
 
-    /// What is wrong with what an object asks for.
+    /// The problems of an object's spec or annotation.
     pub fn problems(self, origin: &Origin) -> impl Iterator<Item = &'a Problem> {
         self.0.known.get(origin).into_iter().flat_map(|known| &known.settled.problems)
     }

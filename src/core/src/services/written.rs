@@ -151,7 +151,7 @@ impl Services {
         over.into_iter().filter_map(|key| self.end(&key, None).map(|uid| (key, uid))).collect()
     }
 
-    /// A TargetBinding is deleted and waits for its targets to be gone from now on, or no longer.
+    /// A TargetBinding is deleted and waits for the removal of its targets from now on, or no longer.
     fn end(&mut self, key: &ObjectKey, ending: Option<(Uid, Option<GroupRef>)>) -> Option<Uid> {
         self.renamed.extend(ending.iter().filter_map(|(_, group)| group.clone()));
         let before = match ending {

@@ -142,7 +142,7 @@ struct News {
 }
 
 impl Told {
-    /// What a page has to be told of this status, if anything.
+    /// The news of this status for a page, if any.
     fn news(&mut self, status: Status) -> Option<News> {
         let whole = self.rest.is_none();
         self.elsewhere = None;
@@ -167,7 +167,7 @@ impl Told {
         })
     }
 
-    /// Another replica leads; whether the page has to be told that.
+    /// Another replica leads; returns whether the page must learn that.
     fn elsewhere(&mut self, said: &str) -> bool {
         (self.groups, self.rest) = (BTreeMap::new(), None);
         let before = self.elsewhere.replace(said.to_owned());

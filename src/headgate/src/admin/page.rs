@@ -20,7 +20,7 @@ const SCRIPT: &str = include_str!("../../page/app.js");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// On every answer: nothing is guessed, kept, or told to others.
+/// On every answer: browsers guess and store nothing, and send no referrer.
 const ON_ALL: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -180,7 +180,7 @@ async fn readyz(State(shown): State<Shown>) -> Response {
         let text = "the webhook has no certificate yet, so new pods would be missed; look at the log of this replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
-        // Without AWS nothing is lost by being ready: the webhook is served, and targets stay as they are.
+        // Without AWS a ready replica does no harm: it serves the webhook, and targets do not change.
         let aws = shown.aws.borrow().clone();
         let aws = aws.map(|trouble| {
             let Trouble { reason, sentence, since } = trouble;

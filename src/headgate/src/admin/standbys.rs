@@ -21,7 +21,7 @@ pub struct Replica {
     pub leads: bool,
 }
 
-/// Who asks for them; `None`: there is no election, and so no others.
+/// Lists them; `None`: there is no election, so there are no others.
 #[derive(Clone)]
 pub struct Standbys(Option<Arc<Mutex<Asked>>>);
 
@@ -46,7 +46,7 @@ impl Standbys {
     /// The leader, which calls itself so, and the others that are ready.
     ///
     /// # Errors
-    /// If the API server does not say.
+    /// If the API server does not answer.
     pub async fn ready(&self, holder: Option<&str>) -> Result<Vec<Replica>, String> {
         let leader = holder.map(|holder| pod_of(holder).unwrap_or(holder).to_owned());
         let mut all = Vec::new();

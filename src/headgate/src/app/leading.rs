@@ -1,4 +1,4 @@
-//! How a replica comes to lead: of `headgate run`, and of `headgate daemonsets`.
+//! How a replica becomes the leader, of `headgate run` and of `headgate daemonsets`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -74,7 +74,7 @@ impl Leading {
             return Ok(Authority::alone(clock));
         }
         let (tell, authority) = Authority::new(clock);
-        // Its own client: nothing else that is under way holds up a renewal.
+        // Its own client: no other request delays a renewal.
         let client = client::connect().await?;
         let own_namespace = self.own_namespace();
         // Before anybody can see this replica hold the Lease.

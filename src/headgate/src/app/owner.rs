@@ -36,7 +36,7 @@ use crate::{
 pub const INBOX: usize = 4096;
 /// The pulse beats at least this often.
 const IDLE: Duration = Duration::from_secs(5);
-/// After being told to stop: how long calls in flight and removals that are due may take.
+/// After the signal to stop: how long calls in flight and due removals may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The owner. See the module.
@@ -163,7 +163,7 @@ impl Owner {
         }
     }
 
-    /// Tells the engine what the wall clock shows, if somebody has set it.
+    /// Sends the wall clock to the engine, if somebody has set it.
     fn mind_wall_clock(&mut self, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
         let Some(Parted { shows, step }) = self.wall.look(wall(), self.clock.now()) else { return };
         if let Some(step) = step {
@@ -181,7 +181,7 @@ impl Owner {
         self.step(Input::Clock(shows), term, calls, leaving);
     }
 
-    /// Tells the engine whether this replica leads, if that has changed; gives the end of the term.
+    /// Reports to the engine whether this replica leads, if that has changed; returns the end of the term.
     fn lead(&mut self, term: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
         let present = self.authority.term();
         let number = present.map(|present| present.number);

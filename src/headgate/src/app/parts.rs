@@ -326,7 +326,7 @@ impl Shared {
         drop(watches);
     }
 
-    /// Follows IngressDaemonSets for readers alone: that they cannot be watched keeps nobody from leading.
+    /// Follows IngressDaemonSets for readers alone: a failure of this watch does not keep a replica from leading.
     pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
         let following = Following {
             clock: self.clock,

@@ -205,7 +205,7 @@ impl Reports {
                     info!(verb, "the ledgers can be reached again");
                 }
             }
-            // Said when it begins and when it changes, not each time it is tried again.
+            // Logged when it begins and when it changes, not at each retry.
             Some(failure) => {
                 if self.ledgers.as_ref() != Some(failure) {
                     warn!(

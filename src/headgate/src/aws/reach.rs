@@ -31,10 +31,10 @@ const NOT_ACCEPTED: [&str; 8] = [
     "RequestExpired",
 ];
 
-/// Something to be said.
+/// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The word; of what is over as well.
+    /// The reason, also of what is over.
     pub reason: Reason,
     /// What has happened, and what to do about it.
     pub sentence: String,
@@ -47,7 +47,7 @@ pub struct Said {
 /// What the result of a call shows about AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// To be said now.
+    /// To report now.
     pub said: Option<Said>,
     /// What stands in the way of all calls, in a word.
     pub obstacle: Option<Box<str>>,
@@ -58,7 +58,7 @@ pub struct Verdict {
 /// Why AWS is out of reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// The word.
+    /// The reason.
     pub reason: Reason,
     /// What stands in the way, and what to do about it.
     pub sentence: String,
@@ -171,7 +171,7 @@ impl Reach {
         Verdict { said, ..Verdict::default() }
     }
 
-    /// The word and the sentence, if no call of any action can get through.
+    /// The reason and the sentence, if no call of any action succeeds.
     fn out_of_reach(&self, failure: &Failure) -> Option<(Reason, String)> {
         let (endpoint, message) = (&self.endpoint, &failure.message);
         let code = &*failure.code;

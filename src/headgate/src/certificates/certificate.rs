@@ -61,7 +61,7 @@ pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<I
 
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
-    // A name of its own: two authorities of one name are hard to tell apart for a client that trusts both.
+    // A separate name: two authorities with one name are hard to distinguish for a client that trusts both.
     authority.distinguished_name.push(DnType::CommonName, format!("headgate webhook authority {made}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -103,7 +103,7 @@ impl Certificate {
     }
 }
 
-/// The certificates in a PEM text, each as it is written there. What is none is left out.
+/// The certificates in a PEM text, each in its original form. Everything else is left out.
 pub fn authorities(bundle: &str) -> Vec<String> {
     let parts = bundle.split(BEGIN).skip(1).map(|rest| format!("{BEGIN}{rest}"));
     let is = |part: &String| {

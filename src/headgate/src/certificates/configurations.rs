@@ -125,7 +125,7 @@ pub struct Found {
     version: Option<String>,
     /// Headgate's own entries.
     pub entries: Vec<Entry>,
-    /// Why nobody calls by it, if so.
+    /// Why no API server calls it, if that is so.
     pub unused: Option<String>,
 }
 

@@ -60,7 +60,7 @@ pub struct Keeper {
     secrets: Api<Secret>,
     options: Options,
     changed: Arc<Notify>,
-    /// Why nobody calls, as it was logged last.
+    /// Why no API server calls, in the last log line.
     unused: Vec<String>,
 }
 

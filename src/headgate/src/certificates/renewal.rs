@@ -20,7 +20,7 @@ use crate::{serving::validity::Life, webhook::path::CallPath};
 
 /// How long both authorities are trusted before the next certificate is served, and after.
 const OVERLAP: i64 = 600;
-/// The same before, when nobody accepts the present certificate: until every API server has read the configurations.
+/// The same before, when no API server accepts the present certificate: until all have read the configurations.
 const SHORT_OVERLAP: i64 = 10;
 /// A clock may be this many seconds behind the one that a time was written by.
 const AHEAD: i64 = 3600;
@@ -72,7 +72,7 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     let is_useless = stored.serving.as_ref().is_none_or(|serving| is_worthless(serving.life, now));
     let before = if is_useless { overlap.min(SHORT_OVERLAP) } else { overlap };
     match (has_next, since) {
-        // Nobody serves anything yet.
+        // No replica serves anything yet.
         (true, None) if stored.serving.is_none() && stored.replaced.is_empty() => Step::Swap,
         (true, None) => Step::NoteTrusted,
         (true, Some(since)) if is_over(since, before) => Step::Swap,

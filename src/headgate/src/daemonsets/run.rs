@@ -84,7 +84,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let owner =
         Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
-        // However it ends: the Lease is given back after its last request, and not before.
+        // For every kind of end: the Lease is released after the last request, and not before.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

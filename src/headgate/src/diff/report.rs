@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Differences {
-    /// When it was so.
+    /// The time of the answer.
     pub at: MicroTime,
     /// The replica that answered.
     pub answered_by: Option<String>,

@@ -36,7 +36,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// What is known of the pod; `None` if that is not said in time.
+    /// What is known of the pod; `None` if there is no answer in time.
     pub async fn pod(&self, pod: ObjectKey) -> Option<Explanation> {
         self.ask(|answer| Question::Pod(pod, answer)).await
     }

@@ -13,7 +13,7 @@ use crate::{
     runtime::times::{Times, of_wall},
 };
 
-/// All that there is to say of one node.
+/// All information about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::report::Word;
 use crate::runtime::views::Views;
 
-/// All that there is to say of what an object binds.
+/// All information about the bindings of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OriginReport {
@@ -27,7 +27,7 @@ pub struct OriginReport {
     /// Whether the object exists, as far as Headgate knows. The bindings of a deleted Service remain in force for a
     /// while.
     pub exists: bool,
-    /// What is wrong with what it asks for.
+    /// The problems of its spec or annotation.
     pub problems: Vec<Word>,
     /// What is in force, by port and target group.
     pub bindings: Vec<InForce>,
@@ -43,7 +43,7 @@ pub struct InForce {
     pub target_group: String,
     /// For how many seconds its pods should be held when they end.
     pub hold: u32,
-    /// What is wrong with it or its target group.
+    /// The problems of it or its target group.
     pub troubles: Vec<Word>,
     /// Its targets; those that are on their way out have a reason.
     pub targets: Vec<BoundTarget>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{journal::report::Past, runtime::times::Times};
 
-/// All that there is to say of one pod.
+/// All information about one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -53,7 +53,7 @@ pub struct Pod {
 /// A reason word and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
-    /// The word.
+    /// The reason.
     pub reason: String,
     /// The sentence.
     pub message: String,
@@ -82,7 +82,7 @@ pub struct Target {
     pub last_read: Option<MicroTime>,
     /// What is done next.
     pub next: Option<Next>,
-    /// What is wrong with the binding and the target group.
+    /// The problems of the binding and the target group.
     pub troubles: Vec<Word>,
 }
 
@@ -134,7 +134,7 @@ pub struct Gate {
 pub struct Hold {
     /// How many seconds are asked for.
     pub wanted: u32,
-    /// For how many seconds the load balancer may go on sending.
+    /// How many seconds the load balancer may keep sending.
     pub bound: u32,
     /// Whether the pod has it; none: its spec was not looked at.
     pub word: Option<Word>,

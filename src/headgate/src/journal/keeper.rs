@@ -1,4 +1,4 @@
-//! Who keeps the journal, and who asks it.
+//! The keeper of the journal, and its readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ pub struct Recorder(mpsc::UnboundedSender<(Transition, Moment)>);
 impl Recorder {
     /// Records a change.
     pub fn record(&self, what: Transition, at: Moment) {
-        // Nobody keeps it any more: the program ends.
+        // The keeper has ended: the program ends.
         let _ = self.0.send((what, at));
     }
 }

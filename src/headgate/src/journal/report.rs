@@ -1,4 +1,4 @@
-//! The past as it is sent. The names of the fields and the words are stable.
+//! The past in its JSON form. The names of the fields and the words are stable.
 
 use headgate_core::{
     Cause, Reason,
@@ -59,7 +59,7 @@ pub struct Entry {
     /// `IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Of `health`: what the load balancer said before; none: the target was not there.
+    /// Of `health`: what the load balancer reported before; none: the target was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// Of `health` and `gate`: what it is now; none: the target is not there.
@@ -100,7 +100,7 @@ pub const WORDS: [&str; 17] = [
     "said",
 ];
 
-/// An entry as it is sent.
+/// An entry in its JSON form.
 pub fn entry(entry: CoreEntry, times: Times) -> Entry {
     let CoreEntry { number, at, what } = entry;
     let problem = is_problem(&what);

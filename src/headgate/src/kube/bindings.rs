@@ -5,8 +5,9 @@
 //! writes the differences, a few objects at a time. It decides nothing about targets, and nothing waits for it. A
 //! failure is logged and retried. Only the leader writes.
 //!
-//! With `--namespace-selector` it sees the TargetBindings of all namespaces, and those of others may be another
-//! installation's: it leaves them alone. When a namespace is not selected any more, it parts from what is there, once.
+//! With `--namespace-selector` it sees the TargetBindings of all namespaces. Those of others may belong to another
+//! installation, so it does not change them. When a namespace is no longer selected, it removes its finalizers there,
+//! once.
 
 mod writes;
 
@@ -82,7 +83,7 @@ pub struct Bindings<L> {
     pub client: Client,
     /// The namespaces of TargetBindings.
     pub scopes: Vec<Scope>,
-    /// Whether they are looked after in selected namespaces only.
+    /// Whether it manages only those in selected namespaces.
     pub namespaces_are_selected: bool,
     /// The engine's views.
     pub views: Arc<Views>,
@@ -101,7 +102,7 @@ enum Care {
     Own,
     /// It was, until its namespace came not to be selected any more.
     Parting,
-    /// Another installation's, or nobody's.
+    /// Another installation's, or without any.
     Others,
 }
 
@@ -283,7 +284,8 @@ impl<L: Fn() -> bool> Bindings<L> {
         matches!(selection.as_deref(), Some(Selection::Left(then)) if then.elapsed() < PARTING)
     }
 
-    /// Lets one go that is another installation's, or was, and that it would have let go long ago.
+    /// Removes the finalizer from one of another installation, or of a former one that would have removed it long
+    /// ago.
     fn nobodys(&self, key: &ObjectKey, object: &Arc<TargetBinding>) -> Option<Write> {
         let deleted = object.meta().deletion_timestamp.as_ref()?.0;
         let since = Timestamp::now().duration_since(deleted);
@@ -367,7 +369,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                     debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
                     continue;
                 }
-                // As of one that was stored before the schema refused it. The others fare better.
+                // An object that was stored before the schema refused it. The others are not affected.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
                     let object = key.as_ref().map(ToString::to_string);
                     let error = &*excerpt(&status.message);
@@ -389,7 +391,7 @@ impl<L: Fn() -> bool> Bindings<L> {
 
     /// Logs it when it begins, changes, and continues for some time: it is tried every second.
     fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
-        // What is wrong with one object may be right with the next.
+        // A write that fails for one object may succeed for the next.
         let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };
         let (object, failures) = (key.map(ToString::to_string), told.failures);
         let since = match told.what {

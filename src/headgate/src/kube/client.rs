@@ -58,7 +58,7 @@ pub fn own_namespace() -> String {
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// Which cluster; what is not said is as kubectl has it.
+/// The cluster; unset options have the defaults of kubectl.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Which {
     /// The kubeconfig.

@@ -90,7 +90,7 @@ impl Evictions {
     /// Evicts a pod.
     ///
     /// # Errors
-    /// If it is refused, or nobody answers.
+    /// If it is refused, or has no answer.
     pub async fn ask(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<()> {
         self.post(pod, uid, false).await.map(|_| ())
     }
@@ -148,7 +148,8 @@ fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &C
     Checked { refused: refused.filter(|_| !is_excused), budgets }
 }
 
-/// Whether Kubernetes cannot say what a budget allows (its condition `DisruptionAllowed` is false for `SyncFailed`).
+/// Whether Kubernetes cannot compute what a budget allows (its condition `DisruptionAllowed` is false for
+/// `SyncFailed`).
 fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     let conditions = budget.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().any(|condition| {

@@ -1,4 +1,5 @@
-//! What tells one installation of Headgate from another: the name of its Lease, and what it serves.
+//! What distinguishes one installation of Headgate from another: the name of its Lease, and the namespaces that it
+//! manages.
 //!
 //! Several may use one namespace. Each has a Lease with another name, and its own TargetLedgers, which are named
 //! after it. Replicas of one Lease must manage the same namespaces. Only one of them works at a time, and it treats
@@ -147,7 +148,7 @@ impl Serves {
     }
 }
 
-/// Those of the named namespaces that do not exist. Who may not look does not know.
+/// The named namespaces that do not exist. Without the right to read them, this is unknown.
 pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) -> Vec<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let mut missing = Vec::new();

@@ -1,5 +1,5 @@
-//! The Lease object: carries out what the machine of [`headgate_core::leadership::lease`] wants, and tells everybody whether this
-//! replica leads.
+//! The Lease object: makes the requests of the machine in [`headgate_core::leadership::lease`], and publishes whether
+//! this replica leads.
 //!
 //! It sends one request at a time, each with a time-out well before the renew deadline, on a client of its own. While
 //! another replica leads, a watch shows its release at once. The watch is only a hint: the machine reads the Lease
@@ -84,8 +84,8 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate that tells `tell` where it stands. `client` should be used by nobody else; `handover` is of the namespace
-    /// of the Lease.
+    /// A candidate that reports its state to `tell`. No other task should use `client`; `handover` is of the
+    /// namespace of the Lease.
     pub fn new(
         client: Client,
         options: Options,
@@ -385,7 +385,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
-    // A released Lease has an empty holder, as client-go writes it.
+    // A released Lease has an empty holder, the form of client-go.
     let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
     object.spec = Some(LeaseSpec {
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),

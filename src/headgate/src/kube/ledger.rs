@@ -143,7 +143,7 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-/// A TargetLedger as it is stored; `None` for an object without name or version, which the API server never sends.
+/// A stored TargetLedger; `None` for an object without name or version, which the API server never sends.
 pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();

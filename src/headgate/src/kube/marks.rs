@@ -1,4 +1,4 @@
-//! The annotations that say how far a pod's leaving is: how they are read and written.
+//! The annotations with the state of a pod's eviction: how they are read and written.
 //!
 //! Each begins with the UID of its pod: an annotation that was copied to another pod has no meaning there. One that
 //! cannot be read counts as absent. The core reports and removes implausible values

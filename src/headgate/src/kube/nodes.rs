@@ -28,7 +28,7 @@ const SHUTTING_DOWN: &str = "node is shutting down";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A node as it is watched.
+/// A watched node.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Node)]
 pub struct SlimNode {
@@ -116,7 +116,7 @@ impl Nodes {
         Self { client }
     }
 
-    /// A node as it is now, if there is one.
+    /// The present state of a node, if it exists.
     pub async fn get(&self, name: &str) -> Result<Option<NodeFacts>, Failure> {
         let api: Api<SlimNode> = Api::all(self.client.clone());
         let node = api.get_opt(name).await.map_err(|error| failure::of(&error))?;

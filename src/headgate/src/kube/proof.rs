@@ -164,7 +164,7 @@ impl Proofs {
     fn fails(&mut self, error: &watcher::Error) {
         self.metrics.watch_failed("pods");
         let Some(said) = refusal("pods", error) else {
-            // An API server that is away breaks every watch, and the others say so.
+            // An unavailable API server breaks every watch, and the other watches report it.
             debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted, trying again");
             return;
         };

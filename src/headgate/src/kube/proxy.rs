@@ -1,6 +1,6 @@
 //! The proxy that leads to the API server, as kubectl finds it.
 //!
-//! * `proxy-url` of the kubeconfig's cluster counts before all else, and `NO_PROXY` does not touch it (client-go:
+//! * `proxy-url` of the kubeconfig's cluster comes first, and `NO_PROXY` does not apply to it (client-go:
 //!   `http.ProxyURL`).
 //! * Else `HTTPS_PROXY`, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API server or it is
 //!   on this machine (Go: `http.ProxyFromEnvironment`). Each may be written in lower case.
@@ -56,7 +56,7 @@ pub fn of(
 
 fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.trim();
-    // As for curl and Go: without a scheme it is one of HTTP.
+    // The same rule as for curl and Go: without a scheme it is one of HTTP.
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     // The name is looked up by the proxy in either case.
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));

@@ -54,7 +54,7 @@ impl Replica {
         self.metadata.deletion_timestamp.is_none() && conditions.into_iter().any(is)
     }
 
-    /// What the others have, too; `None`: nothing tells them from other pods.
+    /// The labels of the others; `None`: nothing distinguishes them from other pods.
     fn selector(&self) -> Option<String> {
         let labels = self.metadata.labels.iter().flatten().filter(|(key, _)| !OWN.contains(&key.as_str()));
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
@@ -87,7 +87,7 @@ impl Replicas {
     /// The names of the pods of others that are ready.
     ///
     /// # Errors
-    /// If the API server does not say in time.
+    /// If the API server does not answer in time.
     pub async fn others(&mut self, by: Duration) -> Result<Vec<Box<str>>, String> {
         let asked = timeout(by, self.ask()).await;
         asked.map_err(|_| format!("no answer within {by:?}"))?.map_err(|error| plain(&error))

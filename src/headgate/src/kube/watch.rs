@@ -61,7 +61,7 @@ pub struct Watches {
     pub inbox: mpsc::Sender<Input>,
     /// How it is followed.
     pub following: Following,
-    /// Who asks for something to be listed again.
+    /// Requests another list.
     pub relists: Relists,
 }
 
@@ -72,7 +72,7 @@ pub struct Following {
     pub clock: Clock,
     /// Errors are counted.
     pub metrics: Arc<Metrics>,
-    /// And told.
+    /// And a report.
     pub failures: WatchFailures,
 }
 
@@ -171,7 +171,7 @@ impl Watches {
         self.following.tell(kind, Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
     }
 
-    /// Watches the labels of all namespaces, which grants may go by.
+    /// Watches the labels of all namespaces, which grants may use.
     pub async fn labels(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));

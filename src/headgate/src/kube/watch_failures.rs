@@ -1,4 +1,4 @@
-//! What the watches that fail have to say: together, not each for itself.
+//! The reports of failing watches: together, not one by one.
 //!
 //! An unavailable API server breaks every watch at once, and each retries every few seconds. One line announces the
 //! beginning, others follow at growing intervals with a count, and the last announces the end. A failure never counts as
@@ -28,7 +28,7 @@ pub struct WatchFailures {
     troubles: Troubles,
 }
 
-/// What tells one failure from another.
+/// What distinguishes one failure from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// Headgate may not list or watch the kind.
@@ -61,7 +61,7 @@ impl WatchFailures {
     /// A watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        // What is forbidden or missing is so for every replica.
+        // A missing right or kind affects every replica.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
             self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
@@ -116,7 +116,7 @@ fn over(told: Option<Told>) {
     }
 }
 
-/// What it is, and what to do about it, in words that do not change from one time to the next.
+/// The failure, and what to do about it, in words that do not change from one time to the next.
 pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
     match status(error) {
         Some(status) if status.code == 403 => (

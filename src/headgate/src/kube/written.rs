@@ -19,7 +19,7 @@ use crate::{
     kube::slim::{identity, port_number, without_annotations},
 };
 
-/// A TargetBinding as it is watched.
+/// A watched TargetBinding.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetBinding)]
 pub struct SlimBinding {
@@ -69,7 +69,7 @@ struct Spec {
     pod_selector: Option<Selector>,
     port: Option<IntOrString>,
     protocol: Option<String>,
-    /// Among them those that say what annotations of a Service say.
+    /// Some of them have the meaning of annotations of a Service.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
     /// All of it, for this reason.

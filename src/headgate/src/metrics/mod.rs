@@ -146,7 +146,7 @@ impl Metrics {
         Ok(page)
     }
 
-    /// The page as it is now.
+    /// The present page.
     ///
     /// # Errors
     /// Only if a metric cannot be formatted.

@@ -1,4 +1,4 @@
-//! How long pods take to come and to go, and what is lost on the way.
+//! How long pods take to become ready and to terminate, and what is lost in between.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ struct Process {
 }
 
 impl Process {
-    /// The values, in the order of [`METRICS`]; what the system does not say is missing.
+    /// The values, in the order of [`METRICS`]; those that the system does not report are missing.
     #[cfg(target_os = "linux")]
     fn values(&self) -> [Option<f64>; 6] {
         let process = Read::myself().ok();

@@ -14,7 +14,7 @@ pub type Problem = (String, String);
 
 type Source = Box<dyn Fn() -> Vec<Problem> + Send + Sync>;
 
-/// What is wrong, asked at each scrape. Nothing before somebody can say it. Clones share it.
+/// The problems, requested at each scrape. Empty before there is a source. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Said(Arc<OnceLock<Source>>);
 

@@ -1,7 +1,7 @@
 //! Whether this replica may act right now. The holder of the Lease writes it. Every task asks it immediately before
 //! it calls AWS or writes to Kubernetes.
 //!
-//! It is never told that it has ended: a term has an end, and when nobody prolongs it, it is over.
+//! It gets no message about its end: a term has an end, and without a renewal it is over.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
 
-/// What is known about who leads.
+/// What is known about the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The present term of this replica, if it has one; it may be over.
     pub term: Option<LeaseTerm>,
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub holder: Option<Box<str>>,
     /// The holder serves something else than this replica.
     pub stranger: Option<Stranger>,
@@ -38,7 +38,7 @@ pub struct Unable {
 /// installations share one Lease, and one of them does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// What it serves, in words.
+    /// The namespaces that it manages, in words.
     pub serves: Box<str>,
     /// What that means and what to do, in a sentence.
     pub said: Box<str>,
@@ -82,7 +82,7 @@ impl Authority {
         (sender, Self { clock, standing })
     }
 
-    /// The authority of one who is alone, and always leads.
+    /// The authority of a replica without others, which always leads.
     pub fn alone(clock: Clock) -> Self {
         let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
@@ -101,7 +101,7 @@ impl Authority {
         self.term().is_some_and(|now| now.number == term)
     }
 
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub fn holder(&self) -> Option<Box<str>> {
         self.standing.borrow().holder.clone()
     }

@@ -67,7 +67,7 @@ impl Step {
     }
 }
 
-/// What is known of the wall clock: what it showed when the process began, as it is set now. See the module.
+/// What is known of the wall clock: its value when the process began, and its present setting. See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Wall {
     followed: WallTime,

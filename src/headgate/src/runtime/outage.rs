@@ -22,12 +22,12 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// The number of causes of one outage that are reported when they occur; more are only counted.
 const CAUSES: usize = 8;
 
-/// What to say.
+/// The report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It fails, and did not before.
     Begins,
-    /// It fails for a reason that was not told yet.
+    /// It fails for a reason without a report so far.
     Changed,
     /// It fails still.
     GoesOn,
@@ -66,7 +66,7 @@ struct State {
 }
 
 impl Outage {
-    /// It has failed. `cause` tells one cause from another, and has nothing in it that changes each time.
+    /// It has failed. `cause` identifies the cause, and contains nothing that changes each time.
     pub fn failed(&mut self, cause: &str, now: Moment) -> Option<Told> {
         let settled =
             |state: &State| state.over && state.works.is_some_and(|works| now.since(works) >= SETTLED);
@@ -109,7 +109,7 @@ impl Outage {
         self.has_worked_since(now, now)
     }
 
-    /// Nothing has failed since `works`, and that is long enough to say that it works.
+    /// Nothing has failed since `works`, and that is long enough to report that it works.
     pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
         let state = self.0.as_mut().filter(|state| !state.over)?;
         let works = *state.works.get_or_insert(works);
@@ -126,7 +126,7 @@ impl Outage {
     }
 }
 
-/// A time as people say it: `45 s`, `12 min`, `5 h 10 min`.
+/// A time in the notation of people: `45 s`, `12 min`, `5 h 10 min`.
 pub struct Spelled(pub Duration);
 
 impl fmt::Display for Spelled {

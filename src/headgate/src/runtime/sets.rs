@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
 
-/// A set as it is shown.
+/// A set for readers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownSet {
     /// The generation of its spec.

@@ -36,7 +36,7 @@ impl Supervisor {
         Self { tasks: JoinSet::new(), stop }
     }
 
-    /// Starts a task. It is expected to go on until `stop`, or to be dropped then.
+    /// Starts a task. It should run until `stop`, or be dropped then.
     pub fn spawn(
         &mut self,
         name: impl Into<String>,
@@ -48,7 +48,7 @@ impl Supervisor {
             let ended = tokio::select! {
                 biased;
                 () = stop.cancelled() => Ok(()),
-                // What it needs may have stopped sooner than it has looked for that.
+                // A dependency may have stopped before the task noticed.
                 ended = task => if stop.is_cancelled() { Ok(()) } else { ended },
             };
             (name, ended)

@@ -11,7 +11,7 @@ use headgate_core::{
     leadership::ability::{Ability, Trouble},
 };
 
-/// What it is, in words.
+/// The cause, in words.
 pub const fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::RemovalsFail => "AWS has taken no removal",
@@ -30,7 +30,7 @@ impl Troubles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It has failed; `of` tells apart what fails for the same reason.
+    /// It has failed; `of` distinguishes what fails for the same reason.
     pub fn failed(&self, cause: Cause, of: &str, now: Moment) {
         self.ability().failed(cause, of, now);
     }

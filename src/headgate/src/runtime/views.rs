@@ -27,11 +27,11 @@ pub struct Views {
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
     /// By object that binds.
     pub origins: DashMap<Origin, Arc<OriginView>>,
-    /// Namespaces that are selected, or were and are no more. Nobody's concern if all namespaces count.
+    /// Namespaces that are selected, or were and no longer are. Unused if all namespaces count.
     pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings that nothing keeps any more. The task that removes a finalizer also removes the entry.
     pub released: DashMap<ObjectKey, Uid>,
-    /// Nodes that are about to go, or gone while pods are left of them.
+    /// Nodes that are about to be removed, or were deleted while they have pods.
     pub nodes: DashMap<Arc<str>, Fate>,
     /// By target group: pods that ended before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
@@ -42,7 +42,7 @@ pub struct Views {
 }
 
 impl Views {
-    /// These nodes are about to go, and no others.
+    /// These nodes are about to be removed, and no others.
     pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
         let going: HashMap<&Arc<str>, Fate> = going.collect();
         self.nodes.retain(|node, fate| going.get(node) == Some(fate));

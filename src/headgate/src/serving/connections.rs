@@ -27,7 +27,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// From the first byte of a request to the end of its header.
     pub header: Duration,
-    /// From the end of a header to the answer; a server may have a shorter one of its own.
+    /// From the end of a header to the answer; a server may set a shorter one.
     pub request: Duration,
     /// Without a byte of a request.
     pub idle: Duration,
@@ -76,7 +76,7 @@ struct Entry {
     close: CancellationToken,
 }
 
-/// Those that are there, in the order in which they came.
+/// The present connections, in the order of their arrival.
 #[derive(Debug, Default)]
 struct Table {
     entries: BTreeMap<u64, Entry>,

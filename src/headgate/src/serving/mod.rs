@@ -57,7 +57,7 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub const BUFFER: usize = 16 * 1024;
 /// How often time-outs are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After being told to stop: how long requests under way may take.
+/// After the signal to stop: how long requests in flight may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A server that listens.

@@ -35,7 +35,7 @@ impl Seldom {
         Self { pause, said: Mutex::default() }
     }
 
-    /// It occurred again. `Some`: say it, with how many were left out since the last line.
+    /// It occurred again. `Some`: log it, with the number of occurrences since the last line.
     pub fn say(&self, now: Moment) -> Option<u64> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.last.is_some_and(|last| now.since(last) < self.pause) {

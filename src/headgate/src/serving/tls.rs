@@ -1,4 +1,4 @@
-//! The certificate that is served, replaced while connections go on.
+//! The served certificate, which can change while connections continue.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ pub struct Known<'a> {
     pub unable: Option<Unable>,
 }
 
-/// The word of each problem and what it is about, without the sentence: what alerts go by.
+/// The reason and the object of each problem, without the sentence: alerts use these.
 pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
     let groups: Vec<_> = known.views.groups.iter().map(|group| group.value().clone()).collect();
     let all = problems(known, &groups, Times::at(now)).into_iter();

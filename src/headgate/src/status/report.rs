@@ -1,4 +1,4 @@
-//! A status as it is sent. The names of the fields are stable.
+//! A status in its JSON form. The names of the fields are stable.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::api::ingress_daemon_set::NodeTurn;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// When it was so.
+    /// The time of the status.
     pub at: MicroTime,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// What is wrong, the worst first.
+    /// The problems, most severe first.
     pub problems: Vec<Problem>,
-    /// The nodes that are about to go, or gone while pods are left of them, by name.
+    /// The nodes that are about to be removed, or were deleted while they have pods, by name.
     #[serde(default)]
     pub leaving_nodes: Vec<LeavingNode>,
     /// The IngressDaemonSets, by name, where they are shown.
@@ -54,13 +54,13 @@ pub struct IngressDaemonSet {
     pub turns: Vec<NodeTurn>,
 }
 
-/// A node that is about to go, or gone.
+/// A node that is about to be removed, or was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingNode {
     /// Its name.
     pub node: String,
-    /// The word for why its targets go.
+    /// The reason why its targets are deregistered.
     pub reason: String,
     /// How many pods there are still targets.
     pub pods: usize,

@@ -53,7 +53,7 @@ pub enum Question {
 /// The asking side.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The namespaces that are looked after.
+    /// The managed namespaces.
     pub scopes: Vec<Scope>,
     /// Whether only selected ones of them count, which only the engine knows.
     pub namespaces_are_selected: bool,

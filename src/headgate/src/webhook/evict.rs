@@ -47,7 +47,7 @@ const PLACES_TO_WAIT: usize = 8;
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
 /// The number of pods for which a sent Event is remembered; beyond it, a pod may get another one.
 const TOLD: usize = 10_000;
-/// With so little left of the load balancer's time the word may come while it is waited for.
+/// With so little left of the load balancer's time, the decision may come during the wait.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
 
 /// What evictions need.
@@ -72,7 +72,7 @@ impl Evicting {
         Self { notes, nodes: reads, notices, waiting, told: Arc::default() }
     }
 
-    /// Whether that was not said before.
+    /// Whether this is the first time.
     fn is_news(&self, uid: &Uid, cause: Cause) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {

@@ -97,7 +97,7 @@ pub struct Webhook {
     pub path: watch::Receiver<Option<CallPath>>,
     /// What there is to give.
     pub giving: Giving,
-    /// What namespaces say.
+    /// The settings of namespaces.
     pub namespaces: Namespaces,
 }
 

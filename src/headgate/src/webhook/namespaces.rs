@@ -36,7 +36,7 @@ const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
 /// A limit in seconds, and whose it is.
 type Limit = (u32, &'static str);
 
-/// When each namespace was read, and what it said.
+/// When each namespace was read, and its settings.
 type Known = BTreeMap<Box<str>, (Moment, Option<u32>)>;
 
 /// Reads the annotation of one namespace.
@@ -55,7 +55,7 @@ impl ReadNamespace for Client {
     }
 }
 
-/// What namespaces say.
+/// The settings of namespaces.
 #[derive(Clone)]
 pub struct Namespaces {
     shared: Arc<Shared>,

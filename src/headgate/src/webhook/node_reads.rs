@@ -89,7 +89,7 @@ impl NodeReads {
         Self { shared: None }
     }
 
-    /// Reads nodes like that; `signals` are the signs of a node that is about to go.
+    /// Reads nodes in that way; `signals` are the signs of a node that is about to be removed.
     pub fn new(reader: impl ReadNode + 'static, signals: Signals, clock: Clock) -> Self {
         let (nodes, places) = (StdMutex::default(), Semaphore::new(AT_ONCE));
         let reader = Box::new(reader);
@@ -97,8 +97,8 @@ impl NodeReads {
         Self { shared: Some(Arc::new(shared)) }
     }
 
-    /// Whether the API server confirms that a node takes pods and is not about to go. `None`: others were read until
-    /// `patience` was over.
+    /// Whether the API server confirms that a node takes pods and is not about to be removed. `None`: others were
+    /// read until `patience` was over.
     pub async fn remains(&self, node: &Arc<str>, patience: Duration) -> Option<bool> {
         let Some(shared) = &self.shared else { return Some(false) };
         timeout(patience, shared.remains(node)).await.ok()

@@ -63,13 +63,13 @@ impl CallPath {
         &self.0
     }
 
-    /// Whether nobody can guess it.
+    /// Whether it is a secret.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.0.len() == DIGITS + 1
     }
 
-    /// Whether it is this one. This takes equally long however much of the path is right, so nobody can guess it piece by
+    /// Whether it is this one. The comparison takes the same time for any path, so nobody can guess it piece by
     /// piece.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {

@@ -96,7 +96,7 @@ impl OfPod {
     }
 
     fn container(&self, pod: &Value, place: Place, container: &Value) -> Container {
-        // A probe with a grace period of its own keeps it.
+        // A probe with a separate grace period keeps it.
         let probe = |probe: &Probe| {
             let probe = &container[probe.field()];
             probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()

@@ -157,7 +157,8 @@ impl Webhook {
         response
     }
 
-    /// Refuses a request on a path that is not served, unread. The path is not said: it may be one that was served.
+    /// Refuses a request with an unknown path, unread. The answer does not contain the path: it may be an earlier
+    /// one.
     fn refuse(&self, connection: &Connection, room: &Room) -> Response<Full<Bytes>> {
         let now = self.clock.now();
         self.metrics.webhook_answered(StatusCode::NOT_FOUND.as_u16(), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The volume by which `headgate-hold` comes into a container: Headgate's own image, as it is, read only.
+//! The volume that brings `headgate-hold` into a container: Headgate's own image, unchanged and read-only.
 //!
 //! An image volume counts neither for a quota nor for the quality of service, and the restricted Pod Security
 //! Standard allows it. Unlike an `emptyDir`, it stops neither `kubectl drain` nor cluster-autoscaler.

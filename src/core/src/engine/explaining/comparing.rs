@@ -64,7 +64,7 @@ impl Engine {
     }
 }
 
-/// A target that is there, and should not be.
+/// A registered target that should not be.
 fn unwanted(group: &Group, target: &Target, due: &Due<'_>) -> Difference {
     let registrations = group.registrations();
     let (health, account) = (group.observation().health(target), registrations.account(target));

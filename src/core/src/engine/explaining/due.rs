@@ -24,7 +24,7 @@ pub struct Due<'a> {
 }
 
 impl Due<'_> {
-    /// Of a target that should be there; `turn` is when a token is there for it.
+    /// For a target that should be registered; `turn` is when a token is there for it.
     pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -54,7 +54,7 @@ impl Due<'_> {
         Next { step: Step::Register, at: at.map(|at| at.max(self.now)), waits }
     }
 
-    /// Of a target that should go.
+    /// For a target that should be deregistered.
     pub fn deregisters(&self, account: &Account<'_>) -> Option<Next> {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -85,7 +85,7 @@ impl Due<'_> {
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
     }
 
-    /// Who has paused it.
+    /// The object that is paused.
     fn pause(&self, account: &Account<'_>) -> Word {
         match account.paused_by {
             Some(origin) => (Reason::Paused, sayings::paused(self.arn, origin)),

@@ -39,7 +39,7 @@ struct Entry {
     state: Resolution,
     namers: Namers,
     in_flight: bool,
-    /// A call that asked for it and others said that one of them does not exist.
+    /// In a call for it and others, AWS answered that one of them does not exist.
     alone: bool,
     retry: Backoff,
     missing: Backoff,
@@ -55,7 +55,7 @@ struct Attributes {
     retry: Backoff,
 }
 
-/// Kinds of look-ups, in the order in which they go.
+/// Kinds of look-ups, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Of references without an answer so far.
@@ -297,7 +297,7 @@ impl Directory {
         let namers = |reference| self.entries.get(reference).into_iter().flat_map(|entry| &entry.namers);
         let last = |namespace: &Arc<str>| self.served.get(namespace).copied().unwrap_or_default();
         let all = due().flat_map(|reference| namers(reference).map(move |namespace| (namespace, reference)));
-        // Of equals the first: what nobody has asked for yet, and what waits longest.
+        // Of equals the first: the one without any request yet, then the one that waits longest.
         let Some((namespace, first)) = all.min_by_key(|(namespace, _)| last(namespace)) else {
             return Vec::new();
         };
@@ -333,7 +333,7 @@ impl Directory {
         result: &Result<Vec<TargetGroupFacts>, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // Which of them it is AWS does not say.
+        // AWS does not name the one.
         let one_of_several = references.len() > 1
             && result
                 .as_ref()
@@ -405,7 +405,8 @@ impl Directory {
         })
     }
 
-    /// Whether this replica leads. When it begins to, what AWS did not find before may exist, so it is looked up again at once.
+    /// Whether this replica leads. At the start of a term, what AWS did not find before may exist, so it is looked up
+    /// again at once.
     pub fn lead(&mut self, leads: bool) {
         if std::mem::replace(&mut self.leads, leads) || !leads {
             return;

@@ -123,7 +123,7 @@ impl Accounts {
         }
     }
 
-    /// A target of this group has to go from now on.
+    /// A target of this group must be removed from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         let at = self.sent_to(Some(group));
         self.all[at].lanes.removal_caused(group, now);
@@ -210,7 +210,7 @@ impl Accounts {
         next.min()
     }
 
-    /// When calls about this group may go.
+    /// When calls about this group may be sent.
     pub fn lanes(&self, group: &TargetGroupArn) -> &Lanes {
         &self.all[self.sent_to(Some(group))].lanes
     }

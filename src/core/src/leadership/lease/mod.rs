@@ -21,8 +21,8 @@
 //! takes the Lease again when the backoff is over, or when no other replica has taken it for the duration of the
 //! Lease.
 //!
-//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. What it cannot know is
-//! a holder of a Lease that came and was deleted while nobody here looked; do not delete it.
+//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. It cannot know
+//! about a Lease that was created and deleted while no replica here read it; do not delete it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -75,7 +75,7 @@ pub enum TimingError {
 }
 
 impl Default for Timing {
-    /// What client-go's users have: 15 s, 10 s, 2 s.
+    /// The defaults of client-go: 15 s, 10 s, 2 s.
     fn default() -> Self {
         Self {
             duration: Duration::from_secs(15),
@@ -158,7 +158,7 @@ struct Seen {
     since: Moment,
     /// Whether it was there when last looked at.
     there: bool,
-    /// Whether it never was there: then nobody holds it, as far as can be known.
+    /// Whether it never existed: then no replica holds it, as far as this one can know.
     never: bool,
 }
 
@@ -221,7 +221,7 @@ impl Lease {
         self.term.filter(|term| now < term.until)
     }
 
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub fn holder(&self) -> Option<&str> {
         let seen = self.seen.as_ref().filter(|seen| seen.there)?;
         seen.stored.record.holder.as_deref()
@@ -265,7 +265,7 @@ impl Lease {
         let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
         if self.gives_back() {
             if seen.there && mine {
-                // As client-go does: gone in a second even for those who do not look at the holder.
+                // The same as client-go: it expires in a second, also for programs that do not read the holder.
                 let duration = Duration::from_secs(1);
                 return replace(Claim {
                     holder: None,
@@ -316,7 +316,7 @@ impl Lease {
         let duration = record.duration.unwrap_or(self.timing.duration);
         let free = if free { Moment::START } else { seen.since + duration };
         let Some(rested) = self.rests.until() else { return free };
-        // Rather one that could not lead than nobody.
+        // A leader that could not lead is better than none.
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
@@ -409,7 +409,7 @@ impl Lease {
         self.next = now;
     }
 
-    /// Takes in what stands there now.
+    /// Takes the present content.
     fn look(&mut self, stored: Option<Stored>, now: Moment) {
         self.fresh = true;
         self.rests.look(stored.as_ref().map_or(&[][..], |stored| &stored.rests[..]), now);

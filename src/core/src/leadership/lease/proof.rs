@@ -1,4 +1,4 @@
-//! What proves that a replica is dead, so that nobody need wait for its Lease to run out.
+//! What proves that a replica has terminated, so that no replica need wait for its Lease to expire.
 //!
 //! A container cannot know its own ID, but it can write a file. At its start a replica writes its identity to its
 //! termination log, one file for each container instance. The kubelet puts its content into the pod's status when the

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 struct Own {
     note: Rest,
     until: Moment,
-    /// The Lease is given back, or is another one's.
+    /// The Lease is released, or another replica's.
     gave_back: bool,
 }
 
@@ -36,12 +36,12 @@ impl Rests {
         self.own = Some(Own { note, until, gave_back: false });
     }
 
-    /// Whether the Lease is still to be given back.
+    /// Whether the Lease must still be released.
     pub(super) fn gives_back(&self) -> bool {
         self.own.as_ref().is_some_and(|own| !own.gave_back)
     }
 
-    /// It is given back, or another one's.
+    /// It is released, or another replica's.
     pub(super) fn gave_back(&mut self) {
         if let Some(own) = &mut self.own {
             own.gave_back = true;
@@ -53,7 +53,7 @@ impl Rests {
         self.own.as_ref().map(|own| own.until)
     }
 
-    /// Takes in the notes that stand in the Lease.
+    /// Takes the annotations in the Lease.
     pub(super) fn look(&mut self, notes: &[Rest], now: Moment) {
         let since =
             |note: &Rest| self.known.iter().find(|(known, _)| known == note).map_or(now, |known| known.1);

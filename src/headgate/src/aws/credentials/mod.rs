@@ -80,7 +80,7 @@ struct State {
     fault: Option<Fault>,
 }
 
-/// The credentials that are there.
+/// The present credentials.
 #[derive(Clone, Debug)]
 pub struct Kept(watch::Receiver<State>);
 

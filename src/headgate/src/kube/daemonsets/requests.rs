@@ -1,7 +1,7 @@
 //! What the core asks for a set, as requests to the API server.
 //!
-//! Each is about one life of an object: deletions and patches carry its UID. One that nobody answers in time counts as
-//! neither done nor refused.
+//! Each concerns one object with its UID: deletions and patches carry it. A request without an answer in time counts
+//! as neither done nor refused.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -161,7 +161,7 @@ impl Requests {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        // As it is: no field of a newer Kubernetes is lost.
+        // Unchanged: no field of a newer Kubernetes is lost.
         let url = K::url_path(&(), Some(&set.namespace));
         let request = hyper::Request::post(url)
             .header(hyper::header::CONTENT_TYPE, "application/json")

@@ -1,4 +1,4 @@
-//! The pod template of a set: what tells one from another, where its pods may be, and the pods that are made of it.
+//! The pod template of a set: what distinguishes templates, the nodes for its pods, and the pods from it.
 
 use headgate_core::model::object::{Labels, ObjectKey, Uid};
 use headgate_daemonset::{
@@ -53,7 +53,7 @@ pub fn placement(template: &Value) -> Placement {
     Placement { selector: selector.collect(), terms, tolerations: tolerations.chain(tolerated()).collect() }
 }
 
-/// How many things say where pods of a template may be.
+/// The number of conditions for the nodes of a template's pods.
 pub fn placement_size(template: &Value) -> usize {
     let spec = &template["spec"];
     let count = |value: &Value| value.as_array().map_or(0, Vec::len);

@@ -173,7 +173,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The next one; `None`: nobody can send any more.
+    /// The next one; `None`: all senders are dropped.
     pub async fn recv(&mut self) -> Option<Notice> {
         self.places.recv().await?;
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -52,7 +52,7 @@ pub struct Keeper {
 pub struct Shown {
     /// Whether they are required.
     pub required: bool,
-    /// Those that are in force; `None`: the engine has not been told yet.
+    /// Those that are in force; `None`: the engine has none yet.
     pub all: Option<Vec<GrantFacts>>,
     /// Why grants, or the namespaces that they select, cannot be read.
     pub unread: Vec<String>,
@@ -211,7 +211,7 @@ impl Memory {
         Shown { required, all: self.sent.clone(), unread, problems: problems.collect() }
     }
 
-    /// What has not been said yet of what cannot be read.
+    /// Failures without a report so far.
     fn unsaid(&mut self) -> Vec<Notice> {
         let mut problems = self.known.problems();
         problems.retain(|_, problems| !problems.is_empty());
@@ -281,7 +281,7 @@ impl Keeper {
     }
 }
 
-/// An object, as people say it.
+/// An object, in the notation of people.
 fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),

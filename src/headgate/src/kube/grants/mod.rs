@@ -1,4 +1,4 @@
-//! Who may bind which target groups: the grants that are watched, resolved, for the engine.
+//! Which namespaces may bind which target groups: the watched grants, resolved for the engine.
 //!
 //! ```text
 //!  watch of TargetGroupGrants ─┐          Written: what of each can be read

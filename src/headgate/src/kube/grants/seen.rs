@@ -1,4 +1,4 @@
-//! What the watches say of grants and namespaces.
+//! The news of the watches of grants and namespaces.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use serde_json::Value;
 
-/// What a watch has to say.
+/// The news of a watch.
 #[derive(Debug)]
 pub enum Seen<T> {
     /// It has seen this.

@@ -16,7 +16,7 @@ const GROUPS: usize = 200;
 const NAMES: usize = 1000;
 const ALLOWED: usize = 10;
 
-/// A TargetGroupGrant as it is watched.
+/// A watched TargetGroupGrant.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetGroupGrant)]
 pub struct SlimGrant {

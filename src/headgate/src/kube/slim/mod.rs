@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Every document that has `null` in one place of `whole` instead of what is there.
+    /// Every document that has `null` in one place of `whole`.
     fn with_one_null(whole: &serde_json::Value) -> Vec<serde_json::Value> {
         fn places(value: &serde_json::Value, here: &str, all: &mut Vec<String>) {
             all.push(here.to_owned());

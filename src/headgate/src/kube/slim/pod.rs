@@ -26,7 +26,7 @@ use super::{
 };
 use crate::kube::marks;
 
-/// A pod as it is watched.
+/// A watched pod.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimPod {

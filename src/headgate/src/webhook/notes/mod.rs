@@ -173,7 +173,7 @@ impl Writer for OnPods {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
                 self.evictions.mark(&note.pod, &note.uid, mark).await
             }
-            // Another replica has noted it, or it may go.
+            // Another replica has written it, or the pod may be evicted.
             Some(_) => Ok(()),
             None => {
                 let busy = format!("the engine did not answer within {ASKS_FOR:?}");

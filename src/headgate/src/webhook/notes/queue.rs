@@ -74,7 +74,7 @@ enum State {
 #[derive(Debug)]
 struct Entry {
     uid: Uid,
-    /// Who has a smaller one came before.
+    /// A smaller number came earlier.
     ticket: u64,
     first: Moment,
     last: Moment,
@@ -124,8 +124,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// None yet. What fails is given up after `limits.patience`, what nobody asks for any more after
-    /// `limits.given_up_after`, and what had no turn after `limits.silence()`.
+    /// None yet. A failing record is given up after `limits.patience`, one without requests after
+    /// `limits.given_up_after`, and one that was never tried after `limits.silence()`.
     pub fn new(limits: Limits) -> Self {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
