@@ -131,8 +131,8 @@ impl Found {
     fn add_of_group(&mut self, view: &GroupView, times: Times) {
         if view.never_healthy > 0 {
             let message = format!(
-                "{} targets have been registered for long and were never healthy; look at the containers, at port, path and \
-                 codes of the health check, and at the security groups",
+                "{} targets were registered some time ago and were never healthy; check the containers, the port, path and \
+                 codes of the health check, and the security groups",
                 view.never_healthy
             );
             self.add_to_group(Reason::NeverHealthy, &view.group, message);
@@ -164,7 +164,7 @@ fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
     });
     let each = each.collect::<Vec<_>>().join(", ");
     format!(
-        "AWS calls targets unhealthy: {each}; look at port, path and codes of the health check, and at the security groups"
+        "AWS reports unhealthy targets: {each}; check port, path and codes of the health check, and the security groups"
     )
 }
 
