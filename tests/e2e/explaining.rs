@@ -255,7 +255,9 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         next.wait_leads().await;
         let said = wait_said(&s, &next, "web", |said| said.contains("only an earlier leader knew")).await;
         // Its reason is what came last to this replica, the address or the binding.
-        for part in ["should be registered (", "should be deregistered (PodTerminating)", "the pod no longer exists"] {
+        for part in
+            ["should be registered (", "should be deregistered (PodTerminating)", "the pod no longer exists"]
+        {
             assert!(said.contains(part), "{part} is not in {said}");
         }
         assert!(!said.contains("AWS accepted the registration"), "{said}");

@@ -108,7 +108,12 @@ fn commands_about_iam_stand_in_one_page_and_in_those_that_newcomers_type() {
         let text = fs::read_to_string(&page).unwrap();
         let commands = ["aws iam create", "aws iam attach", "aws iam put", "eksctl create"];
         let found = commands.iter().any(|command| text.contains(command));
-        assert_eq!(found, ABOUT_IAM.contains(&&*name), "{name}: link to {} for commands about IAM", ABOUT_IAM[0]);
+        assert_eq!(
+            found,
+            ABOUT_IAM.contains(&&*name),
+            "{name}: link to {} for commands about IAM",
+            ABOUT_IAM[0]
+        );
     }
 }
 

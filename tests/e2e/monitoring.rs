@@ -112,7 +112,8 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
         for reason in reasons {
             assert!(known.contains(reason), "{alert}: {reason} is no word of Headgate's");
             let section = words.split_once(&format!("### `{reason}`\n"));
-            let (_, section) = section.unwrap_or_else(|| panic!("{alert}: reasons.md has no section {reason}"));
+            let (_, section) =
+                section.unwrap_or_else(|| panic!("{alert}: reasons.md has no section {reason}"));
             let section = section.split("\n##").next().unwrap();
             // What one sees, a command that changes or finds something, and what one sees afterwards.
             let block = section.split("```console\n").nth(1).and_then(|rest| rest.split("```").next());

@@ -177,8 +177,7 @@ fn during_an_outage_the_page_counts_on_but_is_read_aloud_at_most_once_in_ten_sec
         let endpoint = format!("http://{}", aws.address());
         let only = format!("--namespaces={}", s.cluster.namespace);
         let through = [("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", &*endpoint)];
-        let headgate =
-            Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&only], &through).await;
+        let headgate = Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&only], &through).await;
         s.wait_registered(&group, "web", 2, 8080).await;
         let page = Proxy::to(headgate.debug().to_owned()).await;
         let browser = Browser::start().await;

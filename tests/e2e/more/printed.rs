@@ -359,7 +359,8 @@ const IAM: &str = "docs/install/iam.md";
 /// The calls of a page that are about IAM, whatever folder they have the policies in.
 fn about_iam(page: &str) -> BTreeSet<Call> {
     let is_about = |call: &Call| {
-        let of_aws = call[0] == "aws" && (call[1] == "iam" || call[2] == "add-tags" || call[2].contains("identity-a"));
+        let of_aws =
+            call[0] == "aws" && (call[1] == "iam" || call[2] == "add-tags" || call[2].contains("identity-a"));
         of_aws || call[0] == "eksctl"
     };
     calls(page)

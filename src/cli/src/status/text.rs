@@ -64,7 +64,8 @@ fn head(status: &Status, now: Timestamp) -> String {
     }
     let mut text = String::new();
     for problem in &status.problems {
-        let age = problem.since.as_ref().map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();
+        let age =
+            problem.since.as_ref().map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}  {}{age}: {}", problem.reason, problem.about, problem.message);
     }
@@ -265,10 +266,8 @@ mod tests {
 
     #[test]
     fn the_first_line_names_the_worst_and_without_anything_wrong_says_how_much_is_healthy() {
-        let wrong = [
-            ("AwsUnreachable", "AWS", "nobody answers"),
-            ("Throttled", "target group blue", "calls wait"),
-        ];
+        let wrong =
+            [("AwsUnreachable", "AWS", "nobody answers"), ("Throttled", "target group blue", "calls wait")];
         let said = render(&status(&wrong), at(0).0);
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "AwsUnreachable  AWS (for 20s): nobody answers");
