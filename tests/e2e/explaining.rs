@@ -219,17 +219,17 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
             s.cluster.wait_event("Normal", "web", reason, part).await;
         }
         s.cluster.delete_pod("web", 1).await;
-        let is_told = |said: &str| said.contains("its object is gone") && said.contains("→ not there");
+        let is_told = |said: &str| said.contains("the pod no longer exists") && said.contains("→ absent");
         let said = wait_said(&s, &leader, "web", is_told).await;
         let name = &group.name;
         let steps = [
-            "should be there (PodSelected: ",
-            "AWS has taken its registration",
+            "should be registered (PodSelected: ",
+            "AWS accepted the registration",
             "→ healthy",
             "readiness gate open",
-            "should go (PodTerminating)",
-            "AWS has taken its removal",
-            "→ not there",
+            "should be deregistered (PodTerminating)",
+            "AWS accepted the deregistration",
+            "→ absent",
         ];
         let mut rest = &said[..];
         for step in steps {
@@ -237,7 +237,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
             rest = &rest[at..];
         }
         assert!(said.contains(&format!("{name} ")) && said.contains("Pod  "), "{said}");
-        assert!(!said.contains("another one knew"), "{said}");
+        assert!(!said.contains("only an earlier leader knew"), "{said}");
         s.cluster.wait_event("Normal", "web", "TargetDeregistered", name).await;
 
         // The journal of a standby is asked at its own address, and has nothing of what AWS said.
@@ -253,12 +253,14 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
 
         leader.kill().await;
         next.wait_leads().await;
-        let said = wait_said(&s, &next, "web", |said| said.contains("another one knew")).await;
+        let said = wait_said(&s, &next, "web", |said| said.contains("only an earlier leader knew")).await;
         // Its reason is what came last to this replica, the address or the binding.
-        for part in ["should be there (", "should go (PodTerminating)", "its object is gone"] {
+        for part in
+            ["should be registered (", "should be deregistered (PodTerminating)", "the pod no longer exists"]
+        {
             assert!(said.contains(part), "{part} is not in {said}");
         }
-        assert!(!said.contains("AWS has taken its registration"), "{said}");
+        assert!(!said.contains("AWS accepted the registration"), "{said}");
         let after = own["entries"].as_array().unwrap().last().unwrap()["number"].as_u64().unwrap();
         let more = next.probe(&format!("/debug/journal?after={after}")).await.unwrap();
         let more: Value = serde_json::from_str(&more).unwrap();

@@ -96,6 +96,79 @@ fn readme_is_for_five_minutes() {
     );
 }
 
+/// Pages that may have commands about IAM. Another test compares those of the others with those of the first one.
+const ABOUT_IAM: [&str; 3] = ["docs/install/iam.md", "docs/getting-started/eks.md", "README.md"];
+
+#[test]
+fn commands_about_iam_stand_in_one_page_and_in_those_that_newcomers_type() {
+    let mut pages = Vec::new();
+    files(root(), is_page, &mut pages);
+    for page in pages {
+        let name = page.strip_prefix(root()).unwrap().display().to_string();
+        let text = fs::read_to_string(&page).unwrap();
+        let commands = ["aws iam create", "aws iam attach", "aws iam put", "eksctl create"];
+        let found = commands.iter().any(|command| text.contains(command));
+        assert_eq!(
+            found,
+            ABOUT_IAM.contains(&&*name),
+            "{name}: link to {} for commands about IAM",
+            ABOUT_IAM[0]
+        );
+    }
+}
+
+/// Pages that a program writes, as paths from `docs`.
+const GENERATED: [&str; 4] =
+    ["reference/api.md", "reference/cli.md", "reference/limits.md", "reference/metrics.md"];
+/// The words of the pages for users that people write, at most; with the commands in them.
+const WORDS: usize = 35_000;
+/// The words of a paragraph, at most. `make lint` checks that too, for the pages that tools/style/checked.txt lists.
+const PARAGRAPH: usize = 80;
+
+/// The paragraphs and items of lists of a page, without tables and code.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for (_, line) in prose(text) {
+        let is_number = |c: char| c.is_ascii_digit();
+        let is_item = line.starts_with("- ") || line.trim_start_matches(is_number).starts_with(". ");
+        if line.is_empty() || is_item {
+            all.push(String::new());
+        }
+        let last = all.last_mut().unwrap();
+        last.push_str(if line.starts_with('|') { "" } else { line });
+        last.push('\n');
+    }
+    all
+}
+
+/// Words have a letter or a digit.
+fn words(text: &str) -> usize {
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn pages_for_users_are_short_and_so_are_their_paragraphs() {
+    let docs = root().join("docs");
+    let mut pages = Vec::new();
+    files(&docs, is_page, &mut pages);
+    let is_counted = |page: &PathBuf| {
+        let name = page.strip_prefix(&docs).unwrap();
+        !name.starts_with("contributing") && !GENERATED.iter().any(|generated| name == Path::new(generated))
+    };
+    pages.retain(is_counted);
+    pages.push(root().join("README.md"));
+    let (mut counted, mut long) = (0, Vec::new());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        counted += words(&text);
+        let all = paragraphs(&text).into_iter();
+        long.extend(all.filter(|paragraph| words(paragraph) > PARAGRAPH).map(|paragraph| (page, paragraph)));
+    }
+    assert!(pages.len() > 35, "{pages:?}");
+    assert!(long.is_empty(), "split these paragraphs of more than {PARAGRAPH} words: {long:#?}");
+    assert!(counted <= WORDS, "{counted} words; cut what no reader needs until {WORDS} are left");
+}
+
 #[test]
 fn the_summary_of_the_site_names_every_page_of_the_docs_once() {
     let docs = root().join("docs");
@@ -125,6 +198,13 @@ fn a_heading_is_named_as_github_does() {
 }
 
 #[test]
+fn paragraphs_and_items_are_told_apart() {
+    let all = paragraphs("# A\n\none\ntwo\n- three\n1. four\n| five |\n\n```\nsix\n```\n");
+    assert_eq!(all.iter().map(|part| words(part)).collect::<Vec<_>>(), [1, 2, 1, 2, 0]);
+    assert_eq!(words("| a | `b` – | --- |"), 2);
+}
+
+#[test]
 fn links_are_found_outside_of_code_only() {
     let text = "[a](a.md) `[no](no.md)` ![b](b.svg)\n```text\n[no](no.md)\n```\n[`c`](c.md#d \"title\")\n";
     let found = links(text);
@@ -134,17 +214,17 @@ fn links_are_found_outside_of_code_only() {
 
 #[test]
 fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
-    let text = fs::read_to_string(root().join("docs/reasons.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/reference/reasons.md")).unwrap();
     let mut sections = BTreeMap::new();
     for part in text.split("\n### `").skip(1) {
         let (word, rest) = part.split_once("`\n").unwrap();
         let said = rest.split("\n## ").next().unwrap().trim();
-        assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reasons.md, {word}: {said}");
+        assert!(said.len() > 20 && said.ends_with(['.', ')']), "docs/reference/reasons.md, {word}: {said}");
         assert!(sections.insert(word.to_owned(), slug(word)).is_none(), "{word} has two sections");
     }
     let known: BTreeSet<String> = Reason::ALL.iter().map(|reason| reason.as_str().to_owned()).collect();
     let shown: BTreeSet<String> = sections.keys().cloned().collect();
-    assert_eq!(shown, known, "docs/reasons.md has a section for each word, and for no other");
+    assert_eq!(shown, known, "docs/reference/reasons.md has a section for each word, and for no other");
     assert!(known.len() <= 75, "{} words", known.len());
     // What an Event's link ends with.
     let fragments = fragments(&text);

@@ -96,7 +96,7 @@ fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
 fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
     let known: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
     let read = |page: &str| fs::read_to_string(root().join("docs").join(page)).unwrap();
-    let (words, page) = (read("reasons.md"), read("operate/alerts.md"));
+    let (words, page) = (read("reference/reasons.md"), read("operate/alerts.md"));
     let rules = rules();
     for rule in each(&rules) {
         let alert = rule["alert"].as_str().unwrap();
@@ -111,9 +111,19 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
         assert!(!reasons.is_empty() || of_series, "{alert} says no reason");
         for reason in reasons {
             assert!(known.contains(reason), "{alert}: {reason} is no word of Headgate's");
+            let section = words.split_once(&format!("### `{reason}`\n"));
+            let (_, section) =
+                section.unwrap_or_else(|| panic!("{alert}: reasons.md has no section {reason}"));
+            let section = section.split("\n##").next().unwrap();
+            // What one sees, a command that changes or finds something, and what one sees afterwards.
+            let block = section.split("```console\n").nth(1).and_then(|rest| rest.split("```").next());
+            let block = block.unwrap_or_else(|| panic!("{alert}: reasons.md shows no commands for {reason}"));
+            let lines: Vec<&str> = block.lines().collect();
+            let commands = lines.iter().filter(|line| line.starts_with("$ ")).count();
+            let begins = lines[0].starts_with("$ ") && lines.len() >= 4;
             assert!(
-                words.contains(&format!("### `{reason}`\n")),
-                "{alert}: docs/reasons.md has no section for {reason}"
+                commands >= 2 && begins && !lines.last().unwrap().starts_with("$ "),
+                "{reason}: reasons.md shows commands, and output before and after the fix, not {block}"
             );
         }
         assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{alert}");

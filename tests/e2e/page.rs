@@ -1,5 +1,5 @@
-//! The page, in a real browser: what it shows is what AWS says, live; whoever reads with a keyboard, a phone or a screen reader
-//! gets it too; and nobody else can read it.
+//! The page, in a real browser: it shows what AWS reports, live, also to people who use a keyboard, a phone or a screen reader;
+//! and nobody else can read it.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -25,6 +25,20 @@ async fn opened(headgate: &Headgate) -> Browser {
     browser.open(&format!("http://{}/", headgate.debug())).await;
     browser.wait_text("#link", |text| text == "Live").await;
     browser
+}
+
+/// Sets the text of the filter, as typing does.
+async fn filter(browser: &Browser, text: &str) {
+    let typed = format!(
+        "(() => {{ const box = document.querySelector('#filter'); box.value = {text:?}; \
+         box.dispatchEvent(new Event('input')); }})()"
+    );
+    browser.evaluate(&typed).await;
+}
+
+/// The `href` of the element that has the focus.
+async fn focused(browser: &Browser) -> Value {
+    browser.evaluate("document.activeElement.getAttribute('href')").await
 }
 
 /// Of the table of target groups: by zone what is wanted, serving, healthy, initial, unhealthy and draining.
@@ -154,6 +168,10 @@ mod more {
             assert_eq!((sum(&quiet, 0), sum(&quiet, 2)), (3, 3), "{quiet:?}");
 
             let old = s.cluster.running("web").await;
+            // What has the focus keeps it while the table is drawn again and again.
+            browser.evaluate("document.querySelector('#view tbody a').focus()").await;
+            let group_link = focused(&browser).await;
+            assert!(group_link.as_str().unwrap().starts_with("#/group/"), "{group_link}");
             let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);
             kubectl.run(&["rollout", "restart", "deployment/web"]).await;
             for (column, state) in [(3, "initial"), (5, "draining")] {
@@ -175,6 +193,23 @@ mod more {
             .await;
             let quiet = wait_same(&s, &headgate, &browser).await;
             assert_eq!((sum(&quiet, 1), sum(&quiet, 2)), (3, 3), "{quiet:?}");
+            assert_eq!(focused(&browser).await, group_link);
+
+            // A paused page stays as it is, until it goes on.
+            browser.evaluate("document.querySelector('#pause').click()").await;
+            browser.wait_text("#link", |text| text == "Paused").await;
+            s.cluster.scale("web", 4).await;
+            wait::until("the status has a fourth target", || async {
+                let table = by_status(&s, &headgate).await;
+                if sum(&table, 0) == 4 { Ok(()) } else { Err(table) }
+            })
+            .await;
+            assert_eq!(sum(&table(&browser).await, 0), 3, "the page is paused");
+            browser.evaluate("document.querySelector('#pause').click()").await;
+            browser.wait_text("#link", |text| text == "Live").await;
+            s.cluster.scale("web", 3).await;
+            let quiet = wait_same(&s, &headgate, &browser).await;
+            assert_eq!(sum(&quiet, 0), 3, "{quiet:?}");
 
             // By the links that people click: the group, a pod, and one that is gone.
             browser.evaluate("document.querySelector('#view tbody a').click()").await;
@@ -185,26 +220,23 @@ mod more {
             assert_eq!(lives, json!(3), "each target's life ends in green");
             browser.evaluate(&format!("document.querySelector('#view a[href$={:?}]').click()", new[0])).await;
             let said =
-                browser.wait_text("#view", |text| text.contains("AWS has taken its registration")).await;
+                browser.wait_text("#view", |text| text.contains("AWS accepted the registration")).await;
             assert!(said.contains("PodSelected") && said.contains("→ healthy"), "{said}");
             let gone = old.keys().next().unwrap();
             browser.evaluate(&format!("location.hash = '#/pod/{}/{gone}'", s.cluster.namespace)).await;
-            let said = browser.wait_text("#view", |text| text.contains("its object is gone")).await;
+            let said = browser.wait_text("#view", |text| text.contains("the pod no longer exists")).await;
             assert!(
-                said.contains("should go (PodTerminating)") && said.contains("AWS has taken its removal"),
+                said.contains("should be deregistered (PodTerminating)")
+                    && said.contains("AWS accepted the deregistration"),
                 "{said}"
             );
 
             browser.evaluate("location.hash = '#/journal'").await;
-            browser.wait_text("#rows", |text| text.contains(gone) && text.contains(&new[0])).await;
-            let typed = format!(
-                "(() => {{ const box = document.querySelector('#filter'); box.value = {gone:?}; \
-                 box.dispatchEvent(new Event('input')); }})()"
-            );
-            browser.evaluate(&typed).await;
+            browser.wait_text("#view", |text| text.contains(gone) && text.contains(&new[0])).await;
+            filter(&browser, gone).await;
             let rows =
-                browser.wait_text("#rows", |text| text.contains(gone) && !text.contains(&new[0])).await;
-            assert!(rows.contains("its object is gone"), "{rows}");
+                browser.wait_text("#view", |text| text.contains(gone) && !text.contains(&new[0])).await;
+            assert!(rows.contains("the pod no longer exists"), "{rows}");
             assert_eq!(browser.console(), [""; 0]);
             write_pictures(&browser).await;
         });
@@ -230,6 +262,16 @@ mod more {
             s.cluster.patch::<k8s_openapi::api::core::v1::Service>("web", &moves).await;
             browser.wait_text("#view", |text| text.contains("2 removals held")).await;
             browser.wait_text("#top", |text| text.starts_with("TargetUnhealthy")).await;
+            // Only problems; a filter that matches nothing; and by its link from the problem to its target group.
+            browser.evaluate("document.querySelector('#problems').click()").await;
+            browser.wait_text("#view", |text| text.contains(&group.name)).await;
+            filter(&browser, "no such group").await;
+            browser.wait_text("#view", |text| text.contains("Nothing matches the filter")).await;
+            filter(&browser, "web").await;
+            browser.wait_text("#view", |text| text.contains(&group.name)).await;
+            browser.evaluate("document.querySelector('#top a').click()").await;
+            let heading = format!("Target group {}", group.name);
+            browser.wait_text("#view", |text| text.starts_with(&heading)).await;
             let pod = s.cluster.running("web").await.into_keys().next().unwrap();
             browser.evaluate(&format!("location.hash = '#/pod/{}/{pod}'", s.cluster.namespace)).await;
             let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
@@ -251,7 +293,7 @@ mod more {
             // By Tab: first the link that skips to the content, then all others; Enter follows.
             let tab = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
             let mut reached = Vec::new();
-            for _ in 0..9 {
+            for _ in 0..10 {
                 browser.call("Input.dispatchKeyEvent", tab.clone()).await;
                 let at = "document.activeElement.getAttribute('href') ?? document.activeElement.localName";
                 reached.push(browser.evaluate(at).await.as_str().unwrap().to_owned());
@@ -261,16 +303,24 @@ mod more {
             let axe = browser::axe().await;
             let pod = s.cluster.running("web").await.into_keys().next().unwrap();
             let views = [
-                "#/".to_owned(),
-                format!("#/group/{}", group.arn.replace(':', "%3A").replace('/', "%2F")),
-                format!("#/pod/{}/{pod}", s.cluster.namespace),
-                "#/journal".to_owned(),
+                ("#/".to_owned(), "Target groups by zone".to_owned()),
+                (
+                    format!("#/group/{}", group.arn.replace(':', "%3A").replace('/', "%2F")),
+                    format!("Target group {}", group.name),
+                ),
+                (
+                    format!("#/pod/{}/{pod}", s.cluster.namespace),
+                    format!("Pod {}/{pod}", s.cluster.namespace),
+                ),
+                ("#/journal".to_owned(), "Journal".to_owned()),
             ];
             for (size, dark) in [(DESK, false), (DESK, true), (PHONE, true)] {
                 browser.looks(size, dark).await;
-                for view in &views {
+                for (view, heading) in &views {
                     browser.evaluate(&format!("location.hash = {view:?}")).await;
-                    browser.wait_text("#view h2", |text| !text.is_empty()).await;
+                    browser.wait_text("#view h2", |text| text == heading).await;
+                    let title = browser.evaluate("document.title").await;
+                    assert_eq!(title, json!(format!("{heading} – Headgate")));
                     // A wide table scrolls by itself, and not the page.
                     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
                     assert_eq!(browser.evaluate(fits).await, json!(true), "{view} at {size:?}");

@@ -1,9 +1,8 @@
-//! The past for people: a line for each thing that has become otherwise.
+//! The past of an object for people: a line for each change.
 
-use headgate::journal::report::{Entry, Past};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use headgate::journal::{report::Past, sentence::clock};
 
-/// The past of one object, indented, with what the replica cannot know of it; empty if there is nothing to say.
+/// The past of one object, indented, with what the replica cannot know of it; empty if nothing is known.
 pub fn past(past: &Past) -> Vec<String> {
     let mut lines = Vec::new();
     let mut uid = None;
@@ -13,61 +12,10 @@ pub fn past(past: &Past) -> Vec<String> {
             lines.push(format!("  another one of this name, UID {}", entry.uid));
         }
         uid = Some(&entry.uid);
-        lines.push(format!("  {}  {}", time(&entry.at), line(entry)));
+        lines.push(format!("  {}  {}", clock(&entry.at), entry.text));
     }
-    lines.extend(unknown(past).map(|unknown| format!("  {unknown}")));
+    lines.extend(past.gap.as_ref().map(|gap| format!("  {gap}")));
     lines
-}
-
-/// What the replica that answers cannot know, if it came to lead after the past began.
-pub fn unknown(past: &Past) -> Option<String> {
-    let (since, leads) = (past.since.as_ref()?, past.leads_since.as_ref()?);
-    let begins = past.entries.first().map_or(since, |first| &first.at);
-    let said = "this replica leads since then: what AWS answered and showed before, another one knew";
-    (begins.0 < leads.0).then(|| format!("{}  {said}", time(leads)))
-}
-
-/// What has become of it, without its name.
-pub fn line(entry: &Entry) -> String {
-    let target = entry.target_group.as_ref().zip(entry.target.as_ref());
-    let place = target.map(|(group, target)| format!("{} {target}: ", name(group))).unwrap_or_default();
-    let reason = entry.reason.as_deref().unwrap_or_default();
-    let because = match &entry.message {
-        _ if reason.is_empty() => String::new(),
-        Some(why) => format!(" ({reason}: {why})"),
-        None => format!(" ({reason})"),
-    };
-    let or_not_there = |state: &Option<String>| state.as_deref().unwrap_or("not there").to_owned();
-    let said = match &*entry.what {
-        "wanted" => format!("should be there{because}"),
-        "registered" => "AWS has taken its registration".to_owned(),
-        "not-registered" => format!("AWS has not taken its registration{because}"),
-        "health" => format!("{} → {}{because}", or_not_there(&entry.before), or_not_there(&entry.now)),
-        "unwanted" => format!("should go{because}"),
-        "deregistered" => "AWS has taken its removal".to_owned(),
-        "not-deregistered" => format!("AWS has not taken its removal{because}"),
-        "gate" => format!("readiness gate {}", entry.now.as_deref().unwrap_or_default()),
-        "eviction-waits" => format!("its eviction waits{because}"),
-        "eviction-allowed" => format!("its eviction is let through{because}"),
-        "ended" => "nothing in it answers any more".to_owned(),
-        "gone" => "its object is gone".to_owned(),
-        "node-goes" => format!("is about to go{because}"),
-        "node-stays" => "stays".to_owned(),
-        "leads" => "this replica leads".to_owned(),
-        "stands-by" => "this replica leads no more".to_owned(),
-        "said" => format!("said: {reason}: {}", entry.message.as_deref().unwrap_or_default()),
-        other => format!("{other}{because}"),
-    };
-    place + &said
-}
-
-/// The name in an ARN of a target group.
-fn name(arn: &str) -> &str {
-    arn.split('/').nth(1).unwrap_or(arn)
-}
-
-fn time(time: &MicroTime) -> String {
-    time.0.strftime("%H:%M:%S%.3fZ").to_string()
 }
 
 #[cfg(test)]
@@ -75,7 +23,10 @@ mod tests {
     use std::time::Duration;
 
     use headgate::{
-        journal::report::{WORDS, entry},
+        journal::{
+            report::{Entry, WORDS, entry},
+            sentence::gap,
+        },
         runtime::times::Times,
     };
     use headgate_core::{
@@ -142,34 +93,43 @@ mod tests {
         let mut entries = entries();
         entries.truncate(15);
         let leads_since = Some(times().time(at(3)));
-        let said = past(&Past { since: Some(times().time(at(0))), leads_since, forgotten: 0, entries });
+        let whole = Past { since: Some(times().time(at(0))), leads_since, entries, ..Past::default() };
+        let said = past(&Past { gap: gap(&whole), ..whole });
         let expected = "\
-  04:49:28.000Z  blue 10.0.0.1:8080: should be there (PodSelected: the pod has got its IP, or has come to be selected)
-  04:49:29.000Z  blue 10.0.0.1:8080: AWS has not taken its registration (Throttled)
-  04:49:30.000Z  blue 10.0.0.1:8080: AWS has taken its registration
-  04:49:31.000Z  blue 10.0.0.1:8080: not there → healthy
+  04:49:28.000Z  blue 10.0.0.1:8080: should be registered (PodSelected: the pod has got its IP, or has come to be selected)
+  04:49:29.000Z  blue 10.0.0.1:8080: AWS did not accept the registration (Throttled)
+  04:49:30.000Z  blue 10.0.0.1:8080: AWS accepted the registration
+  04:49:31.000Z  blue 10.0.0.1:8080: absent → healthy
   04:49:32.000Z  readiness gate open
   04:49:33.000Z  blue 10.0.0.1:8080: healthy → unhealthy (Target.Timeout)
-  04:49:34.000Z  its eviction waits (EvictionWaitsForZone)
-  04:49:35.000Z  its eviction is let through (EvictionAllowed: the pod has its hold, and its zones keep enough healthy targets)
-  04:49:36.000Z  blue 10.0.0.1:8080: should go (PodEvicting)
-  04:49:37.000Z  blue 10.0.0.1:8080: AWS has not taken its removal (Unavailable)
-  04:49:38.000Z  blue 10.0.0.1:8080: AWS has taken its removal
-  04:49:39.000Z  blue 10.0.0.1:8080: draining → not there
-  04:49:40.000Z  nothing in it answers any more
-  04:49:41.000Z  its object is gone
+  04:49:34.000Z  the eviction waits (EvictionWaitsForZone)
+  04:49:35.000Z  the eviction is allowed (EvictionAllowed: the pod has its hold, and its zones keep enough healthy targets)
+  04:49:36.000Z  blue 10.0.0.1:8080: should be deregistered (PodEvicting)
+  04:49:37.000Z  blue 10.0.0.1:8080: AWS did not accept the deregistration (Unavailable)
+  04:49:38.000Z  blue 10.0.0.1:8080: AWS accepted the deregistration
+  04:49:39.000Z  blue 10.0.0.1:8080: draining → absent
+  04:49:40.000Z  all containers have stopped
+  04:49:41.000Z  the pod no longer exists
   another one of this name, UID u-2
-  04:49:42.000Z  said: NeverHealthy: look
-  04:49:30.000Z  this replica leads since then: what AWS answered and showed before, another one knew";
+  04:49:42.000Z  reported NeverHealthy: look
+  04:49:30.000Z  this replica leads since then; only an earlier leader knew what AWS answered before";
         assert_eq!(said.join("\n").trim_start(), expected);
     }
 
     #[test]
     fn who_has_led_since_it_began_has_nothing_to_excuse() {
         let since = Some(times().time(at(0)));
-        let own = Past { since, leads_since: Some(times().time(at(0))), forgotten: 0, entries: entries() };
-        assert_eq!(unknown(&own), None);
-        assert_eq!(unknown(&Past::default()), None);
+        let leads_since = Some(times().time(at(0)));
+        let own = Past { since, leads_since, entries: entries(), ..Past::default() };
+        assert_eq!(gap(&own), None);
+        assert_eq!(gap(&Past::default()), None);
+    }
+
+    #[test]
+    fn refused_calls_unhealthy_targets_and_warnings_are_problems() {
+        let problems: Vec<String> =
+            entries().into_iter().filter(|entry| entry.problem).map(|entry| entry.what).collect();
+        assert_eq!(problems, ["not-registered", "health", "not-deregistered", "said"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::model::Moment;
 
-/// The backoff of one lane of one target group, so that one group's trouble never delays another's.
+/// The backoff of one kind of call of one target group, so that one group's trouble never delays another's.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
@@ -16,7 +16,7 @@ pub struct Backoff {
     until: Moment,
 }
 
-/// The steps cannot be cloned: they are drawn anew from the same seed, so that both go on alike.
+/// The steps cannot be cloned: they are drawn again from the same seed, so that both continue equally.
 impl Clone for Backoff {
     fn clone(&self) -> Self {
         let mut steps = self.steps.as_ref().map(|_| self.builder.build());
@@ -28,8 +28,8 @@ impl Clone for Backoff {
 }
 
 impl Backoff {
-    /// Waits `first` after the first failure, then twice as long each time, up to `cap`; to each wait jitter of
-    /// up to its own length is added, drawn from `seed`.
+    /// Waits `first` after the first failure, then twice this time after each, up to `cap`. Each wait gets jitter of
+    /// up to its own length, drawn from `seed`.
     pub fn new(first: Duration, cap: Duration, seed: u64) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)

@@ -1,23 +1,23 @@
-//! The brake of what is watched: that most of it is gone is believed only when a second list says the same.
+//! The safety check of watched objects: Headgate believes the end of most of them only when a second list confirms
+//! it.
 //!
-//! A list or a watch may be wrong, as of an API server that lost data, or a proxy that leads elsewhere. What it says of one
-//! object is believed at once. If it says that more than half of them are gone, and at least two, nothing follows until
-//! another list has not got them either, or until nobody has said otherwise for a while.
+//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another one. Headgate
+//! believes the end of one object at once. If more than half of them disappear, and at least two, nothing follows at
+//! first. It needs another list without them, or a while in which nothing contradicts it.
 //!
 //! ```text
 //!  a list has not got it ───► gone, or doubted if most are missing ──► asks for a list
-//!  a watch says DELETED ────► gone, if it is the first within a moment
+//!  a watch sends DELETED ───► gone, if it is the first within a moment
 //!                             held, if others went a moment ago: most may follow
-//!                             doubted, and with it those that are held, if most have gone ──► asks for a list
+//!                             doubted, and with it those that are held, if most disappear ──► asks for a list
 //!  a list, or a watch, has it ──► there: nothing is in doubt
 //!  the next list has not got it, or its time is over ──► gone
 //! ```
 //!
-//! * **Owns** what was said to be gone and is not believed yet; how much went a moment ago.
-//! * **Guarantees.** Of what is there a mistake takes away one object at most, or half of them in a list. What is true
-//!   takes effect after the patience at the latest.
-//! * **Assumes** that whoever is asked to list does so, and that whoever watches keeps an object until it is said to be
-//!   [`Becomes::Gone`].
+//! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
+//! * **Guarantees.** A mistake removes at most one existing object, or half of them in a list. The truth takes effect
+//!   after the patience at the latest.
+//! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
 //! * **Caveat.** A second list that is as wrong as the first one is believed.
 
 use std::{
@@ -28,13 +28,13 @@ use std::{
 
 use crate::model::{Moment, ObjectKey, Scope};
 
-/// That a single object is gone is never doubted: they come and go.
+/// The end of a single object is never doubted: objects are created and deleted.
 const FEWEST: usize = 2;
 
-/// Deletions within so long of each other may be one mistake.
+/// Deletions within this time of each other may be one mistake.
 pub const MOMENT: Duration = Duration::from_secs(3);
 
-/// Whether so many of `all` are too many to be believed to be gone at once.
+/// Whether this many of `all` are too many to believe their end at once.
 pub const fn is_most(lost: usize, all: usize) -> bool {
     lost >= FEWEST && 2 * lost > all
 }
@@ -66,23 +66,23 @@ impl Placed for Arc<str> {
 /// What is believed of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
-    /// It is gone.
+    /// It is deleted.
     Gone,
-    /// It may be gone: it is not, until a list has said so, or for a while.
+    /// It may be deleted: it counts as existing until a list confirms that, or for a while.
     Doubted,
-    /// It is there after all.
+    /// It exists after all.
     There,
 }
 
-/// An object was said to be gone, and is taken to be there until then.
+/// An object was reported as deleted, and counts as existing until then.
 #[derive(Clone, Copy, Debug)]
 struct Withheld {
     until: Moment,
-    /// Most are said to be gone; or else others went a moment ago.
+    /// Most are reported as deleted; or else others disappeared a moment ago.
     doubted: bool,
 }
 
-/// The brake of one kind of object. See the module.
+/// The safety check of one kind of object. See the module.
 #[derive(Clone, Debug)]
 pub struct Brake<K> {
     /// Zero: everything is believed.
@@ -92,7 +92,7 @@ pub struct Brake<K> {
     believed: BTreeMap<K, Moment>,
     /// What has been listed.
     scopes: BTreeSet<Scope>,
-    /// What is to be listed once more.
+    /// What to list once more.
     asks: Option<Scope>,
 }
 
@@ -103,7 +103,7 @@ impl<K> Default for Brake<K> {
 }
 
 impl<K> Brake<K> {
-    /// Nothing is in doubt; later for so long at most.
+    /// Nothing is in doubt; later for at most this time.
     pub const fn new(patience: Duration) -> Self {
         Self {
             patience,
@@ -114,20 +114,20 @@ impl<K> Brake<K> {
         }
     }
 
-    /// When [`Brake::pass`] has something to do.
+    /// When [`Self::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         self.withheld.values().map(|withheld| withheld.until).min()
     }
 
-    /// What is to be listed once more, if anything is; said once.
+    /// What to list once more, if anything; returned once.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.asks.take()
     }
 }
 
 impl<K: Placed> Brake<K> {
-    /// A list of `scope` has not got these. `most`: those of them that are too many to be believed. Gives what is believed of
-    /// each, and which of those that were in doubt are there.
+    /// A list of `scope` does not contain these. `most`: those of them that are too many to be believed. Returns what
+    /// is believed of each, and which of those in doubt exist.
     pub fn listed(
         &mut self,
         scope: &Scope,
@@ -144,7 +144,7 @@ impl<K: Placed> Brake<K> {
         }
         let mut all = Vec::new();
         for key in missing {
-            // What was said twice is so.
+            // Two reports are believed.
             let becomes = if before.remove(&key).is_some() || !most.contains(&key) || self.patience.is_zero()
             {
                 Becomes::Gone
@@ -159,7 +159,8 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// A watch says that this one was deleted; `known`: all that are there, or are taken to be. Gives what is believed of whom.
+    /// A watch reports this one as deleted; `known`: all that exist, or count as existing. Returns what Headgate
+    /// believes of each.
     pub fn deleted<'a>(
         &mut self,
         key: &K,
@@ -211,13 +212,13 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// This one is there. Says whether it was doubted.
+    /// This one exists. Returns whether it was doubted.
     pub fn shows(&mut self, key: &K) -> bool {
         self.believed.remove(key);
         self.withheld.remove(key).is_some_and(|withheld| withheld.doubted)
     }
 
-    /// Time has passed: these are gone.
+    /// Time has passed: these are deleted.
     pub fn pass(&mut self, now: Moment) -> Vec<K> {
         let over = self.withheld.iter().filter(|(_, withheld)| withheld.until <= now);
         let over: Vec<K> = over.map(|(key, _)| key.clone()).collect();

@@ -1,13 +1,13 @@
-//! The decisions of Headgate: which pods should be targets of which target groups, what has been told to AWS,
-//! and which call is due next.
+//! The decisions of Headgate: which pods should be targets of which target groups, what was sent to AWS, and which call
+//! is due next.
 //!
-//! Everything here is pure and synchronous: no I/O, no clock, no async. Time comes in as a [`Moment`], what the
-//! world says comes in as an [`Input`], and what should be done comes out as [`Effect`]s:
+//! Everything here is pure and synchronous: no I/O, no clock, no async. Time comes in as a [`Moment`], news comes in
+//! as an [`Input`], and the next actions come out as [`Effect`]s:
 //!
 //! ```text
-//!   watch event ──► Index ──► Registrations ──► Lanes ──► Effect::Send ──► AWS
+//!   watch event ──► Index ──► Registrations ──► Calls ──► Effect::Send ──► AWS
 //!   (Input)         who        what AWS was      which                      │
-//!                   should     told, per         call is                    │
+//!                   should     sent, per         call is                    │
 //!                   be where   target group      next                       │
 //!                     ▲                                                     │
 //!                     └───────────────── Input::Answered ◄──────────────────┘
@@ -15,11 +15,11 @@
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
 //! * whether it still should be a target is decided in `index/` (`verdict.rs`),
-//! * the call leaves as [`Effect::Send`], ordered by the lanes ([`lanes`]).
+//! * the call leaves as [`Effect::Send`], ordered by token buckets.
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule. `headgate-daemonset`, which decides about IngressDaemonSets, shares the facts and words in [`model`] and the
-//! [`brake`]; nothing here depends on it.
+//! safety check; nothing here depends on it.
 
 mod agenda;
 mod backoff;

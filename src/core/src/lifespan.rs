@@ -1,7 +1,7 @@
-//! For how long a pod lives on when it is told to end, and whether that is long enough for its load balancers.
+//! How long a pod runs after its deletion, and whether that is enough for its load balancers.
 //!
-//! Kubernetes runs the `preStop` of each container first, sends SIGTERM when it has ended, and kills the container when
-//! the grace period of the pod is over, whatever its `preStop` does then.
+//! Kubernetes runs the `preStop` of each container first and then sends SIGTERM. It kills the container when the
+//! grace period of the pod is over, also during its `preStop`.
 
 use crate::model::{
     Cause, HoldWanted,
@@ -11,7 +11,7 @@ use crate::model::{
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
 pub const DEFAULT_GRACE: u32 = 30;
 
-/// Whether the pod lives on for long enough: why, and a sentence with what was expected.
+/// Whether the pod runs long enough: the reason, and a sentence with what to set.
 pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let HoldWanted { seconds: wanted, bound } = wanted;
     if wanted == 0 {

@@ -114,7 +114,7 @@ impl PodBuilder {
         (self.0.is_evicted, self.0.terminating) = (true, true);
         self
     }
-    /// Every container sleeps so long when it ends, within this grace period.
+    /// Every container sleeps this long when it ends, within this grace period.
     pub fn sleeping(mut self, sleeps: u32, grace: u32) -> Self {
         (self.0.ending.sleeps, self.0.ending.grace) = (sleeps, grace);
         self
@@ -132,7 +132,7 @@ impl PodBuilder {
         (self.0.terminating, self.0.stopped) = (true, true);
         self
     }
-    /// Its status says that its sandbox is gone.
+    /// Its status shows that its sandbox does not exist any more.
     pub fn without_sandbox(mut self) -> Self {
         self.0.has_sandbox = false;
         self
@@ -142,7 +142,7 @@ impl PodBuilder {
         self.0.hold = Some(hold);
         self
     }
-    /// Its labels exceed their bound, and were not read.
+    /// Its labels exceed their limit, and were not read.
     pub fn without_labels(mut self) -> Self {
         self.0.labels = Labels::default();
         self.0.beyond = [Excess { limit: &POD_LABELS, found: POD_LABELS.most + 1 }].into();
@@ -203,7 +203,7 @@ impl ServiceBuilder {
         self.0.selector = pairs.iter().copied().collect();
         self
     }
-    /// What of it exceeds a bound, and was not read.
+    /// The part of it that exceeds a limit, and was not read.
     pub fn beyond(mut self, limit: &'static Limit) -> Self {
         self.0.beyond = [Excess { limit, found: limit.most + 1 }].into();
         self

@@ -1,17 +1,19 @@
-// Headgate's page: reads what /debug/live says as it changes, and asks for one object when it is opened. It changes nothing.
+// Headgate's page: follows /debug/live, and asks for an object when somebody opens it. It changes nothing.
 "use strict";
 
 const COLUMNS = ["healthy", "initial", "unhealthy", "draining"];
 const JOURNAL_KEPT = 2000;
 const JOURNAL_SHOWN = 300;
 const SETS_TURNS = 5;
+// Screen readers read a change aloud: at most one in this many milliseconds.
+const QUIET = 10500;
 
 const state = {
-  live: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], leaving: [], sets: [], groups: new Map(), replicas: [],
-  journal: [], filter: "", kind: "",
+  live: false, known: false, paused: false, elsewhere: null, answeredBy: null, leadsSince: null, problems: [], leaving: [], sets: [], groups: new Map(),
+  replicas: [], journal: [], filters: {}, onlyProblems: false, kind: "",
 };
 
-// ---- building elements: everything that comes from outside is text, never markup
+// ---- building elements: all data becomes text, never markup
 
 function el(name, attributes, ...children) {
   const made = document.createElement(name);
@@ -37,8 +39,11 @@ function table(caption, heads, rows) {
 
 const number = (value) => el("td", { class: "number" }, String(value));
 const cell = (...children) => el("td", {}, ...children);
-const groupLink = (group) => el("a", { href: "#/group/" + encodeURIComponent(group.arn) }, group.name);
-const podLink = (namespace, name) => el("a", { href: `#/pod/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, name);
+// The key of a link tells it from others with the same address, so that it keeps the focus when it is drawn again.
+const groupLink = (arn, key) => el("a", { href: "#/group/" + encodeURIComponent(arn), "data-key": key }, nameOf(arn));
+const podLink = (namespace, name, key) =>
+  el("a", { href: `#/pod/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, "data-key": key }, name);
+const list = (parts) => parts.flatMap((part, at) => (at ? [", ", part] : [part])).flat();
 
 function stateClass(word) {
   if (!word) return "";
@@ -47,7 +52,7 @@ function stateClass(word) {
 }
 
 function health(word, because) {
-  if (!word) return el("span", { class: "faint" }, "not there");
+  if (!word) return el("span", { class: "faint" }, "absent");
   return el("span", { class: "state " + stateClass(word) }, word + (because ? ` (${because})` : ""));
 }
 
@@ -55,43 +60,19 @@ function clock(time) {
   return time ? new Date(time).toISOString().slice(11, 23) + "Z" : "";
 }
 
-function age(time) {
+function span(time) {
   const seconds = Math.max(0, Math.round((Date.now() - new Date(time)) / 1000));
   if (seconds < 120) return `${seconds}s`;
   return seconds < 7200 ? `${Math.floor(seconds / 60)}m` : `${Math.floor(seconds / 3600)}h`;
 }
 
+// An age that counts on without being drawn again.
+const age = (time) => el("time", { datetime: time }, span(time));
+
 const nameOf = (arn) => (arn || "").split("/")[1] || arn;
 
-// ---- what has become of something, in words (as `headgate explain` says it)
-
-function told(entry) {
-  const because = entry.reason ? ` (${entry.reason})` : "";
-  const place = entry.target ? `${nameOf(entry.targetGroup)} ${entry.target}: ` : "";
-  const words = {
-    "wanted": `should be there${because}`,
-    "registered": "AWS has taken its registration",
-    "not-registered": `AWS has not taken its registration${because}`,
-    "health": `${entry.before || "not there"} → ${entry.now || "not there"}${because}`,
-    "unwanted": `should go${because}`,
-    "deregistered": "AWS has taken its removal",
-    "not-deregistered": `AWS has not taken its removal${because}`,
-    "gate": `readiness gate ${entry.now}`,
-    "eviction-waits": `its eviction waits${because}`,
-    "eviction-allowed": `its eviction is let through${because}`,
-    "ended": "nothing in it answers any more",
-    "gone": "its object is gone",
-    "node-goes": `is about to go${because}`,
-    "node-stays": "stays",
-    "leads": "this replica leads",
-    "stands-by": "this replica leads no more",
-    "said": `said: ${entry.reason}: ${entry.message}`,
-  };
-  return place + (words[entry.what] || entry.what + because);
-}
-
 function subject(entry) {
-  if (entry.kind === "Pod") return podLink(entry.namespace, entry.name);
+  if (entry.kind === "Pod") return podLink(entry.namespace, entry.name, entry.number);
   return `${entry.kind} ${entry.name || ""}`.trim();
 }
 
@@ -137,41 +118,49 @@ function byTarget(entries) {
   return all;
 }
 
-// ---- the views
+// ---- the views: each is a heading, which is also the title of the page, and what is below it
+
+const chosen = (text) => text.toLowerCase().includes((state.filters[viewOf()] || "").toLowerCase());
+const hasProblem = (arn) => state.problems.some((problem) => problem.targetGroups?.includes(arn));
+const nothing = (all) => el("p", {}, all ? "Nothing matches the filter." : "Nothing is bound to a target group.");
 
 function overview() {
   const rows = [];
   for (const group of [...state.groups.values()].sort((one, other) => one.name.localeCompare(other.name))) {
+    if (!chosen([group.arn, ...group.boundBy].join(" ")) || (state.onlyProblems && !hasProblem(group.arn))) continue;
     const zones = group.zones.length ? group.zones : [{ zone: "-", wanted: 0, serving: 0, states: {} }];
     zones.forEach((zone, at) => {
       const others = Object.entries(zone.states).filter(([word]) => !COLUMNS.includes(word)).map(([word, count]) => `${count} ${word}`);
       const notes = at === 0 ? others.concat(also(group)) : others;
       rows.push(el("tr", {},
-        at === 0 ? el("th", { scope: "row", rowspan: zones.length }, groupLink(group)) : null,
+        at === 0 ? el("th", { scope: "row", rowspan: zones.length }, groupLink(group.arn)) : null,
         cell(zone.zone || "-"), number(zone.wanted), number(zone.serving),
-        ...COLUMNS.map((word) => number(zone.states[word] || 0)), el("td", { class: "wide" }, notes.join(", "))));
+        ...COLUMNS.map((word) => number(zone.states[word] || 0)), el("td", { class: "wide" }, list(notes))));
     });
   }
-  const groups = rows.length ? [el("h2", {}, "Target groups by zone"),
-    table("Wanted targets, and what AWS shows", ["Target group", "Zone", "#Wanted", "#Serving", "#Healthy", "#Initial", "#Unhealthy", "#Draining", "Also"], rows)]
-    : [el("p", {}, "Nothing is bound to a target group.")];
-  return groups.concat(sets());
+  const groups = rows.length
+    ? table("Wanted targets, and what AWS shows", ["Target group", "Zone", "#Wanted", "#Serving", "#Healthy", "#Initial", "#Unhealthy", "#Draining", "Also"], rows)
+    : nothing(state.groups.size);
+  return { heading: "Target groups by zone", made: [groups, ...sets()] };
 }
 
 function sets() {
-  if (!state.sets.length) return [];
-  const rows = state.sets.map((set) => {
+  const about = (set) => `${set.namespace}/${set.name}`;
+  const isBad = (set) => state.problems.some((problem) => problem.about === `IngressDaemonSet ${about(set)}`);
+  const shown = state.sets.filter((set) => chosen(about(set)) && (!state.onlyProblems || isBad(set)));
+  if (!shown.length) return [];
+  const rows = shown.map((set) => {
     const turns = [...set.turns].sort((one, other) => one.since.localeCompare(other.since));
     const named = turns.slice(0, SETS_TURNS).map((turn) =>
-      `${turn.node} (${turn.waitsFor ? turn.waitsFor + " " : ""}for ${age(turn.since)}${turn.late ? ", late" : ""})`);
-    if (turns.length > SETS_TURNS) named.push(`${turns.length - SETS_TURNS} more`);
+      [`${turn.node} (${turn.waitsFor ? turn.waitsFor + " " : ""}for `, age(turn.since), turn.late ? ", late)" : ")"]);
+    if (turns.length > SETS_TURNS) named.push([`${turns.length - SETS_TURNS} more`]);
     return el("tr", {},
-      el("th", { scope: "row" }, `${set.namespace}/${set.name}`), number(set.nodes), number(set.updatedNodes), number(set.degradedNodes),
+      el("th", { scope: "row" }, about(set)), number(set.nodes), number(set.updatedNodes), number(set.degradedNodes),
       number(set.wantedPods), number(set.availablePods),
-      cell(set.progress ? el("span", { class: "reason" }, set.progress) : "not looked at yet"), el("td", { class: "wide" }, named.join(", ")));
+      cell(set.progress ? el("span", { class: "reason" }, set.progress) : "no status yet"), el("td", { class: "wide" }, list(named)));
   });
   return [el("h2", {}, "IngressDaemonSets"),
-    table("Nodes and pods of IngressDaemonSets", ["IngressDaemonSet", "#Nodes", "#Updated", "#Degraded", "#Pods", "#Available", "Progress", "Nodes in turn"], rows)];
+    table("Nodes and pods of IngressDaemonSets", ["IngressDaemonSet", "#Nodes", "#Updated", "#Degraded", "#Pods", "#Available", "Progress", "Current nodes"], rows)];
 }
 
 function also(group) {
@@ -179,28 +168,33 @@ function also(group) {
   if (group.paused) notes.push(`paused: ${group.paused.registrations} registrations and ${group.paused.removals} removals wait`);
   if (group.held) notes.push(`${group.held} removals held`);
   if (group.foreign) notes.push(`${group.foreign} foreign`);
-  if (group.oldestRemoval) notes.push(`a removal waits for ${age(group.oldestRemoval)}`);
-  notes.push(group.lastRead ? `read ${age(group.lastRead)} ago` : "not read yet");
+  if (group.oldestRemoval) notes.push(["a removal has waited for ", age(group.oldestRemoval)]);
+  notes.push(group.lastRead ? ["read ", age(group.lastRead), " ago"] : "not read yet");
   return notes;
 }
 
 async function groupView(arn) {
+  const heading = `Target group ${nameOf(arn)}`;
   const group = state.groups.get(arn);
-  if (!group) return [el("p", {}, "Headgate knows no such target group.")];
+  if (!group) return { heading, made: [el("p", {}, "Headgate does not know this target group.")] };
   const targets = await ask("debug/targets?group=" + encodeURIComponent(arn));
-  const rows = targets.map((target) => {
+  const isFine = (target) => target.goes || ["healthy", "initial", "draining"].includes(target.health);
+  const shown = targets.filter((target) => chosen(`${target.target} ${target.namespace}/${target.pod} ${target.health || "absent"}`)
+    && !(state.onlyProblems && isFine(target)));
+  const rows = shown.map((target) => {
     const its = state.journal.filter((entry) => entry.target === target.target && entry.targetGroup === arn && entry.name === target.pod);
-    const how = target.goes ? (target.registered ? "to be deregistered" : "deregistered") : (target.registered ? "registered" : "not registered yet");
+    const how = target.goes ? (target.registered ? "should be deregistered" : "deregistered") : (target.registered ? "registered" : "not registered yet");
     return el("tr", {},
-      el("th", { scope: "row", class: "mono" }, target.target), cell(podLink(target.namespace, target.pod)),
+      el("th", { scope: "row", class: "mono" }, target.target), cell(podLink(target.namespace, target.pod, target.target)),
       cell(how, target.goes ? el("span", { class: "reason" }, ` ${target.goes}`) : ""),
       cell(health(target.health, target.healthReason)), cell(target.gate || ""),
-      el("td", { class: "wide" }, life(its, `Life of ${target.target}`) || el("span", { class: "faint" }, "as long as this page knows")));
+      el("td", { class: "wide" }, life(its, `History of ${target.target}`) || el("span", { class: "faint" }, "No changes since this page was opened")));
   });
-  const bound = group.boundBy.map((by) => el("li", {}, by));
-  return [el("h2", {}, `Target group ${group.name}`), el("p", { class: "mono faint" }, group.arn),
-    el("p", {}, also(group).join(", ")), el("ul", {}, bound),
-    rows.length ? table(`Targets of ${group.name}`, ["Target", "Pod", "State", "AWS says", "Readiness gate", "Life"], rows) : el("p", {}, "No targets.")];
+  const problems = state.problems.filter((problem) => problem.targetGroups?.includes(arn)).map((problem) => el("li", {}, problemLine(problem, "")));
+  return { heading, made: [el("p", { class: "mono faint" }, group.arn),
+    el("p", {}, list(also(group))), el("ul", {}, group.boundBy.map((by) => el("li", {}, by)), problems),
+    rows.length ? table(`Targets of ${group.name}`, ["Target", "Pod", "State", "AWS health", "Readiness gate", "History"], rows)
+      : el("p", {}, targets.length ? "Nothing matches the filter." : "No targets.")] };
 }
 
 function word(of) {
@@ -214,89 +208,74 @@ function facts(pairs) {
 async function podView(namespace, name) {
   const report = await ask(`debug/explain?namespace=${encodeURIComponent(namespace)}&pod=${encodeURIComponent(name)}`);
   const pod = report.pod;
-  const made = [el("h2", {}, `Pod ${namespace}/${name}`),
-    el("p", {}, pod ? `${pod.ips.join(", ") || "no IP"}, ${pod.life}, ${pod.ready ? "ready but for the load balancer" : "not ready"}` : "Not known: it is gone, or never was.")];
+  const made = [el("p", {}, pod ? `${pod.ips.join(", ") || "no IP"}, ${pod.life}, ${pod.ready ? "ready apart from Headgate's gate" : "not ready"}`
+    : "Headgate does not know this pod: it was deleted, or it never existed.")];
   if (report.nowhere) made.push(facts([["Target group", ["none: ", ...word(report.nowhere)]]]));
   for (const target of report.targets) {
     const next = target.next;
-    made.push(el("h3", {}, `${nameOf(target.targetGroup)} ${target.target || ""}`), facts([
+    made.push(el("h3", {}, groupLink(target.targetGroup), ` ${target.target || ""}`), facts([
       ["State", [`${target.state}: `, ...word(target)]], ["Since", [clock(target.since)]],
-      ["AWS says", target.health ? [health(target.health.state, target.health.reason)] : null],
+      ["AWS health", target.health ? [health(target.health.state, target.health.reason)] : null],
       ["Next", next ? [`${next.action} ${clock(next.at)} `, ...word(next.waits)] : null],
-      ...target.troubles.map((trouble) => ["Beware", word(trouble)]),
+      ...target.troubles.map((trouble) => ["Problem", word(trouble)]),
     ]));
   }
-  if (report.gate) made.push(el("h3", {}, "Readiness gate"), facts([["State", [report.gate.state]], ["Because", word(report.gate.word)]]));
+  if (report.gate) made.push(el("h3", {}, "Readiness gate"), facts([["State", [report.gate.state]], ["Reason", word(report.gate.word)]]));
   const past = report.past || { entries: [] };
-  made.push(el("h3", {}, "Past"));
-  for (const [what, entries] of byTarget(past.entries)) made.push(el("p", { class: "mono" }, what), life(entries, `Life of ${what}`) || "");
-  if (!past.entries.length) made.push(el("p", { class: "faint" }, "Nothing is remembered of a pod of this name."));
-  made.push(el("ol", { class: "past" }, past.entries.map((entry) => el("li", {}, el("span", { class: "mono faint" }, clock(entry.at) + " "), told(entry)))));
-  if (past.leadsSince) made.push(el("p", { class: "faint" }, `This replica leads since ${clock(past.leadsSince)}: what AWS answered and showed before, another one knew.`));
-  return made;
-}
-
-function journalRows() {
-  const filter = state.filter.toLowerCase();
-  const fits = (entry) => (!state.kind || entry.kind === state.kind)
-    && (!filter || `${entry.namespace || ""}/${entry.name || ""} ${told(entry)}`.toLowerCase().includes(filter));
-  return state.journal.filter(fits).slice(-JOURNAL_SHOWN).reverse().map((entry) => el("tr", {},
-    el("td", { class: "mono" }, clock(entry.at)), cell(entry.namespace || ""), cell(subject(entry)), el("td", { class: "wide" }, told(entry))));
+  made.push(el("h3", {}, "History"));
+  for (const [what, entries] of byTarget(past.entries)) made.push(el("p", { class: "mono" }, what), life(entries, `History of ${what}`) || "");
+  if (!past.entries.length) made.push(el("p", { class: "faint" }, "Nothing is known of a pod of this name."));
+  made.push(el("ol", { class: "past" }, past.entries.map((entry) => el("li", {}, el("span", { class: "mono faint" }, clock(entry.at) + " "), entry.text))));
+  if (past.gap) made.push(el("p", { class: "faint" }, past.gap));
+  return { heading: `Pod ${namespace}/${name}`, made };
 }
 
 function journalView() {
-  const kinds = ["", "Pod", "Service", "TargetBinding", "Node", "TargetGroupGrant", "Headgate"];
-  const rows = el("div", { id: "rows" });
-  const draw = () => {
-    const all = journalRows();
-    replace(rows, all.length ? [table("What has become otherwise, the newest first", ["Time", "Namespace", "What", "What became of it"], all)].flat()
-      : [el("p", {}, "Nothing that fits.")]);
-  };
-  const text = el("input", { id: "filter", type: "search", value: state.filter, autocomplete: "off" });
-  text.addEventListener("input", () => { state.filter = text.value; draw(); });
-  const kind = el("select", { id: "kind" }, kinds.map((of) => el("option", { value: of, selected: of === state.kind }, of || "all")));
-  kind.addEventListener("change", () => { state.kind = kind.value; draw(); });
-  const form = el("form", { role: "search" }, el("label", { for: "filter" }, "Filter ", text), el("label", { for: "kind" }, "Kind ", kind));
-  form.addEventListener("submit", (event) => event.preventDefault());
-  draw();
-  redraw = draw;
-  return [el("h2", {}, "Journal"), form, rows];
+  const fits = (entry) => (!state.kind || entry.kind === state.kind) && (!state.onlyProblems || entry.problem)
+    && chosen(`${entry.namespace || ""}/${entry.name || ""} ${entry.text}`);
+  const rows = state.journal.filter(fits).slice(-JOURNAL_SHOWN).reverse().map((entry) => el("tr", {},
+    el("td", { class: "mono" }, clock(entry.at)), cell(entry.namespace || ""), cell(subject(entry)), el("td", { class: "wide" }, entry.text)));
+  return { heading: "Journal", made: [rows.length ? table("Recent changes, newest first", ["Time", "Namespace", "Object", "Change"], rows)
+    : el("p", {}, "Nothing matches the filter.")] };
 }
 
 // ---- which view, and when it is drawn
 
-let redraw = () => {};
 let drawing = 0;
+const place = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+const viewOf = () => (["group", "pod", "journal"].includes(place()[0]) ? place()[0] : "groups");
 
 async function route() {
-  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  const view = document.getElementById("view");
+  const [, ...of] = place();
+  const name = viewOf();
   const mine = ++drawing;
-  redraw = () => route();
-  let made;
+  let view;
   try {
-    if (parts[0] === "group") made = await groupView(parts[1]);
-    else if (parts[0] === "pod") made = await podView(parts[1], parts[2]);
-    else if (parts[0] === "journal") made = journalView();
-    else made = overview();
+    view = await { groups: overview, group: () => groupView(of[0]), pod: () => podView(of[0], of[1]), journal: journalView }[name]();
   } catch (error) {
-    made = [el("p", {}, `This could not be read: ${error.message}`)];
+    view = { heading: "Error", made: [el("p", {}, `This could not be read: ${error.message}`)] };
   }
-  if (mine === drawing) replace(view, made);
+  if (mine !== drawing) return;
+  document.title = `${view.heading} – Headgate`;
+  replace(document.getElementById("view"), [el("h2", {}, view.heading), ...view.made]);
+  document.getElementById("choice").hidden = name === "pod";
+  document.getElementById("kinds").hidden = name !== "journal";
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.getAttribute("href") === "#/journal" ? parts[0] === "journal" : parts[0] !== "journal";
+    const here = (link.getAttribute("href") === "#/journal") === (name === "journal");
     if (here) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
   }
 }
 
-// What has the focus keeps it, and what is scrolled stays where it is.
-function replace(view, made) {
-  const kept = view.contains(document.activeElement) ? document.activeElement : null;
-  const key = kept && (kept.id ? `#${kept.id}` : `${kept.localName}[${kept.hasAttribute("href") ? "href" : "aria-label"}="${CSS.escape(kept.getAttribute("href") || kept.getAttribute("aria-label") || "")}"]`);
-  const scrolled = [...view.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
-  view.replaceChildren(...made);
-  view.querySelectorAll(".scroll").forEach((region, at) => { region.scrollLeft = scrolled[at] || 0; });
-  if (key) view.querySelector(key)?.focus({ preventScroll: true });
+// The element that has the focus keeps it, and scrolled tables stay where they are.
+function replace(section, made) {
+  const kept = section.contains(document.activeElement) ? document.activeElement : null;
+  const name = kept && ["id", "data-key", "href", "aria-label"].find((name) => kept.hasAttribute(name));
+  const scrolled = [...section.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
+  section.replaceChildren(...made);
+  section.querySelectorAll(".scroll").forEach((region, at) => { region.scrollLeft = scrolled[at] || 0; });
+  if (!kept) return;
+  const again = name && section.querySelector(`${kept.localName}[${name}="${CSS.escape(kept.getAttribute(name))}"]`);
+  (again || document.getElementById("main")).focus({ preventScroll: true });
 }
 
 async function ask(path) {
@@ -305,58 +284,84 @@ async function ask(path) {
   return answer.json();
 }
 
+// A problem, with links to its target groups. `key` begins the keys of the links.
+function problemLine(problem, key) {
+  const arns = problem.targetGroups || [];
+  const links = arns.map((arn) => groupLink(arn, `${key} ${problem.reason} ${problem.about} ${arn}`));
+  const isGroup = arns.length === 1 && problem.about === `target group ${nameOf(arns[0])}`;
+  const about = isGroup ? ["target group ", ...links] : [problem.about, ...(links.length ? [" (", ...list(links), ")"] : [])];
+  return [el("span", { class: "reason" }, problem.reason), " ", ...about, ...(problem.since ? [" for ", age(problem.since)] : []), `: ${problem.message}`];
+}
+
 function drawTop() {
   const made = [];
   const [worst, ...others] = state.problems;
   if (state.elsewhere) {
     made.push(el("p", { class: "bad" }, state.elsewhere));
   } else if (worst) {
-    made.push(el("p", { class: "bad" }, el("span", { class: "reason" }, worst.reason), ` ${worst.about}: ${worst.message}`));
+    made.push(el("p", { class: "bad" }, problemLine(worst, "top")));
     if (others.length) {
       const open = document.querySelector("#top details")?.open;
-      made.push(el("details", { open }, el("summary", {}, `${others.length} more`),
-        el("ul", {}, others.map((problem) => el("li", {}, el("span", { class: "reason" }, problem.reason), ` ${problem.about}: ${problem.message}`)))));
+      made.push(el("details", { open }, el("summary", { id: "more" }, `${others.length} more`),
+        el("ul", {}, others.map((problem) => el("li", {}, problemLine(problem, "top"))))));
     }
-  } else if (state.live) {
+  } else if (state.known && (state.live || state.paused)) {
     let wanted = 0, serving = 0;
     for (const group of state.groups.values()) for (const zone of group.zones) { wanted += zone.wanted; serving += zone.serving; }
     made.push(el("p", { class: "good" }, el("span", { class: "reason" }, "OK"),
       ` ${state.groups.size} target group${state.groups.size === 1 ? "" : "s"}, ${serving} of ${wanted} wanted targets healthy`));
   }
-  if (state.live && !state.elsewhere && state.leaving.length) {
+  if (!state.elsewhere && state.leaving.length) {
     const pods = state.leaving.reduce((sum, node) => sum + node.pods, 0);
     const nodes = state.leaving.map((node) => `${node.node} ${node.pods} (${node.reason})`);
-    made.push(el("p", {}, `Pods that are targets on nodes that leave: ${pods}: ${nodes.join(", ")}`));
+    made.push(el("p", {}, `Targets on nodes that are about to be removed: ${pods}: ${nodes.join(", ")}`));
   }
-  const section = document.getElementById("top");
-  const text = made.map((node) => node.textContent).join("\n");
-  // What is read aloud changes only when it is otherwise.
-  if (section.dataset.text !== text) { section.dataset.text = text; section.replaceChildren(...made); }
+  replace(document.getElementById("top"), made);
   const link = document.getElementById("link");
-  link.textContent = state.live ? "Live" : "Not connected; trying again";
+  link.textContent = state.paused ? "Paused" : state.live ? "Live" : "Not connected, retrying";
   link.classList.toggle("live", state.live);
-  const since = state.leadsSince ? `, leads since ${clock(state.leadsSince)}` : "";
+  const since = state.leadsSince ? `, leader since ${clock(state.leadsSince)}` : "";
   document.getElementById("replica").textContent = state.answeredBy ? `Answered by ${state.answeredBy}${since}${standbys()}` : "";
 }
 
 function standbys() {
   const others = state.replicas.filter((replica) => !replica.leads).map((replica) => replica.pod);
-  return others.length ? `; ready to follow: ${others.join(", ")}` : "";
+  return others.length ? `; standby: ${others.join(", ")}` : "";
 }
 
-// One drawing for all that comes at once, and no more than four a second.
+// ---- what is read aloud: the only live region of the page
+
+function summary() {
+  if (!state.live || !(state.known || state.elsewhere)) return "Not connected to Headgate.";
+  if (state.elsewhere) return state.elsewhere;
+  const [worst, ...others] = state.problems;
+  if (!worst) return "No problems.";
+  return `${worst.reason}, ${worst.about}${others.length ? `, and ${others.length} more` : ""}.`;
+}
+
+let announced = -QUIET, announcing = null;
+function announce() {
+  if (announcing || state.paused || document.hidden) return;
+  announcing = setTimeout(() => {
+    announcing = null;
+    const region = document.getElementById("announcement");
+    if (state.paused || document.hidden || region.textContent === summary()) return;
+    announced = performance.now();
+    region.textContent = summary();
+  }, Math.max(1000, announced + QUIET - performance.now()));
+}
+
+// Draws once for all changes that arrive together, at most four times a second, and never while somebody selects text.
 let waiting = null;
 function changed() {
+  announce();
   if (waiting) return;
-  waiting = setTimeout(() => { waiting = null; drawTop(); if (!busy()) redraw(); }, 250);
+  waiting = setTimeout(() => { waiting = null; drawTop(); if (!isSelecting()) route(); }, 250);
 }
 
-// Nobody's reading or typing is disturbed.
-function busy() {
-  return document.getSelection()?.toString() !== "";
-}
+const isSelecting = () => document.getSelection()?.toString() !== "";
 
-// ---- what comes in
+// ---- data from the server
 
 let source = null;
 function connect() {
@@ -370,7 +375,7 @@ function connect() {
     if (status.whole) state.groups.clear();
     for (const group of status.targetGroups) state.groups.set(group.arn, group);
     for (const arn of status.gone) state.groups.delete(arn);
-    Object.assign(state, { elsewhere: null, live: true, problems: status.problems, leaving: status.leavingNodes, sets: status.ingressDaemonSets, answeredBy: status.answeredBy });
+    Object.assign(state, { elsewhere: null, live: true, known: true, problems: status.problems, leaving: status.leavingNodes, sets: status.ingressDaemonSets, answeredBy: status.answeredBy });
     changed();
   });
   source.addEventListener("journal", (event) => {
@@ -396,13 +401,37 @@ async function readReplicas() {
   }
 }
 
-// A page that nobody looks at asks for nothing.
-document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); drawTop(); });
-window.addEventListener("hashchange", () => { route(); document.getElementById("main").focus(); });
-connect();
-drawTop();
+// A page that is paused or in the background sends no requests.
+function follow() {
+  if (document.hidden || state.paused) disconnect(); else connect();
+  drawTop();
+}
+
+// ---- what people do
+
+document.getElementById("pause").addEventListener("click", (event) => {
+  state.paused = !state.paused;
+  event.currentTarget.setAttribute("aria-pressed", String(state.paused));
+  follow();
+});
+const choose = (id, take) => document.getElementById(id).addEventListener("input", (event) => { take(event.currentTarget); route(); });
+choose("filter", (box) => { state.filters[viewOf()] = box.value; });
+choose("problems", (box) => { state.onlyProblems = box.checked; });
+choose("kind", (box) => { state.kind = box.value; });
+document.getElementById("choice").addEventListener("submit", (event) => event.preventDefault());
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); document.getElementById("main").focus(); });
+document.addEventListener("visibilitychange", follow);
+window.addEventListener("hashchange", () => {
+  document.getElementById("filter").value = state.filters[viewOf()] || "";
+  route();
+  document.getElementById("main").focus();
+});
+
+follow();
 route();
 readReplicas();
-setInterval(() => { if (!document.hidden) readReplicas(); }, 15000);
-// Ages go on while nothing happens.
-setInterval(() => { if (!document.hidden && !location.hash.includes("journal")) changed(); }, 5000);
+setInterval(() => { if (!document.hidden && !state.paused) readReplicas(); }, 15000);
+setInterval(() => {
+  if (document.hidden || state.paused || isSelecting()) return;
+  for (const age of document.querySelectorAll("time")) age.textContent = span(age.dateTime);
+}, 1000);

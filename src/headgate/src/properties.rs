@@ -85,8 +85,8 @@ pub fn changed(document: Value, root: &'static str) -> impl Strategy<Value = Val
     })
 }
 
-/// The document as an API server may serve it one day: fields are null or gone, numbers and texts are any, and their types
-/// stay.
+/// The document in a form that an API server may serve one day. Fields are null or missing, and numbers and texts
+/// have any value of their type.
 pub fn varied(document: Value) -> impl Strategy<Value = Value> {
     let changes =
         prop::collection::vec((any::<prop::sample::Index>(), any_text(), any::<i64>(), 0..4_u8), 1..5);

@@ -1,5 +1,5 @@
-//! Keeps the secret path of the webhooks out of what is said: API servers repeat what they refuse, and by which URL a
-//! call has failed.
+//! Keeps the secret path of the webhooks out of every output: API servers repeat what they refuse, and the URL of a
+//! failed call.
 
 /// A secret of 256 bits in hexadecimal digits.
 pub const DIGITS: usize = 64;

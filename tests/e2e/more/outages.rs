@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
+    browser::Browser,
     gateway::{Gateway, PODS},
     headgate::Headgate,
     proxy::Proxy,
@@ -151,5 +152,59 @@ fn aws_may_be_away_for_a_while() {
         wait::until_equal("headgate knows that AWS is back", &Some(1.0), reachable).await;
         let over = headgate.logged(|line| line["reason"] == "AsExpected" && line["level"] == "INFO");
         assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
+    });
+}
+
+/// Counts in a page what a screen reader reads aloud: each change of a live region, with its time in milliseconds. And how
+/// often the text of the problems changes.
+const LISTEN: &str = "(() => {
+    const seen = { childList: true, characterData: true, subtree: true };
+    window.aloud = []; window.drawn = new Set();
+    const live = '[aria-live]:not([aria-live=off]), [role=status], [role=alert], [role=log], [role=timer], output';
+    const regions = document.querySelectorAll(live);
+    for (const region of regions) new MutationObserver(() => aloud.push(performance.now())).observe(region, seen);
+    const top = document.querySelector('#top');
+    new MutationObserver(() => drawn.add(top.innerText)).observe(top, seen);
+    return regions.length;
+})()";
+
+#[test]
+fn during_an_outage_the_page_counts_on_but_is_read_aloud_at_most_once_in_ten_seconds() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "aloud").await;
+        let group = s.web(2).await;
+        let aws = Proxy::to_aws(s.facts()).await;
+        let endpoint = format!("http://{}", aws.address());
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let through = [("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", &*endpoint)];
+        let headgate = Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&only], &through).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let page = Proxy::to(headgate.debug().to_owned()).await;
+        let browser = Browser::start().await;
+        browser.open(&format!("http://{}/", page.address())).await;
+        browser.wait_text("#announcement", |text| text == "No problems.").await;
+        assert_eq!(browser.evaluate(LISTEN).await, 1, "one live region");
+
+        // AWS is away; then the page's own connection breaks again and again; then AWS is back.
+        aws.cut();
+        s.cluster.scale("web", 3).await;
+        browser.wait_text("#announcement", |text| text.starts_with("AwsUnreachable, AWS")).await;
+        wait::until("the age on the page has changed ten times", || async {
+            let drawn = browser.evaluate("drawn.size").await;
+            if drawn.as_u64() >= Some(10) { Ok(()) } else { Err(drawn) }
+        })
+        .await;
+        for _ in 0..4 {
+            page.cut();
+            browser.wait_text("#link", |text| text.starts_with("Not connected")).await;
+            page.heal();
+            browser.wait_text("#link", |text| text == "Live").await;
+        }
+        aws.heal();
+        browser.wait_text("#top", |text| text.starts_with("OK")).await;
+        browser.wait_text("#announcement", |text| text == "No problems.").await;
+        let aloud: Vec<f64> = serde_json::from_value(browser.evaluate("aloud").await).unwrap();
+        assert!(aloud.len() >= 2, "the outage and its end: {aloud:?}");
+        assert!(aloud.windows(2).all(|pair| pair[1] - pair[0] >= 10_000.0), "{aloud:?}");
     });
 }

@@ -1,6 +1,6 @@
-//! The commands of README.md and of docs/getting-started that need AWS or a registry: a real shell reads them, programs that
-//! only record what they were called with take the place of the real ones, and each call is compared with the chart, the IAM
-//! files, the examples and the command line.
+//! The commands of README.md, docs/getting-started and docs/install/iam.md that need AWS or a registry. A real shell runs them,
+//! with programs that only record their arguments. Each call is compared with the chart, the IAM files, the examples and the
+//! command line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,10 +64,8 @@ fn calls(page: &str) -> Vec<Call> {
     }
     // A loop over thousands of requests is read once.
     program("seq", "#!/bin/sh\necho 1\n");
-    for (real, name) in
-        [("/usr/bin/sort", "sort"), ("/usr/bin/uniq", "uniq"), ("/usr/bin/basename", "basename")]
-    {
-        let _ = std::os::unix::fs::symlink(real, programs.join(name));
+    for name in ["basename", "sed", "sort", "uniq"] {
+        let _ = std::os::unix::fs::symlink(format!("/usr/bin/{name}"), programs.join(name));
     }
     let text = fs::read_to_string(root().join(page)).unwrap();
     let output = Command::new("/bin/bash")
@@ -255,7 +253,11 @@ fn check_kubectl(call: &Call) {
         assert_eq!(words.last(), Some(&"deployment/web"));
         assert!(app.contains("kind: Deployment\nmetadata:\n  name: web\n  namespace: shop\n"), "{app}");
     } else {
-        assert!(words.contains(&"get"), "{call:?}");
+        assert!(words.contains(&"get") || words.contains(&"logs"), "{call:?}");
+        if words.contains(&"logs") {
+            assert_eq!(words.last(), Some(&"deployment/headgate"));
+            return;
+        }
         assert!(words.contains(&"targetbindings") || words.contains(&"pods"), "{call:?}");
     }
 }
@@ -326,13 +328,13 @@ async fn check(page: &str) -> BTreeSet<String> {
     calls.into_iter().map(|call| call[0].clone()).collect()
 }
 
-/// The pages of getting started, but that of the local world, which another test types.
+/// The page about IAM, README.md, and the pages of getting started. Another test types that of the local world.
 fn pages() -> Vec<String> {
     let folder: PathBuf = root().join("docs/getting-started");
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<String> =
         names.filter(|name| name != "local.md").map(|name| format!("docs/getting-started/{name}")).collect();
-    pages.push("README.md".to_owned());
+    pages.extend(["README.md", IAM].map(str::to_owned));
     pages.sort();
     pages
 }
@@ -345,10 +347,37 @@ async fn commands_that_need_aws_or_a_registry_fit_the_chart_the_iam_files_and_th
     }
     let programs = |page: &str| called[page].iter().map(String::as_str).collect::<Vec<_>>();
     assert_eq!(programs("README.md"), ["aws", "curl", "eksctl", "helm", "kubectl"]);
-    assert_eq!(programs("docs/getting-started/irsa.md"), ["aws", "eksctl", "helm"]);
+    assert_eq!(programs(IAM), ["aws", "eksctl", "headgate", "helm", "kubectl"]);
     assert_eq!(programs("docs/getting-started/infrastructure.md"), ["terraform"]);
     let eks = programs("docs/getting-started/eks.md");
     assert_eq!(eks, ["aws", "cargo", "curl", "eksctl", "headgate", "helm", "kubectl"]);
+}
+
+/// The one source of the commands about IAM.
+const IAM: &str = "docs/install/iam.md";
+
+/// The calls of a page that are about IAM, whatever folder they have the policies in.
+fn about_iam(page: &str) -> BTreeSet<Call> {
+    let is_about = |call: &Call| {
+        let of_aws =
+            call[0] == "aws" && (call[1] == "iam" || call[2] == "add-tags" || call[2].contains("identity-a"));
+        of_aws || call[0] == "eksctl"
+    };
+    calls(page)
+        .into_iter()
+        .filter(is_about)
+        .map(|call| call.iter().map(|word| word.replace("file://deploy/iam/", "file://")).collect())
+        .collect()
+}
+
+#[test]
+fn pages_for_newcomers_repeat_the_commands_of_the_page_about_iam_as_they_are() {
+    let source = about_iam(IAM);
+    for page in ["README.md", "docs/getting-started/eks.md"] {
+        let its = about_iam(page);
+        let others: Vec<_> = its.difference(&source).collect();
+        assert!(its.len() >= 2 && others.is_empty(), "{page}: {IAM} does not have {others:#?}");
+    }
 }
 
 #[test]

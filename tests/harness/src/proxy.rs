@@ -1,4 +1,4 @@
-//! A TCP proxy that can be cut: stands between a program and the API server, or AWS.
+//! A TCP proxy that can be cut: between a program and the API server or AWS, or between a browser and a program.
 
 use std::{
     net::SocketAddr,
@@ -34,7 +34,8 @@ impl Proxy {
         Self::to(authority(&facts.aws_endpoint)).await
     }
 
-    async fn to(upstream: String) -> Self {
+    /// A proxy to this address.
+    pub async fn to(upstream: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (open, is_open) = watch::channel(true);

@@ -53,7 +53,7 @@ fn head(report: &Report) -> String {
     // Writing to a String cannot fail.
     let _ = write!(head, ", {ips}");
     let host = if pod.host_network { ", host network" } else { "" };
-    let ready = if pod.ready { "ready but for the load balancer" } else { "not ready" };
+    let ready = if pod.ready { "ready apart from Headgate's gate" } else { "not ready" };
     let _ = write!(head, "{host}, {}, {ready}", pod.life);
     head
 }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn people_read_a_line_for_each_thing_that_there_is_to_say() {
         let expected = "\
-Pod  shop/web-0, 10.0.0.1, living, ready but for the load balancer
+Pod  shop/web-0, 10.0.0.1, living, ready apart from Headgate's gate
 Target group  blue, Service web port http
   target    10.0.0.1:8080
   state     registered since 04:56:07Z (10m ago): PodSelected: AWS has taken its registration

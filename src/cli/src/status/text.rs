@@ -23,7 +23,7 @@ const WORDS_OF_SETS: [usize; 2] = [0, 6];
 
 /// The status as text; `now` is the time that ages are counted from.
 pub fn render(status: &Status, now: Timestamp) -> String {
-    let mut text = head(status) + &leaving(&status.leaving_nodes);
+    let mut text = head(status, now) + &leaving(&status.leaving_nodes);
     let mut rows = vec![HEAD.map(str::to_owned)];
     for group in &status.target_groups {
         let also = also(group, now);
@@ -51,8 +51,8 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     text + &format!("\nAnswered by  {by}\n")
 }
 
-/// The worst first: whoever reads one line reads that.
-fn head(status: &Status) -> String {
+/// The problems, most severe first, and how many targets are healthy.
+fn head(status: &Status, now: Timestamp) -> String {
     let (wanted, serving) = status.wanted();
     let groups = status.target_groups.len();
     let counted = format!(
@@ -64,8 +64,10 @@ fn head(status: &Status) -> String {
     }
     let mut text = String::new();
     for problem in &status.problems {
+        let age =
+            problem.since.as_ref().map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}  {}: {}", problem.reason, problem.about, problem.message);
+        let _ = writeln!(text, "{}  {}{age}: {}", problem.reason, problem.about, problem.message);
     }
     text + &counted
 }
@@ -225,6 +227,8 @@ mod tests {
             reason: (*reason).to_owned(),
             about: (*about).to_owned(),
             message: (*message).to_owned(),
+            since: (*reason == "AwsUnreachable").then(|| at(-20)),
+            target_groups: Vec::new(),
         };
         let blue = TargetGroup {
             name: "blue".to_owned(),
@@ -262,14 +266,12 @@ mod tests {
 
     #[test]
     fn the_first_line_names_the_worst_and_without_anything_wrong_says_how_much_is_healthy() {
-        let wrong = [
-            ("Throttled", "target group blue", "calls wait"),
-            ("Paused", "target group red", "nothing is written"),
-        ];
+        let wrong =
+            [("AwsUnreachable", "AWS", "nobody answers"), ("Throttled", "target group blue", "calls wait")];
         let said = render(&status(&wrong), at(0).0);
         let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines[0], "Throttled  target group blue: calls wait");
-        assert_eq!(lines[1], "Paused  target group red: nothing is written");
+        assert_eq!(lines[0], "AwsUnreachable  AWS (for 20s): nobody answers");
+        assert_eq!(lines[1], "Throttled  target group blue: calls wait");
         assert_eq!(lines[2], "2 target groups, 4 of 5 wanted targets healthy");
         assert!(render(&status(&[]), at(0).0).starts_with("OK  2 target groups, 4 of 5 wanted"));
     }

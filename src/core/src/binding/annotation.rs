@@ -28,7 +28,7 @@ pub fn is_known(name: &str) -> bool {
     name == TARGET_GROUPS || policy::ALL.contains(&name)
 }
 
-/// What a user is told about an annotation of a Service that begins with [`PREFIX`] and is not known.
+/// The report about an unknown annotation of a Service that begins with [`PREFIX`].
 pub fn unknown(name: &str) -> String {
     let name = &*excerpt(name);
     let known = || std::iter::once(TARGET_GROUPS).chain(policy::ALL);
@@ -42,11 +42,11 @@ pub fn unknown(name: &str) -> String {
     format!("Headgate knows no annotation {name}, so it does nothing; expected {expected}")
 }
 
-/// Names that differ in so many letters may be meant for each other.
+/// Names that differ in at most this many letters may be typing errors.
 const NEAR: usize = 4;
 
-/// The ports of a Service that a part may mean: several if they have the same number and other protocols (Kubernetes:
-/// ports of a Service are unique by number and protocol). Digits are a number before they are a name.
+/// The ports of a Service that a part may mean. Several ports may have the same number with other protocols
+/// (Kubernetes: ports of a Service are unique by number and protocol). Digits are a number before they are a name.
 ///
 /// # Errors
 /// Lists the ports the Service has.
@@ -69,7 +69,7 @@ pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a Serv
     Ok(found)
 }
 
-/// So many ports of a Service are named.
+/// The number of ports of a Service that are named.
 const NAMED: usize = 20;
 
 fn list(ports: &[ServicePort]) -> Box<str> {
@@ -103,7 +103,7 @@ pub struct BadPart {
     pub(super) text: Box<str>,
     /// The port, if the left side could be read.
     pub(super) port: Option<PortRef>,
-    /// What is wrong with it.
+    /// Its error.
     pub(crate) error: PartError,
 }
 
@@ -119,7 +119,7 @@ pub enum PartError {
     /// There is nothing.
     #[error("it is empty; expected <port>=<target group ARN or name>, for example web=my-target-group")]
     Empty,
-    /// As of a list in JSON or YAML.
+    /// Separators of a list in JSON or YAML.
     #[error(
         "it has brackets, braces or quotes; expected plain text, <port>=<target group ARN or name>, and a comma between \
          several"
@@ -169,10 +169,10 @@ pub enum PartError {
     },
 }
 
-/// So many parts are read.
+/// The number of parts that are read.
 pub const MOST_PARTS: usize = limits::PARTS.most;
 
-/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and what is wrong with the one after them.
+/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and an error about the one after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     let mut texts = texts(value);
     let read = |text: &str| {

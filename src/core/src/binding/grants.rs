@@ -1,9 +1,9 @@
-//! May a namespace bind a target group? The one rule, of grants and of who holds the group while no grant names it.
+//! May a namespace bind a target group? The one rule about grants, and about the holder of a group without a grant.
 //!
 //! ```text
 //!  a grant names the group ──► its namespaces may, and those of every other grant that names it
 //!  none does ── required ────► nobody may
-//!            └─ optional ────► the namespaces that have targets there; if there are none, whoever is first
+//!            └─ optional ────► the namespaces that have targets there; if there are none, the first one
 //! ```
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Grants {
         self.required
     }
 
-    /// These are all there are now; says whether that is another word than before.
+    /// Replaces all grants; returns whether they changed.
     pub fn set(&mut self, all: Vec<GrantFacts>) -> bool {
         let changed = self.all != all;
         self.all = all;
@@ -64,7 +64,7 @@ impl Grants {
         Ok(Permit { exclusive: own.any(|grant| grant.exclusive), shared: false })
     }
 
-    /// Could `namespace` bind what is meant by `reference`, whatever it turns out to be?
+    /// Could `namespace` bind the target group that `reference` means, for any result of its lookup?
     ///
     /// # Errors
     /// Why not.

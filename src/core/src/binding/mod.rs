@@ -1,8 +1,8 @@
-//! Which target groups the ports of a Service are bound to, and what stays in force when what is written is wrong.
+//! Which target groups the ports of a Service are bound to, and what remains in force if the text is wrong.
 //!
 //! * **Owns** no state: the rules that read an annotation or a written TargetBinding, and that settle what is in force.
-//! * **Guarantees.** A part that cannot be used stops no other; what was valid before stays in force for its port.
-//! * **Assumes** that it is told what is in force, and what each name of a target group means.
+//! * **Guarantees.** A part that cannot be used stops no other; what was valid before remains in force for its port.
+//! * **Assumes** that it gets what is in force, and the meaning of each name of a target group.
 
 pub mod annotation;
 pub mod grants;
@@ -23,10 +23,10 @@ use crate::{
 
 /// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
 ///
-/// A part that cannot be read, names an unknown port or a target group that cannot be found or served, never
-/// stops another part; and what was in force before for that port, or for that target group, stays, so that a slip of the
-/// keyboard takes no pod out of service. What the text names no more ends, also if another part cannot be read. If none
-/// can, all stays. An annotation that was taken away ends everything.
+/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. It never stops
+/// another part, and what was in force for its port or target group remains: a typing error deregisters no pod. What
+/// the text no longer names ends, also if another part is invalid. If every part is, nothing changes. A removed
+/// annotation ends everything.
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
@@ -102,7 +102,7 @@ pub fn settle(
                         let port_name = port.to_string().into();
                         let key =
                             BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
-                        // Its targets stay as they are, whatever becomes of the port.
+                        // Its targets do not change if the port does.
                         let stays = before.bindings.get(&key).filter(|_| !admits);
                         let binding = Binding {
                             key: key.clone(),
@@ -163,7 +163,7 @@ fn may_mean(text: &str, binding: &Binding) -> bool {
     is_port(left.trim()) || text.contains(&*reference) || is_near(right.trim(), &reference)
 }
 
-/// What is said of a Service that selects no pods; `had`: it did before.
+/// The report about a Service that selects no pods; `had`: it did before.
 fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     let what = match origin {
         Origin::Service(_) => TARGET_GROUPS,
@@ -183,7 +183,7 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}"))
 }
 
-/// What is said of a part that cannot be followed, in the words of where it is written.
+/// The report about an invalid part, in the words of its source.
 fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     match (origin, &bad.error) {
         (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
@@ -222,9 +222,9 @@ fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     }
 }
 
-/// A TargetBinding that somebody has written is read as a Service whose annotation binds one port. So everything that
-/// holds for the annotation holds for it: what is in force when it cannot be followed, how the target group is looked up,
-/// when its targets go. `named` is the Service that it names, if that is known; what is wrong with it besides is said.
+/// A TargetBinding that somebody wrote is read like a Service whose annotation binds one port. The same rules apply:
+/// what is in force if it is invalid, how its target group is looked up, when its targets are deregistered. `named`
+/// is its Service, if that is known. Other errors are reported.
 pub fn read_written(
     binding: &BindingFacts,
     named: Option<&ServiceFacts>,

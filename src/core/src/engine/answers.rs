@@ -89,7 +89,7 @@ impl Engine {
                 let wall = self.wall(now);
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
-                // Whoever reads the ledger and what is written on a pod must see that this removal is the later one.
+                // Readers of the ledger, and of the records on a pod, must see that this removal is the later one.
                 let noted = |item: &CallItem| {
                     let pod = self.known.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
                     pod.leaving.as_deref()?.out_at(wall)
@@ -107,7 +107,7 @@ impl Engine {
                     (TargetStep::Deregistered, TargetStep::NotDeregistered),
                 );
                 self.touch_evictions(eviction::Touched::Group(&arn), now);
-                // The group may have come to be shared meanwhile.
+                // The group may be shared by now.
                 self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
@@ -115,7 +115,8 @@ impl Engine {
         }
     }
 
-    /// AWS has taken what was sent of these targets, or has not. One that fails again and again is recorded ever more rarely.
+    /// AWS has accepted what was sent of these targets, or has not. A repeated failure is recorded increasingly
+    /// rarely.
     fn answered_for(
         &mut self,
         arn: &TargetGroupArn,
@@ -136,8 +137,8 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // Also to one that ends: its machine is not to end before, and whoever leads next may not have seen it end yet.
-            // And to one that has another address now: it may get this one again.
+            // Also for a terminating pod: its machine must not end before, and the next leader may not have seen it
+            // terminate yet. Also for a pod that has another address now: it may get this one again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))
@@ -179,7 +180,7 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Keeps what AWS refuses of a group, so that it is said on the Services bound to it until it has passed.
+    /// Keeps what AWS refuses of a group, so that it is reported on the bound Services until it has passed.
     pub(super) fn refused(
         &mut self,
         arn: &TargetGroupArn,

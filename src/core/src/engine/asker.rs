@@ -20,6 +20,6 @@ pub enum Asker {
     DeleteLedger(TargetGroupArn),
     /// The gate of this pod.
     Gate(ObjectKey),
-    /// The evictions, about a pod that leaves, or is to, or a node that goes.
+    /// The evictions, about a pod that leaves or should, or a node that is about to be removed.
     Eviction,
 }

@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// For so long the bindings of a namespace must have been as they are, and pods of a workload been there unbound, before it
-/// counts that none binds them: what is applied together comes one after the other.
+/// For this time the bindings of a namespace must not have changed, and pods of a workload must have been there
+/// unbound. Only then does it count that none binds them: objects that are applied together come one after the other.
 const SETTLED: Duration = Duration::from_secs(30);
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
         Known::Bound(bound)
     }
 
-    /// Whether a new pod of this owner is to have no hold, because pods with one were not created.
+    /// Whether a new pod of this owner should get no hold, because pods with one were not created.
     pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
         self.term.is_synced() && self.known.creations.ask(owner, now)
     }

@@ -16,40 +16,41 @@ pub enum Span {
     /// From the answer of the read which shows the last target of a pod healthy to that of the write which opens its
     /// readiness gate.
     HealthyToGate,
-    /// From the first request for the eviction of a pod to its being let through.
+    /// From the first request for the eviction of a pod until it is allowed.
     Departure,
 }
 
 /// What should be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Send this, and say how it ended with [`Input::Answered`](crate::Input::Answered).
+    /// Send this, and report the result with [`Input::Answered`](crate::Input::Answered).
     Send {
-        /// To be given back with the answer.
+        /// Returned with the answer.
         id: RequestId,
         /// What is asked.
         request: Request,
-        /// For how long a call to AWS had to wait for a token, or for its turn in a burst; `None` for look-ups, which
-        /// hardly ever have to, and for all else.
+        /// How long a call to AWS had to wait for a token, or for its place in a burst. `None` for everything else,
+        /// also for look-ups, which hardly ever wait.
         waited: Option<Duration>,
     },
     /// This call would be made, if nothing was paused.
     Planned(Call),
     /// Tell the user.
     Notice(Notice),
-    /// List what this watch sees of this scope once more, and say so with [`Change::Relisted`](crate::Change::Relisted): it is
-    /// doubted that most of it is gone, as the last list said, or the watch.
+    /// List the objects of this watch and scope once more, and report them with
+    /// [`Change::Relisted`](crate::Change::Relisted). The last list or the watch contained the end of most of them,
+    /// and that is doubted.
     Relist(Watch, Scope),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
-    /// This has become otherwise: for the journal.
+    /// A change, for the journal.
     Happened(Transition),
-    /// Something took so long.
+    /// The time that something took.
     Took(Span, Duration),
     /// Show this.
     Shows(Picture),
     /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
     Released(ObjectKey, Uid),
-    /// This namespace has come to be selected, or is not selected any more. Said only if namespaces are selected at all.
+    /// This namespace is selected now, or no longer. Sent only if namespaces are selected at all.
     Selected(Arc<str>, bool),
 }

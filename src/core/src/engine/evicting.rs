@@ -1,5 +1,5 @@
-//! Evictions: what a replica answers when one is asked for, how the leader takes a pod out before, and what becomes of the
-//! targets of pods whose nodes are about to go.
+//! Evictions: the answer of a replica to a request, and how the leader deregisters a pod before it. Also what happens
+//! to the targets of pods whose nodes are about to be removed.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The watch of pods says this, and the index does not know it yet: see [`Evictions::saw`].
+    /// The news of the watch of pods, which the index does not know yet: see [`Evictions::saw`].
     pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -99,7 +99,7 @@ impl Engine {
         around((index, services, nodes), groups, settings, leads, now)
     }
 
-    /// The nodes that are about to go, or gone while pods are left of them, and what becomes of each.
+    /// The nodes that are about to be removed, or deleted while they have pods, and what happens to each.
     pub fn nodes_that_go(&self) -> impl Iterator<Item = (&Arc<str>, Fate)> {
         self.known.nodes.going().map(|(node, signal)| (node, signal.fate))
     }
@@ -108,12 +108,13 @@ impl Engine {
         self.settings.started + now.elapsed()
     }
 
-    /// The watch of nodes says this.
+    /// The news of the watch of nodes.
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
         if let Some(nodes) = self.known.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
-            // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
+            // Zones, and the owner of an address, depend on nodes; a node that was just listed may be known to
+            // remain.
             self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
@@ -121,7 +122,7 @@ impl Engine {
         self.nodes_turn(seen, now);
     }
 
-    /// Whether nodes are lost decides who has the addresses that their pods show.
+    /// Lost nodes decide which pods own the addresses that they show.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.known.nodes.take_turned() {
             let changes = self.known.index.apply(Said::Node(node, presence), seen);
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Time has passed: nodes that were said to be gone are, if nobody has said otherwise.
+    /// Time has passed: nodes that were reported as deleted are, if nothing has contradicted that.
     pub(super) fn nodes_pass(&mut self, now: Moment) {
         let wall = self.wall(now);
         let gone = self.known.nodes.pass(now, wall);
@@ -141,7 +142,8 @@ impl Engine {
         self.nodes_turn(now, now);
     }
 
-    /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.
+    /// The index or the nodes have changed: does what follows for the pods of nodes that are about to be removed, or
+    /// remain.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
         let acts = self.acts();
         for consequence in self.consequences(what, now) {

@@ -18,14 +18,14 @@ use crate::{
     view::GateView,
 };
 
-/// The pod from which a target was taken out, if it is still at the address: it may be ending.
+/// The pod whose target was deregistered, if it is still at the address: it may be terminating.
 fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
     let is_there = |pod: &&PodFacts| !pod.finished && pod.ips.contains(&target.ip);
     index.pods().marked(tombstone.mark()).filter(is_there)
 }
 
-/// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod lives
-/// at the address with an open gate.
+/// Whether deregistered targets may be registered again, and the gate of their pod must be closed then. That is so if
+/// the pod still runs at the address with an open gate.
 pub fn may_be_put_back(
     index: &Index,
     group: &TargetGroupArn,
@@ -98,7 +98,7 @@ fn unread(group: &Group, target: &Target, uid: &Uid) -> Option<Unread> {
 }
 
 impl Engine {
-    /// The watch of pods says this, and the index does not know it yet.
+    /// The news of the watch of pods, which the index does not know yet.
     pub(super) fn gates_see(&mut self, change: &Change<PodFacts>, now: Moment) {
         let pods = match change {
             Change::Applied(pod) => std::slice::from_ref(pod),
@@ -148,7 +148,8 @@ impl Engine {
         }
     }
 
-    /// Closes the gates of pods whose targets are put back. Those are registered when the gate is closed, or cannot be.
+    /// Closes the gates of pods whose targets are registered again. The targets are registered when the gate is
+    /// closed, or cannot be.
     pub(super) fn close_gates(&mut self, now: Moment) {
         let put_backs = self.groups.calls(now).put_backs();
         let Some(leader) = &mut self.leader else { return };

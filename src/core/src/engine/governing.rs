@@ -1,4 +1,4 @@
-//! What the target groups are told of what binds to them, and what follows.
+//! What the target groups learn of their bindings, and what follows.
 
 use crate::{
     engine::{Effect, Engine},
@@ -25,8 +25,8 @@ impl Engine {
         }
     }
 
-    /// Whether this group is ours alone, and nothing beside it can turn out otherwise. A Service that is deleted keeps its own
-    /// targets for a while, and says nothing about those of others any more.
+    /// Whether this group is ours alone, and no other binding can change that. A deleted Service keeps its own
+    /// targets for a while, and no longer decides about foreign ones.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
         let origins = self.known.services.origins();
         let mut bound = self.known.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
@@ -35,7 +35,7 @@ impl Engine {
                 .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())
     }
 
-    /// Removals of foreign targets that have not gone out are called off where something has become doubtful.
+    /// Removals of foreign targets that were not sent are cancelled if something has become doubtful.
     pub(super) fn spare_foreign_targets(&mut self, arns: &[TargetGroupArn]) {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// A read has shown what is in this group: if it is ours alone, foreign targets go.
+    /// A read has shown the content of this group: if it is ours alone, foreign targets are removed.
     pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;
@@ -57,8 +57,8 @@ impl Engine {
         }
     }
 
-    /// Lets the groups sleep in which nothing is due, and says what is new in those that were awake: what would be done in
-    /// those that are paused, where removals are held, and where registrations do not fit.
+    /// Lets the groups sleep in which nothing is due, and reports news of the others. These are what would be done in
+    /// paused groups, where removals are held, and where registrations do not fit.
     pub(super) fn let_groups_sleep(&mut self, now: Moment) {
         for news in self.groups.sleep(now) {
             match news {

@@ -1,4 +1,4 @@
-//! Who holds the target groups, and which objects are settled anew when that, or a grant, has changed.
+//! The holders of target groups, and which objects are decided again when that, or a grant, has changed.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use crate::{
 };
 
 impl Engine {
-    /// A pod has come to be wanted through this binding: so its namespace has targets in the group from now on. Says
-    /// whether it had none before.
+    /// A pod is wanted through this binding for the first time: its namespace has targets in the group from now on.
+    /// Returns whether it had none before.
     pub(super) fn holds(&mut self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let Some(group) = self.groups.get(arn) else { return false };
         let holders = group.registrations().holders();
         let is_new = match holders {
             Holders::Unknown => false,
-            // What came to be in force while nobody knew who may bind the group holds nothing.
+            // A binding that came into force before the grants were known holds nothing.
             Holders::These(all) => {
                 !all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)
             }
@@ -27,7 +27,7 @@ impl Engine {
         is_new
     }
 
-    /// Looks again who holds these groups, as far as it can be known now: after the ledgers, grants or lists have come.
+    /// Determines again who holds these groups, as far as it is known: after the ledgers, grants or lists have come.
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {
@@ -54,7 +54,7 @@ impl Engine {
         holders.is_some_and(|holders| !self.known.services.origins().may_bind(namespace, arn, holders))
     }
 
-    /// Settles anew what names this group.
+    /// Decides again about all objects that name this group.
     pub(super) fn settle_naming(&mut self, arn: &TargetGroupArn, now: Moment) {
         let by = |reference| self.known.services.origins().naming(&reference);
         let origins: BTreeSet<Origin> =

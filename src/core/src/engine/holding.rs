@@ -1,5 +1,5 @@
-//! Pods of held targets: while a removal is held (see `registration/replaced.rs`), nobody claims the target, so that
-//! the index says nothing when its pod goes after all. It is looked after here.
+//! Pods of held targets. While a removal is held (see `registration/replaced.rs`), nobody claims the target, so the
+//! index does not report when its pod terminates after all. This module does.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 /// Which pods a change may be about.
 #[derive(Clone, Debug)]
 pub enum About {
-    /// This one, and whoever had its addresses before.
+    /// This one, and the earlier owners of its addresses.
     Pod(ObjectKey, Vec<IpAddr>),
     /// Any.
     All,
@@ -74,7 +74,7 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    /// When its node is gone, it has ended with that, however long Kubernetes has kept the object.
+    /// When its node was deleted, it ended with that, even if Kubernetes has kept the object.
     fn with_its_node(&self, ended: Ended) -> Ended {
         let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
@@ -82,15 +82,15 @@ impl Engine {
         Ended { seen: ended.seen - earlier, ..ended }
     }
 
-    /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
-    /// behind of it is judged again.
+    /// A pod leaves while it still runs. Its targets that are held until others replace them end with it, and its
+    /// entries of earlier ledgers are judged again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, cause: Cause, seen: Moment) {
         self.groups.orphans().touch();
         self.let_go(|_, _, owner| (owner.pod == *pod).then_some(cause), seen);
     }
 
-    /// Lets go of those whose pods have gone, lost their address, or leave, in a change that was taken in: also of those
-    /// that are held since this very change.
+    /// Releases those whose pods were deleted, lost their address, or leave, in a change that was processed. Also
+    /// those that are held since this very change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let left = |index: &Index, target: &Target, owner: &Owner| {
             about.concerns(target, owner).then(|| index.pods().left(owner, &target.ip))?
@@ -98,9 +98,9 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// The removals that are held, or may come to be, and for which there is a `cause` now are due at once.
+    /// The removals that are held, or may be, and for which there is a `cause` now are due at once.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
-        // Whoever does not lead holds nothing, and all groups are awake.
+        // A standby holds nothing, and all groups are awake.
         if self.term.role() == Role::Standby {
             return;
         }

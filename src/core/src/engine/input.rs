@@ -1,4 +1,4 @@
-//! What goes into the engine.
+//! The input of the engine.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     requests::Answer,
 };
 
-/// What the engine is told.
+/// The input of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// From the watch of pods. `seen` is when the event reached Headgate.
@@ -42,7 +42,7 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
-    /// Who may bind which target groups: all grants there are now.
+    /// Which namespaces may bind which target groups: all present grants.
     Grants {
         /// All of them.
         all: Vec<GrantFacts>,
@@ -65,7 +65,8 @@ pub enum Input {
     },
     /// This replica leads from now on, or no longer.
     Leadership(Leadership),
-    /// The wall clock shows this now: it was set, or has drifted. Said only when it is not as the engine reckons.
+    /// The wall clock shows this now: it was set, or has drifted. Sent only if it differs from the engine's
+    /// calculation.
     Clock(WallTime),
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
@@ -85,7 +86,7 @@ impl Input {
     }
 }
 
-/// Whether this replica is the one that calls AWS, writes the ledgers and tells users.
+/// Whether this replica calls AWS, writes the ledgers and reports to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// It is.

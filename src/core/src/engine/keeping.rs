@@ -1,8 +1,8 @@
-//! The zone guard for pods that are not ready any more, where their Service lets such pods go.
+//! The zone guard for pods that are no longer ready, if their Service wants them deregistered.
 //!
-//! A pod that is not ready may still be one that the load balancer sends to, and the last one of its zone. Then it stays
-//! until another one there is healthy, for [`Limits::patience`](crate::model::eviction::Limits) at most. Every replica waits by
-//! itself: whoever comes to lead keeps what it has not seen go.
+//! A load balancer may still send to a pod that is not ready, and it may be the last one of its zone. It then remains
+//! until another one there is healthy, for [`Limits::patience`](crate::model::eviction::Limits) at most. Every
+//! replica measures its own wait: a new leader keeps pods that it has not seen terminate.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Lets pods go that are not ready any more, as their zones allow.
+    /// Deregisters pods that are no longer ready, as their zones allow.
     pub(super) fn mind_kept(&mut self, now: Moment) {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.known.index.take_kept(now) {

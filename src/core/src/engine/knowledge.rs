@@ -11,7 +11,7 @@ pub struct Knowledge {
     pub(super) index: Index,
     pub(super) services: Services,
     pub(super) nodes: Nodes,
-    /// The gates, and the pods that are to leave, as the watches have shown them: a leader begins with a copy.
+    /// The gates, and the pods that should leave, as the watches have shown them: a leader begins with a copy.
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,

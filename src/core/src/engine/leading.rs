@@ -1,9 +1,11 @@
-//! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
+//! The lead and the ledgers: loaded before any action, written as the registrations request.
 //!
-//! A standby keeps what the watches show, looks up the target groups that users name, and reads the ledgers to learn which pods
-//! were targets before it saw them. It writes nothing. A new leader first loads the ledgers. Until it has them, and every watch
-//! has listed, it sends only look-ups. A leader that loses the Lease drops what only a leader knows (`leader.rs`), builds the
-//! target groups again from what the watches show, and ignores answers to its old requests.
+//! A standby keeps what the watches show, and looks up the target groups that users name. It reads the ledgers to
+//! learn which pods were targets before it saw them, and writes nothing.
+//!
+//! A new leader first loads the ledgers. Until it has them, and every watch has listed, it sends only look-ups. A
+//! leader that loses the Lease drops what only a leader knows (`leader.rs`). It builds the target groups again from
+//! what the watches show, and ignores answers to its old requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -149,7 +151,7 @@ impl Engine {
             };
             self.take_over_group(&group, Some(stored), now);
         }
-        // Those that have no ledger: nobody holds them.
+        // Those that have no ledger: no namespace holds them.
         for arn in named.values() {
             self.settle_naming(arn, now);
         }
@@ -236,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// Keeps that Kubernetes does not let us at a ledger, so that it is said until it has passed.
+    /// Records that Kubernetes does not allow access to a ledger, so that it is reported until it has passed.
     fn ledger_refused(&mut self, arn: &TargetGroupArn, verbs: &str, failure: Option<&Failure>) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let trouble = match failure {
@@ -270,7 +272,7 @@ impl Engine {
         self.judge(&arns, now);
     }
 
-    /// Judges the orphans of these groups, and calls removals off that wait and have come to be doubtful.
+    /// Judges the targets of earlier ledgers in these groups, and cancels waiting removals that have become doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let orphans = self.targets_in(arns, |it| it.orphans().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
@@ -296,7 +298,7 @@ impl Engine {
             }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
-            // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
+            // An earlier or new pod there matters while the removal can be cancelled.
             self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && let Some(group) = self.groups.get_mut(&arn)
@@ -338,7 +340,7 @@ impl Engine {
         targets.collect()
     }
 
-    /// Who has the address of `target`.
+    /// The owner of the address of `target`.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
         let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());
@@ -362,7 +364,7 @@ impl Engine {
         Some(Owner { pod: only.key.clone(), uid: only.uid.clone() })
     }
 
-    /// Says all that is wrong, as if nothing had been said before.
+    /// Reports all problems as if nothing had been reported before.
     fn say_everything(&mut self) {
         for origin in self.known.services.origins().all().cloned().collect::<Vec<_>>() {
             self.say(&origin);
@@ -373,7 +375,7 @@ impl Engine {
         self.tell_contests(&self.known.index.pods().contests().collect::<Vec<_>>());
     }
 
-    /// Says what is wrong to those who bind a group.
+    /// Reports problems to the bindings of a group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn) {
         self.touch(arn);
         let bound = self.known.index.bindings().of_group(arn);

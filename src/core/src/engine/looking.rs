@@ -1,4 +1,4 @@
-//! What can be looked at from outside beside the effects: simulated worlds hold it against what should be.
+//! What can be read from outside apart from the effects: simulations compare it with what should be.
 
 use std::{collections::BTreeMap, sync::Arc};
 

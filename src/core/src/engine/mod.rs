@@ -1,8 +1,8 @@
 //! The engine composes the machines: inputs in, effects out, nothing else.
 //!
-//! One task owns it; there are no locks. It decides everything about calls to AWS; it does not make them. Nothing
-//! but look-ups is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster
-//! is no ground for a decision. Nor before this replica leads and has the ledgers.
+//! One task owns it; there are no locks. It decides everything about calls to AWS; it does not make them. Before
+//! every watch has listed, it sends only look-ups: silence is never a removal, and a half-seen cluster is no basis
+//! for a decision. The same holds before this replica leads and has the ledgers.
 
 mod answers;
 mod asker;
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// Whether every watch has said all there is.
+    /// Whether every watch has listed.
     pub fn is_synced(&self) -> bool {
         self.term.is_synced()
     }
@@ -103,9 +103,9 @@ impl Engine {
         self.known.index.pods().contested()
     }
 
-    /// Takes in what happened, and says what to do.
+    /// Takes the news, and returns what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        // First of all: a replica that leads no more says nothing more either.
+        // First of all: a replica that no longer leads no longer reports.
         if let Input::Leadership(leadership) = input {
             self.on_leadership(leadership, now);
         }
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Decides anew which bindings of an object are in force.
+    /// Decides again which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment) {
         let (mut bindings, mut ended) = self.settle_once(origin, now);
         let is_new = |key: &&BindingKey| !self.groups.contains_key(&key.group);
@@ -228,7 +228,7 @@ impl Engine {
         for group in &new {
             self.make_group(group, now);
         }
-        // Who holds a group is known when the group is.
+        // The holder of a group is known when the group is.
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }
@@ -251,8 +251,8 @@ impl Engine {
         self.known.services.settle(origin, resolve, &self.groups, now)
     }
 
-    /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
-    /// named last, nor in one before it, which stays in force while the last one cannot be found.
+    /// Removes the finalizers of deleted TargetBindings without targets to remove. That includes the target group
+    /// that they named last, and an earlier one, which remains in force while the last one cannot be found.
     fn release(&mut self) {
         if !self.acts() {
             return;
@@ -323,7 +323,7 @@ impl Engine {
             self.reports.touch_group(&binding.group);
             self.reports.touch_binding(binding);
         }
-        // Whoever else names them may not bind them.
+        // Other namespaces that name them may not bind them.
         for arn in held {
             self.settle_naming(&arn, now);
         }

@@ -38,12 +38,13 @@ impl Outbox {
         self.put(Effect::Send { id, request: Request::Call(call), waited });
     }
 
-    /// A request is answered: who asked? `None`: nobody waits for it any more.
+    /// A request is answered: which machine made it? `None`: no machine waits for it any more.
     pub fn answered(&mut self, id: RequestId) -> Option<Asker> {
         self.open.remove(&id)
     }
 
-    /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
+    /// This replica no longer leads: no machine waits for requests that only a leader may make. Returns the calls
+    /// among them.
     pub fn end_term(&mut self) -> Vec<(Call, Ticket)> {
         let over =
             self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));
@@ -52,12 +53,12 @@ impl Outbox {
         over.filter_map(call).collect()
     }
 
-    /// This is to be done.
+    /// An action to take.
     pub fn put(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
-    /// A user is to be told this.
+    /// A user should get this report.
     pub fn tell(&mut self, notice: Notice) {
         self.put(Effect::Notice(notice));
     }

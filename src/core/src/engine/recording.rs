@@ -1,5 +1,5 @@
-//! What has become otherwise, as it is known here: it comes out as [`Effect::Happened`](crate::Effect::Happened). What AWS answers
-//! and shows is recorded where the answers are taken in.
+//! Changes that are known here: they come out as [`Effect::Happened`](crate::Effect::Happened). The code that handles
+//! AWS's answers records what AWS answers and shows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// The owner of a target is about to become another one: nobody's, somebody's, or somebody else's.
+    /// The owner of a target is about to change: to none, from none, or to another.
     pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
         let Ownership { through, target, owner, cause, .. } = ownership;
         let arn = &through.last.group;
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Pods have ended, and others are gone.
+    /// Pods have terminated, and others were deleted.
     pub(super) fn record_ends(&mut self, ended: Vec<Owner>, gone: Vec<Owner>) {
         let ended = ended.into_iter().map(|pod| Transition::Pod(pod, PodStep::Ended));
         let gone = gone.into_iter().map(|pod| Transition::Pod(pod, PodStep::Gone));
@@ -57,7 +57,7 @@ impl Engine {
         self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Gate(GateView::of(pod)))));
     }
 
-    /// What is said of these nodes may have changed.
+    /// The signs of these nodes may have changed.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
             let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause());

@@ -1,5 +1,5 @@
-//! Who is told of what is wrong, and when: each thing once, on the objects that bind, and as long as it is so in the
-//! pictures of their bindings.
+//! Who gets a report about a problem, and when. Each problem is reported once, on the objects that bind, and appears
+//! in the pictures of their bindings while it exists.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::{
 };
 
 impl Engine {
-    /// Tells all that is wrong with an object and has not been told yet.
+    /// Reports all problems of an object that have no report yet.
     pub(super) fn say(&mut self, origin: &Origin) {
         let Some((about, problems, shown)) = self.known.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
             let own = self.known.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
-            // The pods are told of that one.
+            // The pods get a report about that one.
             let more = more.filter(|(reason, _)| *reason != Reason::AddressContested);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// Tells the pods of which something exceeds a bound.
+    /// Reports to pods which of their parts exceed a limit.
     pub(super) fn tell_excesses(&mut self, beyond: Vec<(Owner, Excess)>) {
         if self.term.role() == Role::Standby {
             return;
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Tells both pods that one waits for the address of the other.
+    /// Reports to both pods that one waits for the address of the other.
     pub(super) fn tell_contests(&mut self, contests: &[Contest]) {
         if self.term.role() == Role::Standby {
             return;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Tells what has begun, and takes back what has ended.
+    /// Reports what has begun, and withdraws what has ended.
     pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>) {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Tells the pods that have to do with a trouble.
+    /// Reports a trouble to its pods.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

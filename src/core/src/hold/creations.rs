@@ -1,10 +1,11 @@
 //! Whether the pods that are given a hold are created at all.
 //!
-//! A policy that limits grace periods refuses a pod after the webhook has answered, and no webhook hears of it. So it counts
-//! what never appears in the watch: if three pods of an owner (a ReplicaSet, for example) were asked about and none of its
-//! pods appeared within 5 s, the next one is given no hold. If that one appears, the owner's pods are given none for an
-//! hour. If it does not appear either, it was something else that refused them, a quota for example, and all goes on as
-//! before.
+//! A policy that limits grace periods refuses a pod after the webhook has answered, and no webhook hears of it.
+//! Headgate therefore counts pods that never appear in the watch. If three pods of an owner, such as a ReplicaSet,
+//! were requested and none appeared within 5 s, the next one gets no hold.
+//!
+//! If that one appears, the owner's pods get no hold for an hour. If it does not, something else refused them, such
+//! as a quota, and its pods get holds again.
 //!
 //! Each replica counts what it was asked itself.
 
@@ -12,13 +13,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::model::{Change, Moment, PodFacts, object::Uid};
 
-/// So many pods are asked about before it counts that none appears.
+/// After this many requested pods, it counts that none appears.
 const ASKED: usize = 3;
 /// Within this time a pod that was asked about appears.
 const APPEARS: Duration = Duration::from_secs(5);
-/// For so long pods of an owner are given no hold.
+/// Pods of an owner get no hold for this time.
 const REFUSED: Duration = Duration::from_secs(3600);
-/// So many owners are remembered. Those beyond are not: their pods are given a hold.
+/// The number of owners that are remembered. Pods of others get a hold.
 const OWNERS: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,7 @@ impl Creations {
         Self { owners: BTreeMap::new() }
     }
 
-    /// What a watch says; `is_known` says whether a pod was seen before.
+    /// A change in the watch; `is_known`: the pod was seen before.
     pub fn saw(&mut self, change: &Change<PodFacts>, is_known: impl Fn(&PodFacts) -> bool) {
         let pods = match change {
             Change::Applied(pod) => std::slice::from_ref(pod),
@@ -67,7 +68,8 @@ impl Creations {
         }
     }
 
-    /// A pod of this owner is about to be created. Whether it is to have no hold, because pods with one were not created.
+    /// A pod of this owner is about to be created. Returns whether it should get no hold, because pods with one were
+    /// not created.
     pub fn ask(&mut self, owner: &Uid, now: Moment) -> bool {
         if !self.owners.contains_key(owner) {
             self.make_room(now);
@@ -96,7 +98,7 @@ impl Creations {
         true
     }
 
-    /// A new pod of this owner is there, with a hold or without.
+    /// A new pod of this owner has appeared, with a hold or without.
     pub fn appeared(&mut self, owner: &Uid, is_held: bool) {
         let Some(known) = self.owners.get_mut(owner) else { return };
         known.asked.clear();
@@ -122,7 +124,7 @@ mod tests {
         Moment::START + Duration::from_secs_f64(seconds)
     }
 
-    /// Whether each of these is to have no hold.
+    /// Whether each of these should get no hold.
     fn asked(creations: &mut Creations, owner: &Uid, times: &[f64]) -> Vec<bool> {
         times.iter().map(|time| creations.ask(owner, at(*time))).collect()
     }

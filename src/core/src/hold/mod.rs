@@ -1,17 +1,18 @@
 //! Pods that end before their load balancer has stopped sending to them.
 //!
-//! A load balancer goes on sending for a while after it has answered `DeregisterTargets` (see
-//! [`Bounds`]); who has ended by then loses requests. Each such pod is counted and told, once: it has ended before the answer, or sooner
-//! after it than the load balancer takes. However it ended: a force delete and a node that is gone count too; with a node that
-//! is gone its pods have ended when that was seen, and not when somebody deletes them.
+//! A load balancer keeps sending for a while after it has answered `DeregisterTargets` (see [`Bounds`]). A pod that
+//! stops before that drops requests. Each such pod is counted and reported once: it stopped before the answer, or too
+//! soon after it. The cause does not matter: force deletes and deleted nodes count too. The pods of a deleted node
+//! stopped when that was seen, and not when somebody deletes them.
 //!
-//! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one that is
-//! paused there, and one that ended while nobody led: what its removal was like is not known.
+//! Not counted are pods that nobody wants to hold (`headgate.dev/hold: off`), pods that were never healthy, and
+//! paused pods. The same holds for pods that stopped without a leader: nothing is known about their deregistration.
 //!
-//! * **Owns**: the targets of living pods that were taken out, or are to be, and when AWS has answered that; and when those who
-//!   bind pods were told last. Whether pods that are given a hold are created at all every replica counts (`creations.rs`).
-//! * **Assumes**: whoever takes a target out says so when it is decided and again when the call is sent, which may be
-//!   all that a new leader does; and that it is the pod's again.
+//! * **Owns**: the targets of living pods that were or will be deregistered, and when AWS answered that. Also the
+//!   last reports to the bindings. Every replica counts whether pods that get a hold are created at all
+//!   (`creations.rs`).
+//! * **Assumes** calls when a target should be deregistered, and again when the request is sent, which may be all
+//!   that a new leader does. Also a call when the target is the pod's again.
 
 mod creations;
 
@@ -23,10 +24,10 @@ use crate::model::{
     hold::Short,
 };
 
-/// Those who bind the pods are told this often at most: each pod is told anyway.
+/// The most frequent reports to bindings: each pod gets one anyway.
 const REMINDER: Duration = Duration::from_secs(600);
 
-/// A target of a pod that has been taken out, or is to be.
+/// A target of a pod that was or will be deregistered.
 #[derive(Clone, Debug)]
 struct Leaving {
     group: TargetGroupArn,
@@ -41,19 +42,19 @@ struct Leaving {
 #[derive(Clone, Debug)]
 pub struct Holds {
     bounds: Bounds,
-    /// By pod, as long as it lives.
+    /// By pod, while it exists.
     leaving: BTreeMap<Uid, Vec<Leaving>>,
     told: BTreeMap<Origin, Moment>,
 }
 
 impl Holds {
-    /// Nobody leaves. `bounds`: for how long load balancers go on sending.
+    /// No pods so far. `bounds`: how long load balancers keep sending.
     pub const fn new(bounds: Bounds) -> Self {
         Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }
 
-    /// A target is to go, or its removal is sent: it `was` that of this pod, and served, or not. An address that the pod
-    /// has lost is none that it answers at.
+    /// A target should be deregistered, or that call is sent: it `was` that of this pod, and served, or not. The pod
+    /// does not answer at an address that it lost.
     pub fn leaves(
         &mut self,
         arn: &TargetGroupArn,
@@ -95,8 +96,9 @@ impl Holds {
         }
     }
 
-    /// A pod has ended: was it held long enough? If not, of several target groups the one where it lacked most; and who else
-    /// is to be told of it: those `bound_by` that group who live in the pod's namespace, and have not been for a while.
+    /// A pod has stopped: was it held long enough? If not, returns the target group with the largest difference, and
+    /// who else gets a report. Those are the bindings `bound_by` that group in the pod's namespace, without a report
+    /// for a while.
     pub fn ended(
         &mut self,
         ended: &Ended,

@@ -1,4 +1,4 @@
-//! For how long a new pod is held, in which of its containers, and what its grace period becomes for that.
+//! How long a new pod is held, in which of its containers, and its new grace period.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
 
 /// The longest grace period that can be a limit, in seconds.
 const LONGEST_GRACE: u32 = 24 * 3600;
-/// What an annotation or a flag that limits grace periods may say.
+/// The valid values of an annotation or a flag that limits grace periods.
 pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
 
 /// Why a hold is shortened, if it was not asked for.
@@ -33,8 +33,8 @@ pub fn max_grace(text: &str) -> Option<u32> {
     seconds(text.trim()).filter(|seconds| (1..=LONGEST_GRACE).contains(seconds))
 }
 
-/// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
-/// time for it to the pod. Returns the grace period that the pod had without a hold, if it has one.
+/// Gives the hold to containers without a `preStop`, with a shorter sleep, or with a hook that should run after the
+/// hold. The pod gets the time for it. Returns the grace period that the pod had without a hold, if it has one.
 pub(super) fn decide(
     pod: &NewPod,
     known: &Known,
@@ -58,7 +58,7 @@ struct Holding<'a> {
 
 /// What an earlier decision gave to a pod that still has it.
 struct Given<'a> {
-    /// For how many seconds it is held, and why so long.
+    /// The seconds of the hold, and the reason for them.
     seconds: u32,
     why: &'a str,
     /// The grace period of the pod without the hold, if it was raised.
@@ -72,7 +72,7 @@ struct Limit {
     /// The longest grace period.
     most: i64,
     decision: Decision,
-    /// Goes on from "because".
+    /// Continues a sentence after "because".
     why: String,
 }
 
@@ -81,7 +81,7 @@ impl Holding<'_> {
         let length = self.length();
         let given = Given::of(self.pod, self.before);
         let (wanted, why) = match &given {
-            // All containers of a pod are held alike, also those that came later, whatever is known by then.
+            // All containers of a pod have the same hold, also those that came later and when more is known by then.
             Some(given) if !self.is_changed(length.0, given) => (given.seconds, given.why),
             _ => length,
         };
@@ -156,7 +156,7 @@ impl Holding<'_> {
         }
         let mut needed = had.saturating_add(i64::from(seconds));
         if given.is_some_and(|given| given.is_lowered) {
-            // Whoever lowered it would lower it again, or refuse the pod.
+            // The program that lowered it would lower it again, or refuse the pod.
             needed = needed.min(now);
         }
         if needed != now {
@@ -168,8 +168,8 @@ impl Holding<'_> {
         (seconds > 0).then_some(had)
     }
 
-    /// For how many seconds the pod is held, and why so long: its own annotation counts before those of its bindings, and of
-    /// these the longest.
+    /// The seconds of the pod's hold, and the reason for them. The pod's own annotation comes before those of its
+    /// bindings; of these the longest counts.
     fn length(&mut self) -> (u32, &'static str) {
         let own = self.pod.hold.as_deref().and_then(|text| {
             let hold = Hold::parse(text);
@@ -201,8 +201,8 @@ impl Holding<'_> {
         }
     }
 
-    /// Whether a hold of this length is to take the place of the one that was given: the pod itself asks for it, or it is
-    /// bound to what needs a longer one.
+    /// Whether a hold of this length should replace the earlier one. That is so if the pod itself asks for it, or has
+    /// a binding that needs a longer one.
     fn is_changed(&self, length: u32, given: &Given) -> bool {
         let own = self.pod.hold.as_deref().and_then(Hold::parse);
         match own {
@@ -211,7 +211,7 @@ impl Holding<'_> {
         }
     }
 
-    /// What limits the hold. The pod's own annotation counts before the rest.
+    /// What limits the hold. The pod's own annotation comes first.
     fn limit(&mut self, now: i64, given: Option<&Given>) -> Option<Limit> {
         let own = self.pod.max_grace.as_deref().and_then(|text| {
             let limit = max_grace(text);
@@ -255,7 +255,7 @@ impl Holding<'_> {
         ));
     }
 
-    /// Says which containers have a `preStop` of their own that stays, and warns of those that requests come to.
+    /// Reports which containers keep a `preStop` of their own, and warns of those that receive requests.
     fn own_hooks(&mut self, own: &[&Container], unwrapped: &[(Box<str>, &'static str)]) {
         if own.is_empty() {
             return;
@@ -291,7 +291,7 @@ impl Holding<'_> {
         }
     }
 
-    /// Tells those who bind the pod.
+    /// Reports to the bindings of the pod.
     fn notify(&mut self, reason: Reason, note: &str) {
         let about: BTreeSet<&About> =
             self.known.bound().iter().filter_map(|bound| bound.about.as_ref()).collect();
@@ -300,7 +300,7 @@ impl Holding<'_> {
         self.injection.notices.extend(notices);
     }
 
-    /// Whether requests of a load balancer may come to the container: it has the port, or no container says that it does.
+    /// Whether a load balancer may send requests to the container: it has the port, or no container names it.
     fn is_served_by(&self, container: &Container) -> bool {
         let mut ports = self.known.bound().iter().filter_map(|bound| bound.port);
         ports.any(|port| {
@@ -311,7 +311,7 @@ impl Holding<'_> {
 }
 
 impl<'a> Given<'a> {
-    /// What `before` says, if a container still sleeps as long.
+    /// The content of `before`, if a container still sleeps that long.
     fn of(pod: &NewPod, before: &'a Record) -> Option<Self> {
         let (seconds, why) = before.hold.as_ref()?;
         if !pod.containers.iter().any(|container| is_given(container, *seconds, before)) {
@@ -328,7 +328,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Whether the container has the hold of so many seconds that an earlier decision gave it.
+/// Whether the container has the hold of this many seconds from an earlier decision.
 fn is_given(container: &Container, seconds: u32, before: &Record) -> bool {
     match container.pre_stop {
         Hook::Sleep(own) => own == seconds && before.held.contains(&container.name),

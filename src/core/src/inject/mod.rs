@@ -1,33 +1,35 @@
-//! What a new pod is given: the readiness gate, and a hold in the containers that have no `preStop` of their own or one
-//! that sleeps for less; and a grace period for the probes that end its containers.
+//! What a new pod gets: the readiness gate, and a hold in containers without a `preStop` or with a shorter sleep.
+//! Also a grace period for the probes that end its containers.
 //!
-//! * **Owns** no state: one decision, from what the pod says and what would bind it.
+//! * **Owns** no state: one decision, from the pod and its possible bindings.
 //! * **Guarantees.** What a user wrote is never undone, though a `sleep` may become longer; what was given is given once.
 //!
-//! A liveness or startup probe that fails ends its container as the end of the pod does: the kubelet runs the `preStop`
-//! first, for as long as the grace period of the probe lasts, then sends SIGTERM and waits for at least 2 s. Without a
-//! grace period of its own the pod's counts (Kubernetes: "Probe-level terminationGracePeriodSeconds"), so a container that
-//! hangs would start again after the whole hold and not at once. Hence a probe of a held container is given a short one,
-//! and that of another container in the same pod what the pod had before.
+//! When a liveness or startup probe fails, the kubelet ends the container as at the end of the pod. It runs the
+//! `preStop` for at most the grace period of the probe, then sends SIGTERM and waits for at least 2 s. Without a
+//! grace period of its own the pod's counts (Kubernetes: "Probe-level terminationGracePeriodSeconds"). A container
+//! that hangs would then restart only after the whole hold.
 //!
-//! A `preStop` that is no `sleep` stays as it is, unless the pod's annotation `headgate.dev/own-prestop` asks for more: then
-//! it is run after the hold. A command that a shell runs anyway is run by that shell. Any other command, and a request, is
-//! run by Headgate's program, which comes in a volume: nobody here knows what is in the image. What can be run by neither
-//! stays as it is, and that is said.
+//! A probe of a held container therefore gets a short grace period. That of another container in the same pod gets
+//! what the pod had before.
 //!
-//! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the words of [`Decision`]. The decision may
-//! be made again for a pod that has it already: the API server asks once more when another webhook has changed the pod,
-//! and people copy and restore pods. So the annotation counts only as far as the containers still have what it says, and a
-//! hold is made longer if the pod is bound to what needs a longer one, or as long as the pod itself asks. What a user wrote is
-//! never undone.
+//! A `preStop` that is no `sleep` does not change, unless the pod's annotation `headgate.dev/own-prestop` asks for
+//! more: then it runs after the hold. The shell of a command also runs the wrapped command. Headgate's program, which
+//! comes in a volume, runs every other command, and requests: nobody here knows what is in the image. A hook that
+//! neither can run does not change, and is reported.
 //!
-//! **Limits.** A policy may refuse pods with a long grace period, and no webhook can see that. So the pod, its namespace or
-//! a flag may limit what a grace period is raised to, and the hold is as long as that leaves room. If the grace period was
-//! lowered after an earlier decision, another webhook did it: the hold is shortened, and the grace period is never raised
-//! again.
+//! The pod's annotation `headgate.dev/injected` contains the decision, with the words of [`Decision`]. A pod may need
+//! another decision: the API server asks again when another webhook has changed the pod, and people copy and restore
+//! pods. The annotation therefore counts only while the containers still have its content.
 //!
-//! Under the label of its namespace a pod is given nothing if it is a Job's, or if the bindings exclude it: what serves no
-//! requests need not live on for minutes. Its own label, hold or gate asks for it all the same.
+//! A hold becomes longer if the pod has a binding that needs a longer one, and has the length that the pod itself
+//! asks for. Values of users are never undone.
+//!
+//! **Limits.** A policy may refuse pods with a long grace period, and no webhook can see that. The pod, its namespace
+//! or a flag may therefore limit the grace period, and the hold uses what remains. If another webhook lowered the
+//! grace period after an earlier decision, the hold is shortened. The grace period is then never raised again.
+//!
+//! Under the label of its namespace a pod gets nothing if it is a Job's, or if the bindings exclude it. A pod that
+//! serves no requests needs no hold. Its own label, hold or gate still asks for it.
 
 mod holding;
 mod record;
@@ -50,7 +52,7 @@ use record::Record;
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
 
-/// What the annotation [`INJECTED`] says of a hold that is shorter than was wanted, or that there is none.
+/// The reason in the annotation [`INJECTED`] for a hold that is shorter than requested, or for none.
 pub fn shortened(injected: &str) -> Option<String> {
     let record = Record::read(injected);
     let said = |decision| record.text(decision).map(str::to_owned);
@@ -63,7 +65,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
         return Injection::nothing(Decision::InjectionOff);
     }
     let (bound, served): (&[Match], bool) = match known {
-        // A gate that nobody opens would keep the pod from ever being ready.
+        // A gate that nothing opens would keep the pod from ever being ready.
         Known::NotServed => return Injection::nothing(Decision::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
         Known::Excluded => (&[], true),
@@ -124,7 +126,7 @@ fn is_gated(pod: &NewPod) -> bool {
 fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Record) -> Injection {
     injection.decisions = record.decisions();
     injection.news = injection.decisions.iter().copied().filter(|decision| !before.has(*decision)).collect();
-    // What was said of a pod is not said anew because less is known the next time.
+    // A pod's annotation is not rewritten because less is known the next time.
     let added = Injection { annotations: Vec::new(), ..injection.clone() };
     if !added.is_empty() || pod.injected.is_none() {
         injection.annotations.push((INJECTED, record.to_string()));

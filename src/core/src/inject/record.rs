@@ -11,13 +11,13 @@ use crate::model::{Hold, injection::Decision};
 /// The name of the annotation.
 pub const INJECTED: &str = "headgate.dev/injected";
 
-/// What the annotation says.
+/// The content of the annotation.
 #[derive(Debug, Default)]
 pub struct Record {
     said: Vec<(Decision, String)>,
     /// Whether the pod was given the readiness gate, as far as was read.
     pub(super) gate_added: bool,
-    /// For how many seconds, and why so long.
+    /// The seconds, and the reason for them.
     pub(super) hold: Option<(u32, Box<str>)>,
     /// The containers that were given a `preStop`.
     pub(super) held: Vec<Box<str>>,
@@ -26,7 +26,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads the annotation, as far as it goes.
+    /// Reads the annotation, as far as it is valid.
     pub fn read(text: &str) -> Self {
         let mut record = Self::default();
         for entry in text.split("; ") {
@@ -54,7 +54,7 @@ impl Record {
         self.held = names.split(", ").map(Box::from).collect();
     }
 
-    /// Whether it says this.
+    /// Whether it contains this.
     pub fn has(&self, decision: Decision) -> bool {
         match decision {
             Decision::HoldAdded => self.hold.is_some(),
@@ -63,17 +63,17 @@ impl Record {
         }
     }
 
-    /// What it says of this.
+    /// The detail of this word.
     pub fn text(&self, decision: Decision) -> Option<&str> {
         self.said.iter().find(|(said, _)| *said == decision).map(|(_, what)| &**what)
     }
 
-    /// Says this, and what goes with it.
+    /// Adds this word and its detail.
     pub fn say(&mut self, decision: Decision, what: &str) {
         self.said.push((decision, what.into()));
     }
 
-    /// Says what `before` said of it, and this.
+    /// Adds this word, with its detail from `before`.
     pub fn add(&mut self, decision: Decision, before: &Self, new: Vec<String>) {
         let said = before.said.iter().filter(|(said, _)| *said == decision).map(|(_, what)| what.clone());
         let all: Vec<String> = said.chain(new).collect();
@@ -82,13 +82,13 @@ impl Record {
         }
     }
 
-    /// Says for how long the containers of [`Record::held`] are held.
+    /// Adds how long the containers of [`Record::held`] are held.
     pub fn hold(&mut self, seconds: u32, why: &str) {
         self.hold = Some((seconds, why.into()));
         self.say(Decision::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
     }
 
-    /// Says what the grace period has become.
+    /// Adds the new grace period.
     pub fn grace(&mut self, seconds: i64) {
         self.grace = Some(seconds);
         self.say(Decision::GraceRaised, &format!("{seconds}s"));

@@ -346,7 +346,7 @@ fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs
     let injection = decide(&off, &nlb());
     assert_eq!((injection.released.len(), injection.grace), (2, Some(30)));
     assert!(decide(&injected(off, &injection), &nlb()).is_empty());
-    // Of the spec nothing is left but the note.
+    // Only the annotation remains of the spec.
     let noted = NewPod { injected: behind_alb.injected, ..pod(&["web", "log"]) };
     assert_eq!(decide(&noted, &nlb()).seconds, 150);
     assert_eq!(decide(&noted, &Known::Unknown { served: true }).seconds, 150);
@@ -374,13 +374,13 @@ fn whoever_creates_a_pod_is_told_of_a_hook_of_its_own_where_requests_come_to() {
     assert_eq!(warned(&own, &Known::Unknown { served: true }), "");
     own.containers[0].pre_stop = Hook::Command { sleeps: 150, by_shell: true };
     assert_eq!(warned(&own, &nlb()), "", "it sleeps long enough");
-    // No requests come to the other container, unless none says to which they do.
+    // The other container receives no requests, unless no container names the port.
     own.containers[0].pre_stop = Hook::None;
     own.containers[1].pre_stop = Hook::Other;
     assert_eq!(warned(&own, &nlb()), "");
     own.containers[0].ports.clear();
     assert!(warned(&own, &nlb()).starts_with("container log has a preStop"));
-    // A native sidecar, as of a mesh.
+    // A native sidecar, such as that of a mesh.
     let mut mesh = pod(&["web", "proxy"]);
     mesh.containers[0].ports = vec![9000];
     mesh.containers[1].place = Place::Sidecar(0);

@@ -1,4 +1,4 @@
-//! What becomes of a container's own `preStop` that may take any time, where the pod asks for more than to leave it.
+//! What happens to a container's own `preStop` of any length, if the pod's annotation is not `leave`.
 
 use crate::model::{
     excerpt::excerpt,
@@ -62,7 +62,7 @@ pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
     let said = named.filter_map(|(name, wrapper)| match wrapper {
         Wrapper::Shell => Some(format!("{name} by its shell")),
         Wrapper::Program => Some(format!("{name} by {HOLD_PROGRAM}")),
-        // It was said.
+        // It was reported.
         Wrapper::Present => None,
     });
     said.collect()

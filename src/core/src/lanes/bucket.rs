@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::model::{Moment, rates::Limit};
 
-/// Throttled again and again, the rate goes down to this share of the limit and no further.
+/// After repeated throttling, the rate falls to this share of the limit, and no further.
 const LEAST: f64 = 0.125;
 /// From the least share to the whole limit in about a minute.
 const REGAINED_PER_SECOND: f64 = 1.0 / 60.0;
@@ -19,16 +19,16 @@ const ARRIVED: Duration = Duration::from_secs(1);
 
 /// A bucket of tokens.
 ///
-/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). It takes the token
-/// of a call when the call arrives: at some time between its sending and its answer. So that AWS's bucket never holds
-/// less than this one, a token is
+/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). It takes the
+/// token of a call when the call arrives: at some time between its sending and its answer. AWS's bucket must never
+/// hold less than this one, so a token is
 ///
 /// * spent here when the call is sent: it may arrive at once;
-/// * refilled as if the call arrived only with its answer: until then AWS's bucket may be full and gain nothing. (What
-///   calls in flight have spent cannot come back before; otherwise the count does not depend on when they arrive.)
+/// * refilled as if the call arrived only with its answer: until then AWS's bucket may be full and gain nothing.
+///   (Tokens of calls in flight cannot return before. Apart from that, the count does not depend on their arrival.)
 ///
-/// Other programs of the account draw from the same buckets, and what they leave can only be learnt from being refused.
-/// A refusal says one of two things:
+/// Other programs of the account use the same buckets, and only refusals show what remains. A refusal means one of
+/// two things:
 ///
 /// * of a call that was sent with few tokens left: that the counts differ by less than a token, or that somebody else took
 ///   one. It costs the token that it has spent here and not at AWS, and no more;
@@ -95,8 +95,8 @@ impl Bucket {
         self.limit.per_second * self.share
     }
 
-    /// Takes a token for a call that is sent now, if there is one. The answer to the call is told with
-    /// [`Bucket::answered`] or [`Bucket::refused`].
+    /// Takes a token for a call that is sent now, if there is one. [`Bucket::answered`] or [`Bucket::refused`]
+    /// reports the answer.
     pub fn take(&mut self, now: Moment) -> Option<Token> {
         let of = self.tokens(now);
         if of < 1.0 {
@@ -107,8 +107,8 @@ impl Bucket {
         Some(Token { sent: now, of })
     }
 
-    /// When there will be `count` tokens, or as many as it holds at most; `now` if there are already. Where that takes an
-    /// answer to a call in flight, this is when one is waited for no longer.
+    /// When there will be `count` tokens, or the maximum number that it holds; `now` if they are there. If that needs
+    /// an answer to a call in flight, this is when it is given up.
     pub fn when(&self, count: f64, now: Moment) -> Moment {
         let count = count.min(self.most());
         let gained = now.since(self.filled).as_secs_f64() * self.rate();
@@ -132,7 +132,7 @@ impl Bucket {
         }
     }
 
-    /// AWS has refused the call of this token for its limits. Says whether the rate was lowered for that.
+    /// AWS has refused the call of this token for its limits. Returns whether the rate was lowered for that.
     pub fn refused(&mut self, token: Token, now: Moment) -> bool {
         self.answered(token, now);
         // It was sent before that refusal was known.
@@ -148,7 +148,7 @@ impl Bucket {
         others_draw
     }
 
-    /// Others draw from AWS's bucket: it is empty, whatever was thought of it.
+    /// Others use AWS's bucket too: it is empty, despite the count here.
     pub fn lower(&mut self, now: Moment) {
         self.fill(now);
         self.tokens = self.tokens.min(0.0);
@@ -212,12 +212,12 @@ mod tests {
         Bucket::new(Limit { per_second: 4.0, burst })
     }
 
-    /// How many of so many calls may be sent, each answered at once.
+    /// How many of this many calls may be sent, each answered at once.
     fn sends(bucket: &mut Bucket, calls: usize, now: Moment) -> usize {
         (0..calls).filter_map(|_| bucket.take(now).map(|token| bucket.answered(token, now))).count()
     }
 
-    /// A call that is sent and refused at once; says whether the rate was lowered for that.
+    /// A call that is sent and refused at once; returns whether the rate was lowered for that.
     fn is_lowered_by_a_refusal(bucket: &mut Bucket, now: Moment) -> bool {
         let token = bucket.take(now).unwrap();
         bucket.refused(token, now)

@@ -1,38 +1,42 @@
-//! Which call may go now: removals never wait behind registrations, reads or another target group's trouble.
+//! Which call may be sent now: removals never wait behind registrations, reads or another target group's trouble.
 //!
 //! Register and Deregister calls share one of AWS's token buckets per account and region; Describe calls have one of
 //! their own. One token is one call, whether it carries one target or a hundred.
 //!
-//! * **Owns** the buckets and lanes of one account and region, and which calls of them are in flight.
-//! * **Guarantees.** No call goes without a token; no registration or read takes the last one from a removal.
-//! * **Assumes** that each call that goes is answered, or given up, and its ticket comes back.
+//! * **Owns** the buckets of one account and region for each kind of call, and the calls in flight.
+//! * **Guarantees.** No call is sent without a token; no registration or read takes the last one from a removal.
+//! * **Assumes** that each sent call is answered, or given up, and its ticket is returned.
 //!
-//! **Removals** go at once while tokens are plenty. In a burst that needs more calls than come tokens, a token spent
-//! on the first pod of a group is missing when its last one goes, so the tokens are made to last: the pauses
-//! between the calls of a group grow to its share of the rate, and tokens are kept for every group in which pods are
-//! going. Once no further removal has come for a moment, of this group or of any, what is left goes with what was
-//! kept: the last removal of a burst is about as early as if its end had been known in advance.
+//! **Removals** are sent at once while there are many tokens. In a burst that needs more calls than tokens, a token
+//! for the first pod of a group is missing for its last one. The tokens must then last. The pauses between the calls
+//! of a group grow to its share of the rate, and tokens are kept for every group with terminating pods.
+//!
+//! When no further removal of this group, or of any, has come for a moment, the remaining ones use the kept tokens.
+//! The last removal of a burst is therefore about as early as if its end had been known in advance.
 //!
 //! **Registrations** take a token under two conditions, and then as fast as tokens come:
 //!
 //! 1. No removal is due.
-//! 2. As many tokens are left after it as are kept for removals to come: while pods are going ([`GOING`]), two thirds of
-//!    the bucket; otherwise half of it, less one for each removal that was sent lately ([`FILLINGS`]), but at least one.
+//! 2. The kept tokens for later removals remain after it. While pods are terminating ([`GOING`]), that is two thirds
+//!   of the bucket. Else it is half of the bucket, less one for each recent removal ([`FILLINGS`]), but at least one.
 //!
-//! So a removal that nobody expects goes at once, a burst of removals finds tokens, and what it has spent is not saved up
-//! again before the pods that come instead are registered.
+//! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Its spent tokens are not
+//! saved up again before the replacement pods are registered.
 //!
-//! When AWS throttles them, they alone slow down; when it throttles removals, both do. **Retries** of those that AWS has
-//! refused, or will probably refuse, take tokens only while no other registration is due, and leave half of what others
-//! may take.
+//! When AWS throttles them, only they slow down; when it throttles removals, both do.
 //!
-//! AWS takes a token when a call arrives, so each call that goes has a [`Ticket`], which is given back with its answer: see
+//! **Retries** of those that AWS refused, or will probably refuse, take tokens only while no other registration is
+//! due. They leave half of what others may take.
+//!
+//! AWS takes a token when a call arrives, so each sent call has a [`Ticket`], which is returned with its answer: see
 //! [`Bucket`].
 //!
-//! **Reads** of target groups get half of the bucket of Describe calls, whatever the state of the groups; look-ups the rest.
-//! That half is two parts. Two fifths are for reads that somebody waits for: a gate, a call that has ended, a new leader.
-//! The rest is for all reads, in order, one after the other and not in bursts. So however many groups are to be looked at
-//! again and again, a read that is waited for goes at once; and however many of those there are, the others go on.
+//! **Reads** of target groups get half of the bucket of Describe calls, for any state of the groups. Look-ups get the
+//! other half. Two fifths of the reads' half are for reads that somebody waits for: a gate, a finished call, a new
+//! leader. The other three fifths are for all reads, in order, one after the other and not in bursts.
+//!
+//! A read that somebody waits for is therefore sent at once, with any number of groups that are read repeatedly. With
+//! any number of such reads, the others continue.
 
 pub mod account;
 mod bucket;
@@ -50,21 +54,21 @@ use crate::model::{
     rates::{Due, Lane, Limit, Limits, MAX_TARGETS_PER_CALL},
 };
 
-/// A group counts as one in which pods are going for this long after the last one.
+/// A group counts as one with terminating pods for this long after the last one.
 const ACTIVE: Duration = Duration::from_secs(2);
-/// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's: whoever
-/// takes that for the end spends what was kept, and has nothing at the end.
+/// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's. If it
+/// counted as the end, the kept tokens would be spent before the real end.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Pods are going, and more removals are to be expected, for this long after one was caused. Longer than [`QUIET`]: a
-/// registration that goes too early costs a removal its token, and one that waits costs nothing. For when a burst has
-/// spent everything, two tokens must come first: the registration's, and the one that it leaves.
+/// Pods are terminating, and more removals are expected, for this long after one was caused. Longer than [`QUIET`]:
+/// an early registration costs a removal its token, and a waiting one costs nothing. When a burst has spent
+/// everything, two tokens must come first: the registration's, and one for a removal.
 const GOING: Duration = Duration::from_millis(750);
-/// A removal that was sent is not expected once more in the time that fills the bucket so many times: with AWS's, 10 s.
+/// A sent removal is not expected again in the time that fills the bucket this many times: with AWS's, 10 s.
 const FILLINGS: f64 = 2.0;
 
-/// The removals of a group are over when none has come for so many times as they were apart: in time, and in removals of
-/// other groups, for in a pause of the whole burst none of it is over.
+/// The removals of a group are over when none has come for this many times their distance. The distance counts in
+/// time and in removals of other groups, because a pause of the whole burst ends none of it.
 const PATIENCE: u32 = 4;
 /// But not before this time.
 const LEAST_PATIENCE: Duration = Duration::from_millis(150);
@@ -79,13 +83,13 @@ const AWAITED: f64 = 0.4;
 /// limits: five calls a second, each for up to twenty target groups.
 const LOOK_UPS: f64 = 0.1;
 
-/// What a call has taken; it is given back with its answer.
+/// The token of a call, which is returned with its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     lane: Lane,
     /// From the bucket that AWS has too.
     token: Token,
-    /// From the lane's own part of that.
+    /// From the reads' own part of that.
     own: Option<Token>,
 }
 
@@ -124,8 +128,8 @@ impl Activity {
         (self.caused, self.number) = (now, number);
     }
 
-    /// When no more removals of this group are to be expected: its last call costs its token now or later. `None`: they
-    /// come too far apart to tell, or those of other groups do not come either. `number` is that of the last of all.
+    /// When no more removals of this group are expected: its last call costs its token now or later. `None`: they are
+    /// too far apart to tell, or those of other groups do not come either. `number` is that of the last of all.
     fn over(&self, number: u32) -> Option<Moment> {
         let apart = self.apart?;
         let patience = (apart.time * PATIENCE).max(LEAST_PATIENCE);
@@ -138,7 +142,7 @@ impl Activity {
 #[derive(Clone, Debug)]
 pub struct Lanes {
     changes: Bucket,
-    /// How fast registrations may go, within `changes`.
+    /// The rate of registrations, within `changes`.
     additions: Bucket,
     reads: Bucket,
     /// Reads of target groups that somebody waits for, within `reads`.
@@ -147,7 +151,7 @@ pub struct Lanes {
     group_reads: Bucket,
     /// Look-ups, within `reads`.
     look_ups: Bucket,
-    /// The groups in which pods are going.
+    /// The groups with terminating pods.
     active: BTreeMap<TargetGroupArn, Activity>,
     /// When the last removal was caused, and how many there have been.
     caused: Option<Moment>,
@@ -157,7 +161,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes with full buckets.
+    /// The state with full buckets.
     pub fn new(limits: Limits) -> Self {
         let half = Limit { per_second: limits.reads.per_second / 2.0, burst: limits.reads.burst / 2.0 };
         let all = half.per_second * (1.0 - AWAITED);
@@ -181,7 +185,7 @@ impl Lanes {
         }
     }
 
-    /// A target of this group has to go from now on.
+    /// A target of this group must be removed from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
@@ -194,7 +198,7 @@ impl Lanes {
         self.caused = Some(now);
     }
 
-    /// Chooses among the groups with removals that are `due` the one whose call goes now, and takes its token.
+    /// Chooses the group whose call is sent now, of those with removals that are `due`, and takes its token.
     pub fn removal<'a>(&mut self, due: &[Due<'a>], now: Moment) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;
@@ -218,7 +222,7 @@ impl Lanes {
         Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
-    /// When [`Lanes::removal`] may have an answer for these groups, if nothing else happens.
+    /// When [`Self::removal`] may have an answer for these groups, if nothing else happens.
     pub fn next_removal(&mut self, due: &[Due<'_>], now: Moment) -> Option<Moment> {
         self.forget(now);
         let (needed, period) = self.thrift(due);
@@ -226,8 +230,7 @@ impl Lanes {
         due.iter().map(|due| self.turn(due, needed, period, now).max(token)).min()
     }
 
-    /// How many tokens there must be before one is spent in a burst, and how often each of the groups that are in it
-    /// may be called.
+    /// The tokens that must be there before one is spent in a burst, and the number of calls for each of its groups.
     fn thrift(&self, due: &[Due<'_>]) -> (f64, Duration) {
         let waiting = due.iter().filter(|due| !self.active.contains_key(due.group)).count();
         let groups = u32::try_from(self.active.len() + waiting).map_or(f64::MAX, f64::from);
@@ -237,7 +240,7 @@ impl Lanes {
         (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
     }
 
-    /// When the removals of this group may go, if there is a token.
+    /// When the removals of this group may be sent, if there is a token.
     fn turn(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
         // A call that is full costs its token now or later.
         if due.targets >= MAX_TARGETS_PER_CALL {
@@ -251,7 +254,7 @@ impl Lanes {
         activity.over(self.number).map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
     }
 
-    /// Forgets the groups in which pods go no more.
+    /// Forgets the groups without terminating pods.
     fn forget(&mut self, now: Moment) {
         self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
     }
@@ -266,8 +269,8 @@ impl Lanes {
         }
     }
 
-    /// Takes the token of a call other than a removal, if one may go now; who asks for that of a registration has seen to
-    /// it that no removal is due, and no other registration if that is a retry.
+    /// Takes the token of a call other than a removal, if it may be sent now. The caller for a registration has
+    /// checked that no removal is due, and for a retry no other registration.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
         let has_part = lane != Lane::Removal;
         if has_part && self.when(lane, now) > now {
@@ -286,8 +289,8 @@ impl Lanes {
         Some(Ticket { lane, token, own: own.map(|own| own.of_no_more_than(token)) })
     }
 
-    /// When there is a token for such a call: a registration may go then if no removal is due, and a removal if its group
-    /// need not wait in a burst.
+    /// When there is a token for such a call. A registration may then be sent if no removal is due, and a removal if
+    /// its group need not wait in a burst.
     pub fn when(&self, lane: Lane, now: Moment) -> Moment {
         match lane {
             Lane::Removal => self.changes.when(1.0, now),
@@ -323,7 +326,8 @@ impl Lanes {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How often each of so many target groups can be read, if all are read alike, with half of what reads may take.
+    /// The rate at which each of this many target groups can be read, if all are read equally, with half of what
+    /// reads may take.
     pub fn read_period(&self, groups: usize) -> Duration {
         let groups = u32::try_from(groups).map_or(f64::MAX, f64::from);
         let rate = self.awaited_reads.rate() + self.group_reads.rate();
@@ -332,7 +336,7 @@ impl Lanes {
 
     /// The calls that AWS throttles, until they are as fast as before.
     pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        // Each is asked: one that is not would go on saying that it recovers at a moment which is over.
+        // Each is asked: the others would continue to report a recovery at a time in the past.
         let buckets = [&mut self.additions, &mut self.changes, &mut self.reads];
         match buckets.map(|bucket| bucket.throttled_since(now).is_some()) {
             [false, false, false] => None,
@@ -341,7 +345,7 @@ impl Lanes {
         }
     }
 
-    /// When [`Lanes::throttled`] will say something else, if AWS throttles nothing more.
+    /// When [`Self::throttled`] will return something else, if AWS throttles nothing more.
     pub fn next_recovery(&self) -> Option<Moment> {
         [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }
@@ -349,8 +353,8 @@ impl Lanes {
     /// The call with this ticket has ended: AWS has refused it for its limits, or not.
     pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
         let Ticket { lane, token, own } = ticket;
-        // Registrations slow down alone. Removals go on: what they have spent is known, and what others draw they will
-        // notice themselves.
+        // Registrations slow down alone. Removals continue: their own use is known, and they notice the use of others
+        // themselves.
         let alone = matches!(lane, Lane::Addition | Lane::Retry);
         let (shared, part) = self.buckets(lane);
         match own {

@@ -1,4 +1,4 @@
-//! When which call goes.
+//! When each call is sent.
 
 use super::*;
 use crate::testing::arn;
@@ -22,7 +22,7 @@ fn removal<'a>(lanes: &mut Lanes, due: &[Due<'a>], now: Moment) -> Option<&'a Ta
     Some(group)
 }
 
-/// So many calls of this kind may go, each answered at once.
+/// This many calls of this kind may be sent, each answered at once.
 fn count(lanes: &mut Lanes, lane: Lane, now: Moment) -> usize {
     let mut count = 0;
     while let Some(ticket) = lanes.take(lane, now) {
@@ -74,7 +74,7 @@ fn registrations_leave_half_of_the_tokens_for_removals() {
     assert_eq!(count(&mut Lanes::new(small), Lane::Addition, at(0)), 1, "of one token none can be left");
 }
 
-/// Lanes that have sent so many removals, the last pod of which went at the beginning.
+/// The state after this many removals, whose last pod terminated at the beginning.
 fn after_removals(count: usize) -> Lanes {
     let mut lanes = lanes();
     for group in &groups(count) {
@@ -310,7 +310,7 @@ fn a_removal_without_a_token_goes_when_the_next_one_comes() {
     assert_eq!(lanes.next_removal(&[], at(0)), None);
 }
 
-/// Lanes whose bucket of 20 tokens hardly fills, and has this many left.
+/// The state with a bucket of 20 tokens that hardly fills, and has this many left.
 fn nearly_still(per_second: f64, left: usize) -> Lanes {
     let mut lanes = Lanes::new(Limits { changes: Limit { per_second, burst: 20.0 }, ..Limits::default() });
     let before = arn("before");

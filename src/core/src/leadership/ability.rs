@@ -5,19 +5,20 @@
 //!                                                    yes ──► gives the Lease back, rests, stands for it again
 //! ```
 //! * **Owns** what fails and since when; how long the next rest is.
-//! * **The rule.** A leader gives the Lease back when something has failed for [`PATIENCE`] without success in between, and
-//!   another replica is ready that does not rest. Its rest is twice as long as the one before, if that was not long ago.
-//!   Who finds that all others rest leads on: they were no better a moment ago. When their rest is over they may try.
-//! * **Guarantees.** Of replicas that are all as badly off each one gives the Lease back at most once in each of its rests,
-//!   which grow to [`LONGEST_REST`]; and it is only given back to somebody.
-//! * **Caveats.** One failure is none: a watch that broke once and is silent since then works. What every replica fails
-//!   alike, a permission or a missing kind, is no trouble of the leader's; whoever feeds this leaves it out.
+//! * **The rule.** A leader releases the Lease when something has failed for [`PATIENCE`] without success, and
+//!   another replica is ready and not in backoff. Its backoff is twice the last one, if that was recent. If all
+//!   others are in backoff, the leader keeps the Lease: they were no better a moment ago. They may try when their
+//!   backoff ends.
+//! * **Guarantees.** If all replicas are equally broken, each releases the Lease at most once in each backoff, which
+//!   grows to [`LONGEST_REST`]. A release always has a receiver.
+//! * **Caveats.** One failure is none: a watch that broke once and is silent since then works. Failures that affect
+//!   all replicas, such as a missing permission or kind, are no trouble of the leader; the caller leaves them out.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::model::{Cause, Moment, Reason};
 
-/// What fails for so long is a trouble.
+/// A failure of this duration is a trouble.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// And so often at least.
 const OFTEN: u32 = 3;
@@ -67,7 +68,7 @@ pub struct Ability {
 }
 
 impl Ability {
-    /// It has failed; `of` tells apart what fails for the same reason.
+    /// It has failed; `of` distinguishes what fails for the same reason.
     pub fn failed(&mut self, cause: Cause, of: &str, now: Moment) {
         let new = Streak { first: now, last: now, count: 0 };
         let streak = self.failing.entry((cause, of.into())).or_insert(new);
@@ -90,14 +91,14 @@ impl Ability {
         Some(Trouble(first.0.0, first.1.first))
     }
 
-    /// Whether this leader gives the Lease back, where so many others are ready and do not rest: why, and how long its rest
-    /// is. It does so from now on.
+    /// Whether this leader releases the Lease now, when this many others are ready and not in backoff: why, and the
+    /// length of its own backoff.
     pub fn steps_down(&mut self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         let trouble = self.trouble(now).filter(|_| others > 0)?;
         let again = self.rested.filter(|(since, rest)| now.since(*since) <= *rest * 4);
         let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
         self.rested = Some((now, rest));
-        // Only watches are seen to fail by one who does not lead.
+        // A standby sees only watches fail.
         self.failing.retain(|(cause, _), _| *cause == Cause::WatchesFail);
         Some((trouble, rest))
     }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! * **Owns** the Lease as last seen; what has not been listed yet; the role.
-//! * **Guarantees.** No two replicas act at a time, as long as clocks run equally fast; nobody acts before everything is
-//!   there; an answer to a term before is no answer to this one.
-//! * **Assumes** that whoever sends asks once more whether this replica leads: a term may lapse in between.
+//! * **Guarantees.** No two replicas act at the same time, if clocks run equally fast. A replica acts only when
+//!   everything is there. An answer to an earlier term does not count.
+//! * **Assumes** that the sender checks once more whether this replica leads: a term may expire in between.
 
 pub mod ability;
 pub mod lease;

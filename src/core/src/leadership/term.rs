@@ -9,8 +9,8 @@
 //! ```
 //! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
 //!   due.
-//! * **Guarantees**: nobody acts before everything is there; an answer to a term before is no answer to this one.
-//! * **Caveat.** A replica that cannot read the ledgers is ready all the same: what it knows without them counts.
+//! * **Guarantees**: no replica acts before everything is known; an answer to an earlier term does not count.
+//! * **Caveat.** A replica that cannot read the ledgers is still ready: what it knows without them counts.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -66,7 +66,7 @@ pub enum Role {
 /// What the end of a request for the ledgers is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// This replica leads from now on: it takes over what they say.
+    /// This replica leads from now on: it takes over the content of the ledgers.
     TakesOver,
     /// It looks at them once more.
     LooksAgain,
@@ -83,8 +83,8 @@ enum State {
     Leading(LookAgain),
 }
 
-/// Whether this replica knows what the ledgers said when it had seen every pod and no list had taken the place of what
-/// happened since.
+/// Whether this replica knows the content of the ledgers from the time when it had seen every pod, and no list has
+/// replaced the changes since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
     /// It has not been answered yet.
@@ -94,7 +94,7 @@ enum Learnt {
     Known,
 }
 
-/// Whether the leader has looked for what was written late: by the one before, or by itself when it had given up.
+/// Whether the leader has looked for late writes: those of the earlier leader, or its own that it had given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LookAgain {
     Never,
@@ -125,7 +125,7 @@ impl Term {
         Self { unseen, state: State::Standby(None), learnt: Learnt::Unanswered, backoff, late }
     }
 
-    /// A watch has listed; says whether every one has by now.
+    /// A watch has listed; returns whether all have.
     pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) -> bool {
         let is_first = self.unseen.remove(&(watch, scope.cloned()));
         let says_who_is_bound = matches!(watch, Watch::Pods | Watch::Services | Watch::Bindings);
@@ -158,7 +158,7 @@ impl Term {
         }
     }
 
-    /// It leads from now on, and has to load the ledgers; or it does so no more. Says whether that was otherwise.
+    /// It leads from now on and must load the ledgers, or it no longer leads. Returns whether that is a change.
     pub fn leads(&mut self, leads: bool) -> bool {
         let did = !matches!(self.state, State::Standby(_));
         if did == leads {
@@ -171,7 +171,7 @@ impl Term {
         true
     }
 
-    /// When the ledgers are to be loaded: at first, and once more when nothing that was written before can land any more.
+    /// When to load the ledgers: at first, and once more when no earlier write can still take effect.
     pub fn next_load(&self) -> Option<Moment> {
         match self.state {
             State::Standby(None) if self.has_listed() && self.learnt != Learnt::Known => {

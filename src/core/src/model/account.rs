@@ -1,4 +1,4 @@
-//! What is known of one target, for whoever asks about its pod.
+//! What is known of one target, for questions about its pod.
 
 use super::{BindingKey, Cause, Moment, Origin, Uid};
 
@@ -7,31 +7,31 @@ use super::{BindingKey, Cause, Moment, Origin, Uid};
 pub enum Under {
     /// AWS has taken it for the pod that should have it.
     Registered,
-    /// The ledger says so, and no read has shown it yet.
+    /// The ledger contains it, and no read has shown it yet.
     Believed,
     /// Its `RegisterTargets` is in flight.
     Registering,
-    /// It is to be registered, and waits for nothing of its own.
+    /// It should be registered, and waits for nothing of its own.
     ToRegister,
-    /// It is to be registered when the ledger says so.
+    /// It should be registered when the ledger contains it.
     ToNote,
-    /// It is to be registered when the readiness gate of its pod is closed, or then at the latest.
+    /// It should be registered when the readiness gate of its pod is closed, or then at the latest.
     AfterGate(Option<Moment>),
     /// It is not registered until then: AWS refuses it.
     SetAside(Moment),
     /// It is not registered until then: somebody else removes it again and again.
     Contested(Moment),
-    /// It is to be registered when AWS has answered its removal.
+    /// It should be registered when AWS has answered its removal.
     AfterRemoval,
-    /// It is to be removed.
+    /// It should be removed.
     ToRemove,
     /// Its removal is held: all are being replaced.
     Held,
     /// Its `DeregisterTargets` is in flight.
     Removing,
-    /// It is there and nothing here wants it: something may yet turn out to.
+    /// It is registered and nothing here wants it: something may yet turn out to.
     Doubted,
-    /// It is there and nothing here wants it: another cluster may.
+    /// It is registered and nothing here wants it: another cluster may.
     Suspect,
     /// AWS has taken its removal.
     Removed,
@@ -46,7 +46,7 @@ pub struct Account<'a> {
     pub binding: Option<&'a BindingKey>,
     /// Whether nothing is written about it.
     pub paused: bool,
-    /// Who has paused it, if not Headgate altogether.
+    /// The paused object, if not Headgate as a whole.
     pub paused_by: Option<&'a Origin>,
     /// What happens to it.
     pub under: Under,
@@ -54,7 +54,7 @@ pub struct Account<'a> {
     pub cause: Cause,
     /// When the event that caused this reached Headgate.
     pub since: Moment,
-    /// When the last call about it was answered, or the ledger told of it.
+    /// When the last call about it was answered, or the ledger contained it.
     pub ended: Option<Moment>,
     /// How many calls about it were sent since `since`.
     pub attempts: u32,

@@ -11,7 +11,7 @@ use super::{
     ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
-/// Names a binding: where it comes from, a port and a target group.
+/// Identifies a binding: its object, a port and a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingKey {
     /// The object that binds them.
@@ -47,17 +47,17 @@ pub struct Binding {
     pub least_healthy: Option<LeastHealthy>,
     /// How its pods are registered.
     pub policy: Policy,
-    /// Whether it takes in pods that are not its targets yet. A Service that selects no pods any more does not.
+    /// Whether it registers pods that are not its targets yet. A Service that no longer selects pods does not.
     pub admits: bool,
-    /// The namespace may not bind the target group any more: what stays for a while.
+    /// The namespace may no longer bind the target group: existing targets remain for a while.
     pub withheld: Option<Withheld>,
 }
 
 impl Binding {
     /// When its pods are registered, which is never `Auto`.
     ///
-    /// Where a target group asks for more than AWS's default, each target that is not healthy counts against it, and the load
-    /// balancer may come to send to all of them: then one whose containers are not ready waits.
+    /// If a target group requires more than AWS's default, each unhealthy target counts against it, and the load
+    /// balancer may send to all targets. A pod whose containers are not ready therefore waits.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html>
     pub fn register_when(&self) -> RegisterWhen {
         match self.policy.register_when.behind(self.balancer) {
@@ -68,7 +68,7 @@ impl Binding {
         }
     }
 
-    /// Whether it lets pods go that are not ready any more.
+    /// Whether it deregisters pods that are no longer ready.
     pub const fn lets_go(&self) -> bool {
         matches!(self.policy.when_not_ready, WhenNotReady::Deregister)
     }
@@ -97,7 +97,7 @@ pub enum Unknown {
     Pending,
 }
 
-/// What becomes of a Service's annotation.
+/// The effect of a Service's annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// What is in force now.
@@ -108,7 +108,8 @@ pub struct Settled {
     pub problems: Vec<Problem>,
     /// The target groups named by the annotation.
     pub references: BTreeSet<GroupRef>,
-    /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
+    /// Whether a part of the annotation is invalid, or unknown so far: what was in force before for it remains, if it
+    /// is known.
     pub doubtful: bool,
     /// What is not known of a target group that it names.
     pub unknown: Option<Unknown>,

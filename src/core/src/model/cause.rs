@@ -1,7 +1,7 @@
 //! Why Headgate does what it does: what its decisions depend on.
 //!
 //! ```text
-//!  verdict, watches, AWS, zones ──► Cause ──► implies: what becomes of a target or a pod for that
+//!  verdict, watches, AWS, zones ──► Cause ──► implies: what happens to a target or a pod
 //!                                     ├─────► reason: the word in Events, logs, metrics, answers
 //!                                     └─────► detail: which of the causes with that word it is
 //! ```
@@ -15,7 +15,7 @@ use super::{reason::Reason, words::words};
 macro_rules! causes {
     ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
-            /// Why a target or a pod is as it is, and why a replica cannot lead. See the module.
+            /// Why a target or a pod is in its state, and why a replica cannot lead. See the module.
             Cause {
                 $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
                 $name = stringify!($name)),*
@@ -23,7 +23,7 @@ macro_rules! causes {
         }
 
         impl Cause {
-            /// The word for users.
+            /// The reason for users.
             pub const fn reason(self) -> Reason {
                 match self { $(Self::$name => Reason::$reason),* }
             }
@@ -72,7 +72,7 @@ causes! {
     PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
     BindingRemoved => BindingRemoved;
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
-    // It is there, and nobody here wants it.
+    // It is registered, and nothing here wants it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
     TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
     StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
@@ -101,7 +101,7 @@ causes! {
     NoSelector => InvalidBinding, "the Service has no selector";
     TargetGroupNotFound => TargetGroupNotFound;
     TargetGroupUnsupported => TargetGroupUnsupported;
-    // An eviction, or a removal, is let through or waits.
+    // An eviction, or a removal, is allowed or waits.
     NotATarget => EvictionAllowed, "no load balancer sends to the pod";
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
@@ -112,7 +112,7 @@ causes! {
     EvictionWaitsForDeparture => EvictionWaitsForBudget, "as many pods of a PodDisruptionBudget as it allows are leaving";
     DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
     EvictionUncheckable => EvictionUnsafe, "Kubernetes does not say what the PodDisruptionBudgets allow";
-    // A replica cannot lead, or AWS does not say what a target group is.
+    // A replica cannot lead, or AWS does not return a target group's data.
     RemovalsFail => RemovalsFail;
     WatchesFail => WatchesFail;
     AwsUnreachable => AwsUnreachable;
@@ -143,25 +143,24 @@ causes! {
 /// What a cause is about, as far as that makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What is written has changed, and not what became of the pod: a target that goes for this leaves a pod that lives on
-    /// at its address.
+    /// The spec has changed, and not the pod: the pod of a target that is removed for this still runs at its address.
     Written,
     /// The pod is not as ready as is asked for.
     Readiness,
     /// The pod's node ends soon, or has.
     NodeEnds,
-    /// The zones of the pod let it go.
+    /// The zones of the pod allow the eviction.
     Zones,
-    /// Kubernetes, or what it is told of a `PodDisruptionBudget`, keeps the pod for now.
+    /// Kubernetes, or the result for a `PodDisruptionBudget`, keeps the pod for now.
     Budgets,
     /// Anything else.
     Other,
 }
 
-/// What becomes of the address of the pod that has a target.
+/// What happens to the address of the target's pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// It keeps it, or goes with it.
+    /// The pod keeps it, or ends with it.
     Kept,
     /// It may have lost it.
     MayBeLost,
@@ -174,9 +173,9 @@ pub enum Address {
 pub struct Implies {
     /// What it is about.
     pub kind: Kind,
-    /// What becomes of the pod's address.
+    /// What happens to the pod's address.
     pub address: Address,
-    /// Whether a pod whose target goes for this lives on, and may come back to the same registration.
+    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
     pub comes_back: bool,
 }
 
@@ -197,7 +196,7 @@ impl Implies {
 }
 
 impl Cause {
-    /// What it implies: the table. One row for each cause, and none for the rest.
+    /// What it implies: the table. One row for each cause with implications.
     pub const fn implies(self) -> Implies {
         match self {
             Self::NotSelected => Implies::of(Kind::Written).and_may_come_back(),
@@ -292,13 +291,13 @@ impl Cause {
         }
     }
 
-    /// Whether a target that goes for this leaves a pod that lives on at its address: for what is written, and not for what
-    /// became of the pod.
+    /// Whether the pod of a target that is removed for this still runs at its address: the spec has changed, and not
+    /// the pod.
     pub const fn spares_the_pod(self) -> bool {
         matches!(self.implies().kind, Kind::Written)
     }
 
-    /// Whether a pod whose target goes for this lives on, and may come back to the same registration.
+    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
     pub const fn may_come_back(self) -> bool {
         self.implies().comes_back
     }
@@ -323,7 +322,7 @@ impl Cause {
         matches!(self.implies().kind, Kind::NodeEnds)
     }
 
-    /// Whether it is its zones that let the pod go.
+    /// Whether the zones of the pod allow it.
     pub const fn is_of_zones(self) -> bool {
         matches!(self.implies().kind, Kind::Zones)
     }

@@ -1,4 +1,4 @@
-//! What the index says has changed.
+//! The changes of the index.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -13,7 +13,7 @@ pub struct Owner {
     pub uid: Uid,
 }
 
-/// The bindings through which a pod has a target, or had it until it went.
+/// The bindings through which a pod has a target, or had it until it terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
     /// The one whose claim began or ended last.
@@ -41,7 +41,7 @@ pub struct Ownership {
     pub through: Through,
     /// The target.
     pub target: Target,
-    /// Whose it is now; `None`: nobody's, so it must go.
+    /// Its present owner; `None`: it must be removed.
     pub owner: Option<Owner>,
     /// Why.
     pub cause: Cause,
@@ -56,9 +56,9 @@ pub struct Ended {
     pub pod: Owner,
     /// Its own annotation `headgate.dev/hold`.
     pub hold: Option<Hold>,
-    /// Where it was.
+    /// Its earlier address.
     pub node: Option<Arc<str>>,
-    /// When the event that said so reached Headgate: it may have ended earlier.
+    /// When that event reached Headgate: the pod may have ended earlier.
     pub seen: Moment,
 }
 
@@ -103,7 +103,7 @@ pub enum TroubleKind {
 }
 
 impl Trouble {
-    /// The word for it.
+    /// The reason for it.
     pub fn reason(&self) -> Reason {
         match &self.kind {
             TroubleKind::Unfit(cause) => cause.reason(),
@@ -123,7 +123,7 @@ pub struct Changes {
     pub gone: Vec<Owner>,
     /// Pods that were alive and have ended.
     pub ended: Vec<Ended>,
-    /// Pods of which something exceeds a bound that did not before.
+    /// Pods of which something exceeds a limit that did not before.
     pub beyond: Vec<(Owner, Excess)>,
     /// Pods that have begun to wait for an address that a pod of another node has.
     pub contests: Vec<Contest>,

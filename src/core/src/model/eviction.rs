@@ -1,4 +1,4 @@
-//! What is asked and said about the eviction of a pod: by whoever drains its node, by the leader, and by the API server.
+//! Questions and answers about the eviction of a pod, among the drain tool, the leader and the API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,16 +10,17 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
 };
 
-/// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
+/// Clients wait at most this long until they ask again. They do so silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// For how long is waited for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For AWS to take a removal, and for the API server to say what the budgets allow: then the eviction is let
-    /// through without.
+    /// The time for AWS to accept a removal, and for the API server to check the budgets: then the eviction is
+    /// allowed without that.
     pub patience: Duration,
-    /// A pod that nobody has asked to leave for so long is put back, unless its node goes.
+    /// A pod without a request for its eviction in this time is registered again, unless its node is about to be
+    /// removed.
     pub given_up_after: Duration,
 }
 
@@ -35,8 +36,8 @@ impl Limits {
         self.patience.min(self.given_up_after / 3)
     }
 
-    /// Without a word of a leader for so long, an eviction is let through: longer than any leader is missed, and longer
-    /// than one that is there is silent.
+    /// Without a decision of a leader in this time, an eviction is allowed. It is longer than any change of the
+    /// leader, and than any silence of a living one.
     pub fn silence(&self) -> Duration {
         self.patience.saturating_mul(3)
     }
@@ -47,18 +48,18 @@ impl Limits {
 pub struct Rules {
     /// For how long is waited for what.
     pub limits: Limits,
-    /// For how long load balancers may go on sending.
+    /// How long load balancers may keep sending.
     pub bounds: Bounds,
 }
 
 /// The request for the eviction of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Of which life of the pod, if that is said: `deleteOptions.preconditions.uid`.
+    /// The UID of the pod, if the request names it: `deleteOptions.preconditions.uid`.
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
-    /// How long ago, if what is to be noted about it had to wait.
+    /// How long ago, if a record about it had to wait.
     pub ago: Ago,
 }
 
@@ -74,33 +75,34 @@ pub struct Ago {
 /// What is answered when an eviction is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// Let through.
+    /// Allowed.
     Pass(Cause),
-    /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
-    /// ([`Cause::NobodyDecides`]), the request cuts its hold short ([`Cause::GraceCutsHold`]), or it has no hold and its
-    /// node remains ([`Cause::HoldMissing`]).
+    /// The eviction of this pod is allowed, and requests may be dropped. No leader has decided for too long
+    /// ([`Cause::NobodyDecides`]), the request cuts its hold short ([`Cause::GraceCutsHold`]), or it has no hold and
+    /// its node remains ([`Cause::HoldMissing`]).
     Regardless(Cause, Uid),
-    /// The pod has no hold. Read its node: if it remains ([`Signals::remains`](crate::model::Signals::remains)), the eviction
-    /// passes; otherwise, or if it cannot be read, the eviction waits. [`Ruling::with_node`] is the answer.
+    /// The pod has no hold. Read its node: if it remains ([`Signals::remains`](crate::model::Signals::remains)), the
+    /// eviction is allowed. If it does not, or cannot be read, the eviction waits. [`Ruling::with_node`] is the
+    /// answer.
     AskNode {
         /// The node.
         node: Arc<str>,
-        /// As in [`Ruling::Wait`], if the eviction waits.
+        /// The value of [`Ruling::Wait`], if the eviction waits.
         retry: Duration,
         /// The life of the pod that is meant.
         uid: Uid,
-        /// As in [`Ruling::Wait`], if the eviction waits.
+        /// The value of [`Ruling::Wait`], if the eviction waits.
         mark: Mark,
     },
     /// Not yet.
     Wait {
         /// Why.
         cause: Cause,
-        /// After so long it is worth asking again.
+        /// After this time a client should ask again.
         retry: Duration,
         /// The life of the pod that is meant.
         uid: Uid,
-        /// What is to be written on the pod, soon. If that cannot be, the eviction is let through when it is asked for again.
+        /// What to write on the pod, soon. If that fails, the next request for the eviction is allowed.
         mark: Option<Mark>,
     },
 }
@@ -130,7 +132,7 @@ pub struct BoundTo {
     pub paused: bool,
 }
 
-/// Something that is to be written on a pod.
+/// Something to write on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkWrite {
     /// The pod.
@@ -152,20 +154,20 @@ pub struct Check {
     pub labels: Labels,
     /// Those of the pods of its namespace that are on their way out already.
     pub departing: Vec<Labels>,
-    /// Nobody will evict it, so that only budgets count which Kubernetes can compute.
+    /// No tool will evict it, so only budgets count that Kubernetes can compute.
     pub passed_over: bool,
 }
 
-/// What the API server says about that.
+/// The API server's answer about that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// A dry run of the eviction is refused for now, as by a budget: in these words.
+    /// A dry run of the eviction is refused for now, such as by a budget: in these words.
     pub refused: Option<Box<str>>,
     /// The budgets that are about the pod.
     pub budgets: Vec<Budget>,
 }
 
-/// What a PodDisruptionBudget that is about the pod says.
+/// The answer of a PodDisruptionBudget that selects the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Its name.

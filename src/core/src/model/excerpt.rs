@@ -1,16 +1,16 @@
 //! What is repeated of a text that somebody wrote, in messages, Events and log lines: its beginning, as far as it can be
 //! shown.
 //!
-//! An annotation may be 256 KiB long, and what is said about it is written to the API server and to logs. And whoever reads it
-//! in a terminal must see what is there: a control character may move the cursor or change what was said before, and a
-//! bidirectional override may show a text in another order.
+//! An annotation may be 256 KiB long, and reports about it are written to the API server and to logs. People who read
+//! them in a terminal must see the real text. A control character may move the cursor or change earlier text, and a
+//! bidirectional override may show text in another order.
 
 use std::borrow::Cow;
 
-/// So many characters are repeated: a whole ARN fits in.
+/// The number of characters that are repeated: enough for a whole ARN.
 pub const LONGEST: usize = 128;
 
-/// The text, as it is shown; if it is longer than [`LONGEST`] characters, its beginning and "…".
+/// The text for output; if it is longer than [`LONGEST`] characters, its beginning and "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
@@ -18,7 +18,8 @@ pub fn excerpt(text: &str) -> Box<str> {
     }
 }
 
-/// The text with U+FFFD in place of each control character and of what changes the direction of writing. Lines and tabs stay.
+/// The text with U+FFFD in place of each control character, and of each that changes the direction of writing. Lines
+/// and tabs remain.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_hidden) {
         let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
@@ -28,8 +29,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character shows nothing and changes how others are shown (Unicode Standard Annex 9, "Explicit Directional
-/// Embedding and Override Characters", and the isolates and marks beside them).
+/// Whether a character is invisible and changes how others appear. These are the "Explicit Directional Embedding and
+/// Override Characters" of Unicode Standard Annex 9, and its isolates and marks.
 fn is_hidden(c: char) -> bool {
     let is_text = matches!(c, '\n' | '\t');
     let turns =

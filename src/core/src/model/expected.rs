@@ -1,4 +1,5 @@
-//! The annotation `headgate.dev/expected-bindings`: the targets that whoever added the gate expected the pod to become.
+//! The annotation `headgate.dev/expected-bindings`: the targets that the pod should become, as known when the gate
+//! was added.
 //!
 //! `<target group>:<port>,…`: the name of the target group, and the port of the pod. Without it a binding that is slow
 //! to be seen would be taken for none. It is an expectation, not a promise: what does not come true is waited for, and
@@ -13,7 +14,7 @@ use super::{Target, excerpt::excerpt};
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
 
-/// So many entries are read: more than a pod has targets.
+/// The number of entries that are read: more than a pod has targets.
 const MOST: usize = 200;
 /// No target group has a longer name.
 const LONGEST_NAME: usize = 32;

@@ -1,5 +1,5 @@
-//! The answers to "why is this pod a target, or why not?", of a pod or of all of a node, and to "what is otherwise than it
-//! should be?": with the same reason words as in Events, log lines and metrics.
+//! The answers to "why is this pod a target, or why not?", for a pod or all pods of a node. Also the answer to "what
+//! differs in the target groups?". They use the same reasons as Events, log lines and metrics.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{
 /// A reason word and a sentence for the user.
 pub type Word = (Reason, String);
 
-/// All that there is to say of one pod.
+/// All information about one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The pod.
@@ -39,12 +39,12 @@ pub struct Seen {
     pub host_network: bool,
     /// Its containers are ready, and every readiness gate but our own is true.
     pub ready: bool,
-    /// Whether it goes.
+    /// Whether it is about to be removed.
     pub life: Life,
 }
 
 words! {
-    /// Whether a pod goes.
+    /// Whether a pod terminates.
     Life {
         /// It does not.
         Lives = "living",
@@ -64,7 +64,7 @@ words! {
         Registering = "registering",
         /// AWS has taken it for this pod.
         Registered = "registered",
-        /// It should go, and AWS has not taken that.
+        /// It should be deregistered, and AWS has not accepted that.
         Deregistering = "deregistering",
         /// AWS has taken its removal.
         Deregistered = "deregistered",
@@ -76,7 +76,7 @@ words! {
 pub struct Place {
     /// The target group.
     pub group: TargetGroupArn,
-    /// What binds, or bound, the pod to it; `None`: only the ledger tells of it.
+    /// The binding of the pod to it, now or earlier; `None`: only the ledger contains it.
     pub binding: Option<BindingKey>,
     /// The address and port, if it is, was or should be a target.
     pub target: Option<Target>,
@@ -86,13 +86,13 @@ pub struct Place {
     pub word: Word,
     /// Since when; `None` if that is not remembered.
     pub since: Option<Moment>,
-    /// What the load balancer said of the target in the last read.
+    /// The target's state in the last read.
     pub health: Option<Health>,
     /// When that read began; `None`: there was none.
     pub read: Option<Moment>,
     /// What is done next.
     pub next: Option<Next>,
-    /// What is wrong with the binding and its target group.
+    /// The problems of the binding and its target group.
     pub troubles: Vec<Word>,
 }
 
@@ -103,7 +103,7 @@ pub struct Next {
     pub step: Step,
     /// When, at the earliest; `None`: when what it waits for has happened.
     pub at: Option<Moment>,
-    /// What it waits for, if not only for its turn.
+    /// What it waits for, apart from its place in the order.
     pub waits: Option<Word>,
 }
 
@@ -124,25 +124,25 @@ words! {
 pub struct Gate {
     /// As its status shows it.
     pub shown: GateView,
-    /// What is to be written into it, and since when that is so; `None`: it is as it should be, or there is none.
+    /// What to write into it, and since when; `None`: it is right, or there is none.
     pub verdict: Option<(Word, Moment)>,
 }
 
-/// All that there is to say of one node.
+/// All information about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeExplanation {
     /// Its name.
     pub node: Arc<str>,
     /// The node as last seen; `None`: none of this name is known, or nodes are not watched.
     pub seen: Option<NodeFacts>,
-    /// That it is about to go, and since when; `None`: it stays.
+    /// Why it is about to be removed, and since when; `None`: it remains.
     pub goes: Option<(Word, WallTime)>,
     /// Its pods that are, should be or were targets.
     pub pods: Vec<Explanation>,
 }
 
 words! {
-    /// How a target group is otherwise than it should be, in one target.
+    /// How one target of a target group differs from what it should be.
     Side {
         /// It should be there, and AWS does not show it.
         Missing = "missing",
@@ -153,16 +153,16 @@ words! {
     }
 }
 
-/// A target that is otherwise than it should be.
+/// A target that differs from what it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The target.
     pub target: Target,
     /// How.
     pub side: Side,
-    /// Its pod; that of a foreign one is nobody's business here.
+    /// Its pod; that of a foreign target is unknown.
     pub pod: Option<ObjectKey>,
-    /// What the load balancer says of it.
+    /// The health that the load balancer reports.
     pub health: Option<Health>,
     /// Why.
     pub word: Word,
@@ -172,7 +172,8 @@ pub struct Difference {
     pub next: Option<Next>,
 }
 
-/// What should be in a target group, beside what AWS showed in the last read. Targets that drain count as out.
+/// The wanted content of a target group, next to what AWS showed in the last read. Draining targets count as
+/// deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// The target group.
@@ -183,7 +184,7 @@ pub struct Comparison {
     pub there: usize,
     /// When that read began; `None`: there was none, and nothing is compared.
     pub read: Option<Moment>,
-    /// The targets that are otherwise.
+    /// The targets that differ.
     pub differences: Vec<Difference>,
 }
 

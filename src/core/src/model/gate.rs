@@ -1,15 +1,15 @@
-//! The readiness gate of a pod: what its status says, what that hangs on, and what is written there.
+//! The readiness gate of a pod: its status, its conditions, and what to write there.
 
 use std::{net::IpAddr, time::Duration};
 
 use super::{Cause, GateWhenUnused, Health, Moment, ObjectKey, Origin, Target, TargetGroupArn, Uid};
 
-/// What a pod says of its own gate.
+/// The gate in the pod's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateFacts {
     /// The condition in its status.
     pub shown: Shown,
-    /// Whether it is open for [`Cause::HealthUnreadable`]: nobody knows whether the pod is healthy.
+    /// Whether it is open for [`Cause::HealthUnreadable`]: the pod's health is unknown.
     pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
@@ -40,7 +40,7 @@ pub enum Shown {
     Closed,
     /// It is not true, and was before: Headgate has closed it again.
     ClosedAgain,
-    /// It is true, for this IP; `None`: it does not say, because somebody else has set it.
+    /// It is true, for this IP; `None`: without an IP, because another program has set it.
     Open(Option<IpAddr>),
 }
 
@@ -71,14 +71,14 @@ pub enum Stands {
     NoTarget(Cause),
     /// AWS has not taken its registration yet.
     Unregistered,
-    /// Nor will it be: its node is to be drained, and whoever does that passes it over.
+    /// It will not be registered: its node is being drained, and the drain tool skips it.
     LeftToItsNode,
-    /// Nor will it be for now: nothing is written there.
+    /// It will not be registered for now: nothing is written there.
     Paused,
-    /// No read that counts has shown it; what is known of how long that has been so, if no read has been answered at all
-    /// since AWS has taken its registration.
+    /// No read that counts has shown it. Contains how long that has been so, if AWS has answered no read since it
+    /// accepted the registration.
     Unread(Option<Unread>),
-    /// A read that counts says this.
+    /// The result of a read that counts.
     Read(Health),
 }
 
@@ -115,7 +115,7 @@ pub enum Doubt {
     Refused(Origin),
 }
 
-/// What is known of a pod whose gate is judged, but for the gate itself.
+/// What is known of a pod whose gate is judged, without the gate itself.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
     /// The IP it has.
@@ -135,7 +135,7 @@ pub struct Case<'a> {
 pub struct Terms {
     /// When a binding that is missing is given up.
     pub gives_up: Moment,
-    /// It opens when the health of registered targets could not be read for so long; `None`: it does not.
+    /// It opens when the health of registered targets could not be read for this time; `None`: it does not.
     pub unread_for: Option<Duration>,
 }
 
@@ -152,7 +152,7 @@ pub struct Verdict {
     pub look_again: Option<Moment>,
 }
 
-/// What is to be written into a pod's status.
+/// What to write into a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Its status.
@@ -165,7 +165,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// A condition that is to be written.
+/// A condition to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateWrite {
     /// The pod.
@@ -179,10 +179,10 @@ pub struct GateWrite {
 }
 
 const OPEN_FOR: &str = "pod IP ";
-/// The beginning of the message of a gate that was open before: whoever leads next has to know.
+/// The beginning of the message of a gate that was open before: the next leader must know that.
 pub(crate) const CLOSED_AGAIN: &str = "closed again";
 
-/// The beginning of the message of an open gate, which says for which IP it is.
+/// The beginning of the message of an open gate, with its IP.
 pub(crate) fn open_for(ip: IpAddr) -> String {
     format!("{OPEN_FOR}{ip}, ")
 }

@@ -1,4 +1,4 @@
-//! Who may bind which target groups: what an administrator writes, and what follows for a namespace.
+//! Which namespaces may bind which target groups: what an administrator writes, and what follows for a namespace.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -65,7 +65,7 @@ impl GroupPattern {
         }
     }
 
-    /// The pattern as it is written.
+    /// The pattern in its original text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -120,7 +120,7 @@ pub trait Held {
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
     /// Whether a group that is meant by this is known: from a ledger, or because it was bound.
     fn knows(&self, reference: &GroupRef) -> bool;
-    /// The targets of a group of which AWS was told.
+    /// The targets of a group that were sent to AWS.
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
 }
 
@@ -145,7 +145,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What a user is told: why, and what would be needed.
+    /// The report for a user: why, and what would be needed.
     pub fn said(&self, namespace: &str, name: &str) -> String {
         match self {
             Self::OtherNamespaces(grants) => format!(
@@ -179,7 +179,7 @@ impl fmt::Display for Grants<'_> {
     }
 }
 
-/// A binding that is refused, of a namespace that has targets in the group: those stay for a while, and none is added.
+/// A refused binding of a namespace that has targets in the group: those remain for a while, and none is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
     /// The targets that the group had when it was refused.

@@ -1,4 +1,4 @@
-//! What `DescribeTargetHealth` says of a target.
+//! What `DescribeTargetHealth` returns for a target.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ words! {
         Initial = "initial",
         /// Passes its health checks.
         Healthy = "healthy",
-        /// AWS says `healthy` of it, and a zonal shift keeps new traffic away (`AdministrativeOverride`). A word of Headgate's
-        /// own, for such a target does not serve.
+        /// AWS reports `healthy`, and a zonal shift keeps new traffic away (`AdministrativeOverride`). A word of
+        /// Headgate's own, because such a target does not serve.
         ZonalShift = "zonal-shift",
         /// Fails its health checks.
         Unhealthy = "unhealthy",
         /// Fails, and its old flows are kept for a while (NLB).
         UnhealthyDraining = "unhealthy.draining",
-        /// Deregistered. Says nothing about whether traffic has stopped.
+        /// Deregistered. It does not show whether traffic has stopped.
         Draining = "draining",
         /// No listener uses the target group, as far as is known.
         Unused = "unused",
-        /// AWS says `unused` of it, and a load balancer uses the target group: it is not enabled for the target's zone. A
-        /// word of Headgate's own, for AWS has one for both.
+        /// AWS reports `unused`, and a load balancer uses the target group: it is not enabled for the target's zone.
+        /// A word of Headgate's own, because AWS has one word for both.
         ZoneNotServed = "zone-not-served",
         /// Health checks are off, or the state is not known.
         Unavailable = "unavailable",
@@ -36,8 +36,8 @@ impl HealthState {
         matches!(self, Self::Healthy | Self::ZonalShift)
     }
 
-    /// Whether a load balancer uses the target group, by what is said of this target. One that drains may do so since
-    /// before the last listener went.
+    /// Whether a load balancer uses the target group, by the state of this target. A draining target may drain since
+    /// before the last listener was removed.
     pub const fn is_in_use(self) -> bool {
         matches!(
             self,
@@ -56,14 +56,14 @@ impl HealthState {
     }
 }
 
-/// All that is said of a target.
+/// All information about a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     /// `TargetHealth.State`.
     pub state: HealthState,
-    /// `TargetHealth.Reason`, if it is one of [`REASONS`]; empty otherwise.
+    /// `TargetHealth.Reason`, if it is one of [`REASONS`]; if not, it is empty.
     pub reason: &'static str,
-    /// The target's zone, if it was said.
+    /// The target's zone, if it was reported.
     pub zone: Option<ZoneName>,
 }
 
@@ -92,7 +92,7 @@ pub const REASONS: [&str; 13] = [
 ];
 
 impl Health {
-    /// Reads what `DescribeTargetHealth` says of a target: its state, the reason for it, the description of that, and the
+    /// Reads the answer of `DescribeTargetHealth` about a target: its state, the reason and its description, and the
     /// state of the administrative override.
     pub fn read(state: &str, reason: Option<&str>, description: Option<&str>, shift: Option<&str>) -> Self {
         let known = |reason| REASONS.into_iter().find(|known| Some(*known) == reason);
@@ -119,8 +119,8 @@ impl Health {
     }
 }
 
-/// Says of which targets of a group the load balancer does not serve the zone: those that are not in use, although others
-/// of the group are.
+/// Marks the targets of a group whose zone the load balancer does not serve: those that are unused, although others
+/// of the group are used.
 pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
     let states: Vec<&mut Health> = states.collect();
     let is_used = states.iter().any(|health| health.state.is_in_use());
@@ -137,7 +137,7 @@ impl From<HealthState> for Health {
     }
 }
 
-/// A target that has been registered for long and was never healthy.
+/// A target that was registered some time ago and was never healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverHealthy {
     /// The target.
@@ -146,7 +146,7 @@ pub struct NeverHealthy {
     pub owner: Owner,
     /// For how long it has been there, as far as this leader knows.
     pub waited: Duration,
-    /// What the load balancer says of it.
+    /// The health that the load balancer reports.
     pub health: Health,
 }
 

@@ -1,22 +1,23 @@
-//! For how long a pod that ends is kept alive, so that a load balancer that goes on sending is still answered.
+//! How long a terminating pod is kept alive, so that it answers a load balancer that still sends.
 //!
-//! A hold is the time that a load balancer may go on sending after `DeregisterTargets` was answered, and a margin for
-//! what comes before that answer: the wait for a token, AWS's own time, and the take-over when the leader is killed.
+//! A hold is the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a
+//! reserve. The reserve covers the time before that answer: the wait for a token, AWS's own time, and the takeover
+//! from a killed leader.
 
 use std::{fmt, time::Duration};
 
 use crate::model::{Target, TargetGroupArn, load_balancer::LoadBalancerType};
 
-/// How long an Application Load Balancer may go on sending, in seconds.
+/// How long an Application Load Balancer may keep sending, in seconds.
 const ALB_BOUND: u32 = 20;
-/// How long a Network Load Balancer may go on sending, in seconds.
+/// How long a Network Load Balancer may keep sending, in seconds.
 const NLB_BOUND: u32 = 120;
 const ALB_MARGIN: u32 = 25;
 const NLB_MARGIN: u32 = 30;
 /// The longest hold that can be asked for: the longest `deregistration_delay` that AWS knows.
 const LONGEST: u32 = 3600;
 
-/// How long load balancers go on sending to a target after `DeregisterTargets` was answered.
+/// How long load balancers keep sending to a target after `DeregisterTargets` was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// An Application Load Balancer.
@@ -41,17 +42,17 @@ pub const MARGIN: Duration = Duration::from_secs(ALB_MARGIN as u64);
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
-    /// As long as the load balancer needs.
+    /// The length that the load balancer needs.
     #[default]
     Auto,
-    /// So many seconds, 1 to 3600.
+    /// This many seconds, 1 to 3600.
     For(u32),
     /// Not at all.
     Off,
 }
 
 impl Hold {
-    /// What a value may be, as users are told.
+    /// The valid values, for users.
     pub const EXPECTED: &str = "auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s";
 
     /// Reads `auto`, `off` or a duration; `None` if it is none of them.
@@ -73,8 +74,8 @@ impl Hold {
         }
     }
 
-    /// For how long a pod must live on after `DeregisterTargets` was answered; `None`: it is not to be held. Whoever asks
-    /// for more than `auto` says that the load balancer takes longer than was thought; less makes none faster.
+    /// How long a pod must run after `DeregisterTargets` was answered; `None`: nobody wants to hold it. A value above
+    /// `auto` means that the load balancer takes longer than assumed; a lower value makes none faster.
     pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
         let (bound, margin) = match of {
             LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
@@ -119,7 +120,7 @@ pub fn seconds(text: &str) -> Option<u32> {
 pub struct HoldWanted {
     /// In seconds, as asked for; 0: not at all.
     pub seconds: u32,
-    /// For how long the load balancer may go on sending after the removal was answered, in seconds.
+    /// How long the load balancer may keep sending after the removal was answered, in seconds.
     pub bound: u32,
 }
 
@@ -143,8 +144,8 @@ pub struct AskedHold {
 }
 
 impl AskedHold {
-    /// For how long a load balancer may go on sending to a pod after `DeregisterTargets` was answered; `own` is what the
-    /// pod asks for itself.
+    /// How long a load balancer may keep sending to a pod after `DeregisterTargets` was answered; `own` is the pod's
+    /// own value.
     pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
         own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }

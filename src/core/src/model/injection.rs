@@ -30,18 +30,18 @@ pub struct NewPod {
     pub gates: Vec<Box<str>>,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: Option<i64>,
-    /// The containers that run as long as the pod does: `spec.containers`, and native sidecars.
+    /// The containers that run while the pod does: `spec.containers`, and native sidecars.
     pub containers: Vec<Container>,
     /// Their named ports.
     pub ports: Vec<NamedPort>,
 }
 
-/// A container that runs as long as the pod does.
+/// A container that runs while the pod does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name.
     pub name: Box<str>,
-    /// Where it stands.
+    /// The path of the container.
     pub place: Place,
     /// Its `lifecycle.preStop`.
     pub pre_stop: Hook,
@@ -49,7 +49,7 @@ pub struct Container {
     pub obstacle: Option<Obstacle>,
     /// The ports that it declares.
     pub ports: Vec<u16>,
-    /// Its probes that may end it, and say nothing of the time that it has for that.
+    /// Its probes that may end it, and have no grace period of their own.
     pub probes: Vec<Probe>,
 }
 
@@ -58,9 +58,9 @@ pub struct Container {
 pub enum Hook {
     /// Nothing.
     None,
-    /// It sleeps for so many seconds and does nothing else, whatever its form.
+    /// It sleeps for this many seconds and does nothing else, in any form.
     Sleep(u32),
-    /// What Headgate has put before a hook of the container's own: it sleeps for so many seconds first.
+    /// The sleep that Headgate has put before the container's own hook: this many seconds.
     Wrapped(u32),
     /// A command, which may take any time.
     Command {
@@ -86,18 +86,18 @@ pub enum Obstacle {
     RuntimeClass,
 }
 
-/// The annotation of a pod, or of its namespace, that limits what its grace period is raised to: a duration, as in
+/// The annotation of a pod, or of its namespace, that limits its grace period: a duration in the format of
 /// [`crate::model::Hold`].
 pub const MAX_GRACE: &str = "headgate.dev/max-grace";
 
-/// The annotation of a pod that says what becomes of a `preStop` that is no `sleep`.
+/// The annotation of a pod about a `preStop` that is no `sleep`.
 pub const OWN_PRESTOP: &str = "headgate.dev/own-prestop";
 
 words! {
-    /// What becomes of a `preStop` that is no `sleep`.
+    /// What happens to a `preStop` that is no `sleep`.
     #[derive(Default)]
     OwnPreStop {
-        /// It stays as it is.
+        /// It does not change.
         #[default]
         Leave = "leave",
         /// It is run after the hold: by the shell that runs it anyway, or by Headgate's program.
@@ -123,23 +123,24 @@ pub enum Wrapper {
 pub enum Program {
     /// It can.
     Available,
-    /// Headgate was not told in which image it is.
+    /// Headgate does not know its own image.
     #[default]
     NoImage,
     /// The API server has no image volumes yet.
     ServerTooOld,
-    /// It has not said yet how old it is.
+    /// The API server has not returned its version yet.
     ServerUnknown,
 }
 
-/// What is given to whoever is given something.
+/// What pods get, if they get anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// For how many seconds a probe leaves a held container alive that it ends, if the pod had no less.
     pub probe_grace: u32,
     /// Whether there is a program that holds.
     pub program: Program,
-    /// No grace period is raised above so many seconds, unless the pod itself says otherwise; and who says so.
+    /// No grace period is raised above this many seconds, unless the pod itself has another limit; and the source of
+    /// the limit.
     pub max_grace: Option<(u32, &'static str)>,
     /// Pods of its owner that were given a hold were not created.
     pub is_refused: bool,
@@ -155,7 +156,7 @@ pub enum Probe {
 }
 
 impl OwnPreStop {
-    /// What the annotation may say.
+    /// The valid values of the annotation.
     pub const EXPECTED: &str = "leave, wrap or wrap-by-shell";
 }
 
@@ -208,7 +209,7 @@ pub struct ProbeGrace {
     pub seconds: i64,
 }
 
-/// Where a container stands in the spec of its pod, counted from 0.
+/// The position of a container in the spec of its pod, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In `spec.containers`.
@@ -228,26 +229,27 @@ words! {
         HoldAdded = "HoldAdded",
         /// The `sleep` of a container's own `preStop` was raised to that time.
         OwnSleepRaised = "OwnSleepRaised",
-        /// A container was not given one: it has a `preStop` of its own.
+        /// A container did not get one: it has a `preStop` of its own.
         OwnPreStop = "OwnPreStop",
         /// The `preStop` of a container is run after that time.
         OwnPreStopWrapped = "OwnPreStopWrapped",
-        /// The pod asks for that, and it is not possible.
+        /// The pod wants that, and it is not possible.
         OwnPreStopNotWrapped = "OwnPreStopNotWrapped",
         /// No container was given a hold: that is not wanted.
         HoldOff = "HoldOff",
         /// The pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
         HoldShortened = "HoldShortened",
-        /// It is not held: pods of its owner that were held were not created, as by a policy that limits grace periods.
+        /// It is not held: pods of its owner with a hold were not created, for example because of a policy that
+        /// limits grace periods.
         HoldRefused = "HoldRefused",
         /// The pod was given nothing: it is a Job's, or no binding selects it, nor has for a while.
         HoldNotNeeded = "HoldNotNeeded",
         /// The grace period was raised by the time that the containers are held.
         GraceRaised = "GraceRaised",
-        /// The probes that end a container were given a grace period of their own, so that it starts again about as soon as
+        /// The probes that end a container have a grace period of their own, so that it restarts about as soon as
         /// without a hold.
         ProbeGraceAdded = "ProbeGraceAdded",
-        /// The pod was given nothing: its label says so.
+        /// The pod got nothing, because of its label.
         InjectionOff = "InjectionOff",
         /// The pod was given nothing: this Headgate does not manage its namespace.
         NamespaceNotServed = "NamespaceNotServed",
@@ -259,11 +261,11 @@ words! {
 /// What is known about a pod's bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// This Headgate does not look after the namespace.
+    /// This Headgate does not manage the namespace.
     NotServed,
-    /// Not everything has been seen yet, or it was not said in time.
+    /// Not everything was listed yet, or the answer was late.
     Unknown {
-        /// Whether this Headgate looks after the namespace, whatever there is in it.
+        /// Whether this Headgate manages the namespace, with any content.
         served: bool,
     },
     /// No binding selects the pod, nor has any had one of its workload, and nothing of that is new.
@@ -283,7 +285,7 @@ impl Known {
 }
 
 impl Container {
-    /// Whether its own `preStop` may take less than so many seconds.
+    /// Whether its own `preStop` may take less than this many seconds.
     pub fn is_shorter_than(&self, seconds: u32) -> bool {
         match self.pre_stop {
             Hook::None | Hook::Request | Hook::Other => true,
@@ -299,7 +301,7 @@ pub struct Match {
     pub group: Box<str>,
     /// The port of the pod; `None`: it has none of the name that the binding asks for.
     pub port: Option<u16>,
-    /// The object that the binding comes from.
+    /// The object of the binding.
     pub about: Option<About>,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
@@ -316,7 +318,7 @@ pub struct Injection {
     pub seconds: u32,
     /// The containers that are given this `preStop`, those among them whose own sleep is shorter.
     pub held: Vec<Place>,
-    /// The containers whose `preStop` an earlier decision gave them, and who are to have none.
+    /// The containers whose `preStop` comes from an earlier decision, and that should have none.
     pub released: Vec<Place>,
     /// The containers whose own `preStop` is run after as many seconds, and by what.
     pub wrapped: Vec<(Place, Wrapper)>,
@@ -328,21 +330,22 @@ pub struct Injection {
     pub annotations: Vec<(&'static str, String)>,
     /// What was decided.
     pub decisions: Vec<Decision>,
-    /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
+    /// Those that the pod's annotation did not contain yet: each counts once, for any number of calls of the API
+    /// server.
     pub news: Vec<Decision>,
-    /// What whoever creates the pod should know.
+    /// What the creator of the pod should know.
     pub warnings: Vec<String>,
     /// What those should know who bind it.
     pub notices: Vec<Notice>,
 }
 
 impl Injection {
-    /// Nothing, as this says.
+    /// Nothing, for this reason.
     pub fn nothing(decision: Decision) -> Self {
         Self { decisions: vec![decision], news: vec![decision], ..Self::default() }
     }
 
-    /// Whether the pod stays as it is.
+    /// Whether the pod does not change.
     pub fn is_empty(&self) -> bool {
         !self.gate
             && self.held.is_empty()

@@ -7,9 +7,9 @@ use super::Moment;
 /// What stands in the Lease object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it; `None`: it was released.
+    /// The holder; `None`: it was released.
     pub holder: Option<Box<str>>,
-    /// For how long after a change it must be respected, as the holder says; `None`: nothing sensible stands there.
+    /// How long after a change it must be respected, as written by the holder; `None`: no sensible value.
     pub duration: Option<Duration>,
     /// How often the holder has changed.
     pub transitions: u32,
@@ -30,12 +30,12 @@ pub struct Stored {
     pub rests: Vec<Rest>,
 }
 
-/// The note of a replica that could not lead, and has given the Lease back.
+/// The annotation of a replica that could not lead, and has released the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
     /// How it calls itself.
     pub identity: Box<str>,
-    /// When, by its own clock: compared, never read. Empty: filled in by whoever writes it.
+    /// When, by its own clock: compared, never used. Empty: the writer fills it in.
     pub since: Box<str>,
     /// For how long it does not stand for the Lease.
     pub pause: Duration,
@@ -43,7 +43,7 @@ pub struct Rest {
     pub reason: Box<str>,
 }
 
-/// A container that has ended, as the status of its pod says.
+/// A terminated container, from the status of its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedContainer {
     /// The name of the pod, which is in Headgate's own namespace.
@@ -54,10 +54,10 @@ pub struct EndedContainer {
     pub message: Box<str>,
 }
 
-/// What is to be written; the times are filled in by whoever writes it.
+/// What to write; the writer fills in the times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The holder from now on; `None`: nobody, it is released.
+    /// The new holder; `None`: it is released.
     pub holder: Option<Arc<str>>,
     /// For how long.
     pub duration: Duration,
@@ -72,7 +72,7 @@ pub struct Claim {
 /// A time in which this replica leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerm {
-    /// Counts the terms of this replica: one that was interrupted goes on under a new number.
+    /// Counts the terms of this replica: an interrupted one continues under a new number.
     pub number: u64,
     /// Nothing may be begun at this moment or later.
     pub until: Moment,

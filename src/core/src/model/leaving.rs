@@ -1,8 +1,8 @@
-//! What is written on a pod about its leaving: by whoever is asked for its eviction, and by the leader.
+//! What the webhook and the leader write on a pod about its eviction.
 //!
-//! A write that was given up may land later, and what was written about an earlier leaving may still be there. So each
-//! annotation says when it was written, and one that is older than the leaving that it should be about is not. Clocks may be
-//! set back: a leaving begins after all that is written while nobody asks ([`Annotations::left_over`]).
+//! A write that was given up may take effect later, and records about an earlier eviction may still exist. Each
+//! annotation therefore contains its time. One that is older than the eviction does not belong to it. Clocks may be
+//! set back: an eviction begins after all records that were written without a request ([`Annotations::left_over`]).
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::model::{cause::Cause, time::WallTime};
 
 /// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
 pub const LEAVING: &str = "headgate.dev/leaving";
-/// The annotation that says why the leader lets it wait: the UID, when that was looked at, and the reason.
+/// The annotation with the reason why the leader lets it wait: the UID, the time of the decision, and the reason.
 pub const WAITS: &str = "headgate.dev/leaving-waits";
-/// The annotation that notes that AWS has taken its removal: the UID, when, and for how long the load balancer may go on
-/// sending.
+/// The annotation that AWS has accepted its removal: the UID, when, and how long the load balancer may keep sending.
 pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
 /// The annotation that lets the eviction through: the UID, since when, and why.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
-/// What is written may ask for a wait of so long at most: anybody who may write on pods could have written it.
+/// A record may ask for a wait of at most this length: anybody who may write on pods could have written it.
 pub const CREDIBLE: Duration = Duration::from_secs(3600);
-/// And it may be ahead of the clock here by so much. Nothing waits for such a time to come ([`Written`](crate::model::Written)),
-/// so this is more than clocks are wrong by: what a replica with a wrong clock writes is not taken away again and again.
+/// It may be ahead of the local clock by this much. Nothing waits for such a time to come
+/// ([`Written`](crate::model::Written)), so this is more than clocks are wrong. Records of a replica with a wrong
+/// clock are therefore not removed repeatedly.
 pub const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
 /// The least by which what is written later is dated later.
@@ -30,14 +30,14 @@ pub const STEP: Duration = Duration::from_millis(1);
 /// The annotations of this module.
 pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 
-/// That a pod is to leave.
+/// That a pod should leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
+    /// Whether its hold is long enough, so it need not be deregistered before: only its zones are checked.
     pub held: bool,
-    /// Whether nobody has asked for its eviction yet: its node is about to go.
+    /// Whether there was no request for its eviction yet: its node is about to be removed.
     pub early: bool,
-    /// Since when it is to leave, asked or not.
+    /// Since when it should leave, with or without a request.
     pub begun: WallTime,
     /// When it was asked to leave for the first time.
     pub since: WallTime,
@@ -68,21 +68,21 @@ impl Asked {
     }
 }
 
-/// The annotations of a pod, as far as they can be read and are of its own UID.
+/// The annotations of a pod, as far as they are valid and of its own UID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// [`LEAVING`].
     pub asked: Option<Asked>,
     /// [`WAITS`]: when that was looked at, and why.
     pub waits: Option<(WallTime, Cause)>,
-    /// [`DEREGISTERED_AT`]: when, and for how long the load balancer may go on sending.
+    /// [`DEREGISTERED_AT`]: when, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// [`MAY_GO`]: since when, and why.
     pub may_go: Option<(WallTime, Cause)>,
 }
 
 impl Annotations {
-    /// What they say together; `None`: the pod is not to leave.
+    /// Their joint meaning; `None`: the pod should not leave.
     pub fn facts(&self) -> Option<LeavingFacts> {
         let ask = self.asked?;
         let waits = self.waits.filter(|(at, _)| *at >= ask.begun);
@@ -92,8 +92,8 @@ impl Annotations {
         Some(LeavingFacts { ask, waits, deregistered, may_go })
     }
 
-    /// When the last of them was written, if nobody asks the pod to leave: an earlier leaving was undone, and a call landed
-    /// late.
+    /// When the last of them was written, if the pod should not leave. An earlier eviction was undone, and a call
+    /// took effect late.
     pub fn left_over(&self) -> Option<WallTime> {
         let Self { asked: None, waits, deregistered, may_go } = self else { return None };
         let explained = [waits, may_go].into_iter().flatten().map(|(at, _)| *at);
@@ -114,14 +114,14 @@ impl Annotations {
     }
 }
 
-/// What is written on a pod about its leaving. Only of its own UID.
+/// The records on a pod about its eviction, for its own UID only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
-    /// That it is to leave: what was written before `begun` is about an earlier time.
+    /// That it should leave: records from before `begun` are about an earlier time.
     pub ask: Asked,
     /// When the leader looked last, and why it has to wait.
     pub waits: Option<(WallTime, Cause)>,
-    /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
+    /// When AWS had accepted the removal of its targets, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
     /// It may be evicted, for this reason.
     pub may_go: Option<Cause>,
@@ -134,12 +134,12 @@ impl LeavingFacts {
         Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
-    /// That somebody asks for it again: another word than before, whatever the clock here shows.
+    /// That somebody requests it again: a different record, for any value of the local clock.
     pub fn again(&self, now: WallTime) -> Asked {
         Asked { asked: now.max(self.ask.asked + STEP), ..self.ask }
     }
 
-    /// What of it can be true: nothing was written long after now, and no load balancer goes on sending for ever.
+    /// The plausible part of it: nothing was written long after now, and no load balancer keeps sending without end.
     #[must_use]
     pub fn credible(mut self, wall: WallTime) -> Option<Self> {
         let credible = |at: WallTime| at <= wall + AHEAD;
@@ -158,13 +158,13 @@ impl LeavingFacts {
         Some(self.credible(wall)?.deregistered?.0)
     }
 
-    /// Whether it is out of its target groups, and stays out.
+    /// Whether it is out of its target groups, and remains out.
     pub const fn is_out(&self) -> bool {
         self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
     }
 
-    /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
-    /// a request cuts the hold short, that does not count.
+    /// Why it may be evicted, if it may. A held pod may when its zones allow it. If a request cuts the hold short,
+    /// that does not count.
     pub const fn let_go(&self) -> Option<Cause> {
         if self.was_let_go_by_zone() && !self.ask.held { None } else { self.may_go }
     }
@@ -189,7 +189,7 @@ impl LeavingFacts {
         match mark {
             Mark::Asked(ask) => self.ask = ask,
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
-            // What was let go before was not about that.
+            // An earlier permission was not about that.
             Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
             Mark::Undone | Mark::Stays | Mark::Disbelieved => return None,
@@ -198,7 +198,7 @@ impl LeavingFacts {
     }
 }
 
-/// What is to be written on a pod.
+/// What to write on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// [`LEAVING`].
@@ -214,7 +214,7 @@ pub enum Mark {
     Deregistered {
         /// When AWS had taken it.
         at: WallTime,
-        /// For how long the load balancer may go on sending.
+        /// How long the load balancer may keep sending.
         bound: Duration,
     },
     /// [`MAY_GO`].
@@ -224,9 +224,9 @@ pub enum Mark {
         /// Why.
         reason: Cause,
     },
-    /// All of them are taken away: nobody asks any more.
+    /// All of them are removed: there is no request any more.
     Undone,
-    /// The same, because its node stays.
+    /// The same, because its node remains.
     Stays,
     /// The same, because what is written cannot be true.
     Disbelieved,

@@ -1,12 +1,12 @@
 //! The ledger: Headgate's own memory of which targets of a target group it has registered, and for which pods.
 //!
-//! One small object per target group. It is written **before** a `RegisterTargets` goes out, so that after a crash at
-//! any instant the next leader knows which targets are its own: what it finds in the group and not in the ledger is
-//! somebody else's, and never touched. A removed target stays in it as a tombstone until no call can bring it back.
+//! One small object per target group. It is written **before** a `RegisterTargets` is sent. After a crash at any
+//! instant, the next leader therefore knows its own targets. A target in the group and not in the ledger is foreign,
+//! and Headgate never touches it. A removed target remains in the ledger until no call can register it again.
 //!
-//! * **Guarantees.** It never guesses: a ledger that cannot be read is an error that names the object, and such a ledger
-//!   is neither emptied nor written over.
-//! * **Assumes** that [`registration`](crate::targets::registration) says when one is read and written.
+//! * **Guarantees.** It never guesses: an unreadable ledger is an error that names the object, and is neither emptied
+//!   nor overwritten.
+//! * **Assumes** that [`registration`](crate::targets::registration) decides when one is read and written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use crate::model::{IpFamily, Target, TargetGroupArn, Uid, WallTime};
 pub struct PodMark(u64);
 
 impl PodMark {
-    /// The mark of the pod with this UID.
+    /// The identity of the pod with this UID.
     pub fn of(uid: &Uid) -> Self {
         Self(fnv_1a(uid.as_str()))
     }
@@ -44,7 +44,7 @@ impl fmt::Debug for PodMark {
     }
 }
 
-/// What the ledger says of a target.
+/// The ledger's entry for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Noted {
     /// A `RegisterTargets` may have been sent.
@@ -172,7 +172,7 @@ impl Ledger {
                 }
             }
         }
-        // Where no time is known, none is written.
+        // An unknown time is not written.
         let since = &packed.removed_since;
         if !since.is_empty() && since.len() != 4 * removed.len() {
             return Err(LedgerError::Times(since.len(), removed.len()));
@@ -202,7 +202,7 @@ where
     bytes.chunks(IP + 10).map(each).collect()
 }
 
-/// The content of a ledger as it is stored.
+/// The content of a stored ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedLedger {
     /// The target group.
@@ -213,7 +213,7 @@ pub struct PackedLedger {
     pub registered: Vec<u8>,
     /// What a `RegisterTargets` may have been sent for.
     pub intended: Vec<u8>,
-    /// Tombstones.
+    /// Removed targets.
     pub removed: Vec<u8>,
     /// For each of them, the seconds since 1970 when AWS had taken its removal, 4 bytes, big end first; 0: not known. Or
     /// nothing at all.
@@ -222,8 +222,9 @@ pub struct PackedLedger {
     pub namespaces: Vec<Arc<str>>,
 }
 
-/// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end
-/// of its ARN, at most 49 characters. Two groups never share it, not even one made again under the same name.
+/// The name of the object that holds the ledger of `group`. It is the group's name in small letters and the ID at the
+/// end of its ARN, at most 49 characters. Two groups never share it, even if one is created again under the same
+/// name.
 pub fn object_name(group: &TargetGroupArn) -> String {
     let id = group.as_str().rsplit('/').next().unwrap_or_default();
     format!("{}-{id}", group.name()).to_ascii_lowercase()
@@ -257,7 +258,7 @@ pub struct StoredLedger {
 }
 
 impl StoredLedger {
-    /// The part of the name that says which target group it is of.
+    /// The part of the name that identifies the target group.
     pub fn stem(&self) -> &str {
         self.name.split('.').next().unwrap_or_default()
     }
@@ -303,7 +304,7 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// As a whole: the name of its object, and what is wrong.
+    /// As a whole: the name of its object, and its error.
     #[error(
         "the ledger {0} cannot be read: {1}; nothing is registered in its target group until it can: restore \
          the object, or delete it after you have removed from the target group what no pod has"
@@ -312,7 +313,7 @@ pub enum LedgerError {
     /// There is not one time for each removed target: how many bytes there are for how many.
     #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
     Times(usize, usize),
-    /// This list is so long, and so not a row of whole entries of this family.
+    /// This list has this length, so it is not a row of whole entries of this family.
     #[error("{0} has {1} bytes, which is no multiple of an entry of {family}", family = .2.as_str())]
     Torn(&'static str, usize, IpFamily),
     /// A target in this list has no port.

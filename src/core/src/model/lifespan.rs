@@ -1,13 +1,13 @@
-//! What keeps a pod alive when it is told to end.
+//! What keeps a terminating pod alive.
 
-/// What a container does before it is told to end.
+/// What a container does before SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreStop {
     /// Nothing.
     None,
-    /// It sleeps for so many seconds at least.
+    /// It sleeps for at least this many seconds.
     Sleeps(u32),
-    /// Something that takes nobody knows how long.
+    /// Something of unknown duration.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ fn sum_of_times(times: &[&str]) -> Option<u32> {
     times.iter().try_fold(0, sum).filter(|_| !times.is_empty())
 }
 
-/// For how many seconds a command sleeps that Headgate has put before the container's own. Of any other nobody here knows
+/// How many seconds a command sleeps that Headgate has put before the container's own. For any other it is unknown
 /// whether its image has a `sleep`.
 pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     let is_wrapped = match command {
@@ -125,8 +125,8 @@ pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     }
 }
 
-/// The name of the program that Headgate brings into a container: it sleeps for as many seconds as its first argument says,
-/// then runs the rest.
+/// The name of the program that Headgate brings into a container. It sleeps for the seconds in its first argument,
+/// then runs its other arguments.
 pub const HOLD_PROGRAM: &str = "headgate-hold";
 
 /// Whether it is a shell that has `-c`, by its name.
@@ -166,7 +166,7 @@ fn whole_seconds(number: &str, worth: u32) -> Option<u32> {
     is_number.then(|| number.parse().unwrap_or(u32::MAX).saturating_mul(worth))
 }
 
-/// A container that runs as long as the pod does.
+/// A container that runs while the pod does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name.

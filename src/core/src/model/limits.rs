@@ -1,16 +1,16 @@
-//! Every bound on what comes from outside.
+//! Every limit on input.
 //!
-//! Whoever may edit a namespace may write objects of up to 1.5 MiB, as many as the quota allows, and Kubernetes hardly bounds
-//! what is in them. Adapters apply these bounds where an object becomes facts, so that nothing that a tenant writes makes
-//! Headgate slow or large for others. What exceeds a bound is left out and reported as `LimitExceeded`.
+//! People who may edit a namespace may write objects of up to 1.5 MiB, within their quota, and Kubernetes hardly
+//! limits the content. Adapters apply these limits when an object becomes facts, so no tenant can make Headgate slow
+//! or large for others. A part that exceeds a limit is left out and reported as `LimitExceeded`.
 //!
-//! The bounds are far above what people write. `docs/reference/limits.md` is written from them.
+//! The limits are far above what people write. `docs/reference/limits.md` is generated from them.
 
 use std::fmt;
 
 use super::object::Labels;
 
-/// A bound on one thing.
+/// A limit on one thing.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
     /// What is bounded, in the plural or as a size: "ports of a Service".
@@ -19,7 +19,7 @@ pub struct Limit {
     pub most: usize,
     /// "bytes", or nothing where things are counted.
     pub unit: &'static str,
-    /// What becomes of what exceeds it.
+    /// What happens to what exceeds it.
     pub effect: &'static str,
 }
 
@@ -120,8 +120,8 @@ pub const TEMPLATE: Limit = Limit {
     effect: "Headgate changes nothing of the set, and its pods keep running",
 };
 
-/// What says where the pods of an IngressDaemonSet may be: labels of `nodeSelector`, terms, expressions and values of the required
-/// node affinity, and tolerations. All of them are compared with each node.
+/// The conditions for the nodes of an IngressDaemonSet: labels of `nodeSelector`, terms, expressions and values of
+/// the required node affinity, and tolerations. All of them are compared with each node.
 pub const PLACEMENT: Limit = Limit {
     what: "node labels, terms, expressions, values and tolerations of an IngressDaemonSet",
     most: 1000,
@@ -155,10 +155,10 @@ pub const ALL: [&Limit; 14] = [
     &BUDGET_SELECTOR,
 ];
 
-/// Something that exceeds a bound.
+/// Something that exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// The bound.
+    /// The limit.
     pub limit: &'static Limit,
     /// How much there is.
     pub found: usize,

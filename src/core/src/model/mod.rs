@@ -1,4 +1,4 @@
-//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
+//! Facts and words: what the core knows, and the names of things. Knows nothing of the other modules of the crate.
 
 pub mod account;
 pub mod binding;

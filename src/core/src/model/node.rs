@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{object::Uid, time::WallTime};
 
-/// The annotation of a Node that goes: since when no load balancer sends to a pod there.
+/// The annotation of a Node that is about to be removed: since when no load balancer sends to a pod there.
 pub const DETACHED_AT: &str = "headgate.dev/detached-at";
 
 /// One node as last seen.
@@ -21,13 +21,13 @@ pub struct NodeFacts {
     pub zone: Option<Arc<str>>,
     /// Whether it takes new pods: it is not cordoned, and no taint keeps pods in general away.
     pub takes_pods: bool,
-    /// The keys of its taints, whatever their values and effects.
+    /// The keys of its taints, with any value and effect.
     pub taints: Vec<Box<str>>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
     /// Its condition `Ready` is not true, or missing.
     pub not_ready: bool,
-    /// Its kubelet says that it shuts down.
+    /// Its kubelet is shutting down.
     pub shuts_down: bool,
     /// [`DETACHED_AT`] is written on it.
     pub detached: bool,
@@ -44,7 +44,7 @@ pub enum Presence {
     Gone,
 }
 
-/// What is to be written on a node.
+/// What to write on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachedWrite {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What users are told through Events: once, until it changes.
+//! Reports to users through Events: once, until they change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,14 +32,14 @@ pub struct Notice {
     pub about: About,
     /// The reason word.
     pub reason: Reason,
-    /// A sentence: what is wrong, what was expected, what to do.
+    /// A sentence: the problem, the expectation, what to do.
     pub note: String,
 }
 
-/// Remembers what was said about a subject, so that the same problem is said once, and again only after it had
-/// gone or changed.
+/// Remembers the reports about a subject. The same problem is reported once, and again only after it has ended or
+/// changed.
 ///
-/// A subject is anything ordered; its owner says all that is wrong with it at once.
+/// A subject is anything ordered; its owner reports all its problems at once.
 #[derive(Clone, Debug)]
 pub struct Notices<S> {
     said: BTreeMap<S, BTreeSet<(Reason, String)>>,
@@ -52,7 +52,7 @@ impl<S> Default for Notices<S> {
 }
 
 impl<S: Ord + Clone> Notices<S> {
-    /// Sets what is wrong with `subject` now; returns what has not been said yet.
+    /// Sets the present problems of `subject`; returns those without a report so far.
     pub fn set(
         &mut self,
         subject: &S,

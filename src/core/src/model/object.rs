@@ -58,16 +58,15 @@ impl fmt::Display for Uid {
 
 /// Labels or a selector: pairs sorted by their keys, each key once.
 ///
-/// One string, `key NUL value NUL` for each pair: a cluster has a hundred thousand pods, and a string for each key
-/// and value would be most of what Headgate holds of them. Pods of one owner share it, see
-/// [`Shared`](crate::model::shared::Shared).
+/// One string, `key NUL value NUL` for each pair. A cluster has a hundred thousand pods, and separate strings would
+/// be most of their memory. Pods of one owner share it, see [`Shared`](crate::model::shared::Shared).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<str>);
 
 /// In no key or value that the API server lets through.
 const END: char = '\0';
 
-/// What no API server would let through must not be taken for two labels, nor for none.
+/// A value that no API server would accept must not count as two labels, nor as none.
 fn printed(text: &str) -> Cow<'_, str> {
     if text.contains(END) { text.replace(END, "\u{fffd}").into() } else { text.into() }
 }

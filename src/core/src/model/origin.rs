@@ -1,10 +1,10 @@
-//! The object that a binding comes from.
+//! The object of a binding.
 
 use std::fmt;
 
 use crate::model::object::ObjectKey;
 
-/// The object that a binding comes from.
+/// The object of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// The annotation of a Service.

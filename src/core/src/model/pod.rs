@@ -28,13 +28,13 @@ words! {
 }
 
 impl Protocol {
-    /// The protocol of this word; an absent or unknown one is TCP, as in the API's defaulting.
+    /// The protocol with this name; an absent or unknown one is TCP, the default of the API.
     pub fn parse(text: Option<&str>) -> Self {
         text.and_then(Self::of_word).unwrap_or(Self::Tcp)
     }
 }
 
-/// A named port of a container that runs as long as the pod does.
+/// A named port of a container that runs while the pod does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedPort {
     /// `ports[].name`.
@@ -55,13 +55,14 @@ impl NamedPort {
 /// How a pod ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// For how many seconds at least every container that runs as long as the pod does sleeps in its `preStop`.
+    /// The number of seconds that every container sleeps in its `preStop` at least, of those that run while the pod
+    /// does.
     pub sleeps: u32,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: u32,
 }
 
-/// Who passes over a pod when its node is drained. Then it is told of nothing before the machine ends under it.
+/// Which tools skip a pod when they drain its node. Such a pod gets no signal before the machine ends.
 #[allow(clippy::struct_excessive_bools)] // each is somebody who drains
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
@@ -69,9 +70,9 @@ pub struct PassedOver {
     pub by_all: bool,
     /// Karpenter: it tolerates the taint of nodes that Karpenter disrupts.
     pub by_karpenter: bool,
-    /// Cluster API: it is of a kind called DaemonSet, of whatever API group.
+    /// Cluster API: its owner's kind is DaemonSet, of any API group.
     pub by_cluster_api: bool,
-    /// The cluster-autoscaler, which evicts it and does not wait for it: it says that it is as a DaemonSet's.
+    /// The cluster-autoscaler, which evicts it and does not wait for it: it claims to be like a DaemonSet's.
     pub by_cluster_autoscaler: bool,
 }
 
@@ -89,7 +90,7 @@ impl PassedOver {
 }
 
 /// One pod as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
+#[allow(clippy::struct_excessive_bools)] // each is one fact of the object
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Namespace and name.
@@ -100,19 +101,20 @@ pub struct PodFacts {
     pub labels: Labels,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
-    /// `metadata.deletionTimestamp` is set: the pod will go, and nothing can call that back.
+    /// `metadata.deletionTimestamp` is set: the pod will terminate, and nothing can cancel that.
     pub terminating: bool,
     /// `status.phase` is `Succeeded` or `Failed`. Such a pod's status still carries its IP, which may already be
     /// another pod's.
     pub finished: bool,
-    /// It is terminating, and none of its containers runs any more; the object may stay for some more time.
+    /// It is terminating, and none of its containers runs any more; the object may remain for some more time.
     pub stopped: bool,
-    /// Its sandbox is there, as far as its status says: so its address is its own. That is the condition
-    /// `PodReadyToStartContainers`; in a Kubernetes that does not write it (before 1.29), whether a container runs.
+    /// Its sandbox exists, by its status, so its address is its own. That is the condition
+    /// `PodReadyToStartContainers`. In a Kubernetes that does not write it (before 1.29), it is whether a container
+    /// runs.
     pub has_sandbox: bool,
     /// `spec.hostNetwork`: the pod shares its IP with its node.
     pub host_network: bool,
-    /// What the status says of its readiness.
+    /// The readiness in its status.
     pub readiness: Readiness,
     /// Our own readiness gate, if the pod has it. Boxed: most pods have none.
     pub gate: Option<Box<GateFacts>>,
@@ -128,15 +130,15 @@ pub struct PodFacts {
     pub is_evicted: bool,
     /// How it ends.
     pub ending: Ending,
-    /// What is written on it about its leaving. Boxed: hardly any pod has it.
+    /// The records on it about its eviction. Boxed: hardly any pod has it.
     pub leaving: Option<Box<LeavingFacts>>,
-    /// When the last was written of what is left over of an earlier leaving, if nobody asks it to leave.
+    /// When the last record of an earlier eviction was written, if the pod should not leave.
     pub left_over: Option<WallTime>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
     pub ports: Arc<[NamedPort]>,
-    /// What of it exceeds a bound, and was not read.
+    /// The part of it that exceeds a limit, and was not read.
     pub beyond: Box<[Excess]>,
 }
 

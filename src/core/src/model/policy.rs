@@ -1,6 +1,6 @@
-//! How a Service wants its pods to be registered: the annotations beside `headgate.dev/target-groups`.
+//! How a Service wants its pods to be registered: the annotations next to `headgate.dev/target-groups`.
 //!
-//! A value that cannot be read is said, and the one that was valid before stays in force.
+//! An invalid value is reported, and the one that was valid before remains in force.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use thiserror::Error;
 
 use crate::model::{excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType, words::words};
 
-/// The name of the annotation that says when a pod is registered.
+/// The name of the annotation for when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
-/// The name of the annotation that says what becomes of a pod that is not ready any more.
+/// The name of the annotation for registered pods that are no longer ready.
 pub const WHEN_NOT_READY: &str = "headgate.dev/when-not-ready";
-/// The name of the annotation that says whose target groups the Service's are.
+/// The name of the annotation for the ownership of the Service's target groups.
 pub const OWNERSHIP: &str = "headgate.dev/ownership";
 /// The name of the annotation that lets nothing be written.
 pub const PAUSED: &str = "headgate.dev/paused";
-/// The name of the annotation that says for how long pods that end are kept alive. Of a pod, too.
+/// The name of the annotation for how long terminating pods are kept alive. Also for pods.
 pub const HOLD: &str = "headgate.dev/hold";
 
-/// The name of the annotation that says what the readiness gate does while no listener uses the target group.
+/// The name of the annotation for the readiness gate while no listener uses the target group.
 pub const GATE_WHEN_UNUSED: &str = "headgate.dev/gate-when-unused";
 
-/// The name of the annotation that says how many healthy targets a zone should keep when pods are evicted.
+/// The name of the annotation for the healthy targets that a zone should keep during evictions.
 pub const MIN_HEALTHY_PER_ZONE: &str = "headgate.dev/min-healthy-per-zone";
 
 /// The annotations of this module.
@@ -50,8 +50,9 @@ words! {
         ContainersReady = "containers-ready",
         /// When its containers are ready and every readiness gate but Headgate's own is true.
         Ready = "ready",
-        /// As suits the load balancer: on its IP behind an NLB, whose checks of a new target take long anyway; when its
-        /// containers are ready behind an ALB, where a target that fails its first check is late.
+        /// The best time for the load balancer. Behind an NLB it is the pod's IP, because its checks of a new target
+        /// take long anyway. Behind an ALB it is when its containers are ready, because a target that fails its first
+        /// check is late.
         Auto = "auto",
     }
 }
@@ -69,10 +70,10 @@ impl RegisterWhen {
 }
 
 words! {
-    /// What becomes of a registered pod that is not ready any more.
+    /// What happens to a registered pod that is no longer ready.
     #[derive(Default)]
     WhenNotReady {
-        /// It stays: the load balancer's own check decides.
+        /// It remains: the load balancer's own check decides.
         #[default]
         Keep = "keep",
         /// It is deregistered once it has not been ready for a while, and registered again when it is.
@@ -81,10 +82,10 @@ words! {
 }
 
 words! {
-    /// What becomes of targets that somebody else has registered.
+    /// What happens to foreign targets.
     #[derive(Default)]
     Ownership {
-        /// They stay: only what Headgate registered is ever removed.
+        /// They remain: Headgate removes only what it registered.
         #[default]
         Shared = "shared",
         /// They are removed: the target group is Headgate's alone.
@@ -96,7 +97,7 @@ words! {
     /// What the readiness gate does while no listener uses the target group.
     #[derive(Default)]
     GateWhenUnused {
-        /// It opens: nobody sends there, so nobody is lost.
+        /// It opens: no load balancer sends there, so no request is dropped.
         #[default]
         Open = "open",
         /// It waits: the target group is about to be used.
@@ -109,11 +110,11 @@ words! {
 pub struct Policy {
     /// When a pod is registered.
     pub register_when: RegisterWhen,
-    /// What becomes of a registered pod that is not ready any more.
+    /// What happens to a registered pod that is no longer ready.
     pub when_not_ready: WhenNotReady,
-    /// What becomes of targets that somebody else has registered.
+    /// What happens to foreign targets.
     pub ownership: Ownership,
-    /// Nothing is written: it is only said what would be.
+    /// Nothing is written: Headgate only reports what it would do.
     pub paused: bool,
     /// For how long new pods will be kept alive when they end.
     pub hold: Hold,
@@ -134,8 +135,8 @@ pub struct BadValue {
 }
 
 impl Policy {
-    /// Reads the annotations, given what was in force `before`; also says what cannot be read. An annotation that is
-    /// not there means the default.
+    /// Reads the annotations, given what was in force `before`; also returns errors. An absent annotation means the
+    /// default.
     pub fn read(texts: &Texts, before: Self) -> (Self, Vec<BadValue>) {
         let mut reader = Reader { texts, bad: Vec::new() };
         let policy = Self {
@@ -204,14 +205,14 @@ impl Reader<'_> {
     }
 }
 
-/// The annotations as they are written: those of [`ALL`] that are there.
+/// The annotations in their original text: those of [`ALL`] that exist.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     known: Vec<(&'static str, Box<str>)>,
     unknown: Vec<Box<str>>,
 }
 
-/// So many annotations are remembered that nobody knows.
+/// The number of unknown annotations that are remembered.
 const UNKNOWN: usize = 8;
 
 impl Texts {
@@ -228,7 +229,7 @@ impl Texts {
         }
     }
 
-    /// Those of that kind are gone.
+    /// Those of that kind have disappeared.
     pub fn forget_unknown(&mut self) {
         self.unknown.clear();
     }

@@ -11,7 +11,7 @@ pub struct Problem {
     pub ports: Option<Vec<Arc<str>>>,
     /// The reason word.
     pub reason: Reason,
-    /// A sentence: what is wrong, what was expected, what to do.
+    /// A sentence: the problem, the expectation, what to do.
     pub said: String,
 }
 

@@ -6,7 +6,7 @@ use super::{Moment, TargetGroupArn};
 /// (kubernetes/kubernetes#101592).
 pub const MAX_TARGETS_PER_CALL: usize = 100;
 
-/// A kind of call, which has a way of its own.
+/// A kind of call, with a token bucket of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// `DeregisterTargets`.
@@ -23,7 +23,7 @@ pub enum Lane {
     Read,
 }
 
-/// What tells an account from others. AWS limits calls, and names target groups, by account and region.
+/// The identity of an account. AWS limits calls, and names target groups, by account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountKey {
     /// Its 12 digits.
@@ -34,7 +34,7 @@ pub struct AccountKey {
     pub role: Box<str>,
 }
 
-/// A limit of AWS: one token a request, whatever it carries.
+/// A limit of AWS: one token for each request of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Tokens that come each second; above 0.
@@ -70,6 +70,6 @@ pub struct Due<'a> {
     pub group: &'a TargetGroupArn,
     /// When the longest waiting cause of it came.
     pub since: Moment,
-    /// How many targets are to go.
+    /// The number of targets to remove.
     pub targets: usize,
 }

@@ -1,4 +1,4 @@
-//! Whether a pod is ready, as far as targets go, and since when it is not any more.
+//! Whether a pod is ready, as far as targets are concerned, and since when it no longer is.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::model::time::Moment;
 /// it is registered would never be.
 pub const OWN_GATE: &str = "headgate.dev/target-health";
 
-/// What a pod's status says, in two bits.
+/// The readiness in a pod's status, in two bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// The condition `ContainersReady` is true.
@@ -32,14 +32,14 @@ pub enum Standing {
     NotYet,
     /// It is.
     Ready,
-    /// It was, and is not any more since then; a kubelet that restarts says so for a moment.
+    /// It was, and is not since then; a kubelet that restarts reports that for a moment.
     Wavers(Moment),
     /// It was, and has not been for too long.
     Lost,
 }
 
 impl Standing {
-    /// How it goes on with what the status says now.
+    /// The next state for the present status.
     #[must_use]
     pub const fn then(self, readiness: Readiness, seen: Moment) -> Self {
         match self {

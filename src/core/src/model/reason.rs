@@ -1,7 +1,7 @@
 //! The reason words: the same in conditions, Events, logs, metrics and answers.
 //!
-//! A word says what the reader should look at; the sentence next to it gives the details. No code decides by a word: it
-//! decides by a [`Cause`](super::cause::Cause), and several causes have the same word.
+//! A reason shows what to look at; the sentence next to it gives the details. No code decides by a reason: it decides
+//! by a [`Cause`](super::cause::Cause), and several causes have the same reason.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ reasons! {
     PodFinished,
     /// The pod will be evicted, and nothing keeps it alive: it is deregistered before.
     PodEvicting,
-    /// The pod's node ends now, or its object is gone: the target is deregistered at once.
+    /// The pod's node is shutting down, or its object was deleted: the target is deregistered immediately.
     NodeDying,
     /// The pod's node will be drained, and nothing keeps the pod alive: it is deregistered before.
     NodeDisrupted,
@@ -48,7 +48,7 @@ reasons! {
     BindingRemoved,
     /// Headgate had deregistered the target, and has registered it again.
     RegisteredAgain,
-    /// The ledger says that Headgate registered the target, and nothing wants it any more.
+    /// The ledger contains the target as registered by Headgate, and nothing wants it any more.
     StaleTarget,
     /// Another writer has registered the target, or another cluster may have got its address.
     ForeignTarget,
@@ -128,7 +128,7 @@ reasons! {
     EvictionWaitsForZone,
     /// The eviction is allowed, although load balancers may still send to the pod.
     EvictionUnsafe,
-    /// The pod goes although a zone is left with too few healthy targets: no replacement became healthy in time.
+    /// The eviction is allowed although a zone has too few healthy targets: no replacement became healthy in time.
     ReplacementTooSlow,
     /// An annotation about the pod's eviction cannot be true, and was removed.
     LeavingNotCredible,

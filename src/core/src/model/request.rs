@@ -1,5 +1,5 @@
-//! Requests to AWS and to Kubernetes, which are sent now and answered later: what names one, the calls to AWS, and how
-//! any request may fail.
+//! Requests to AWS and to Kubernetes, which are sent now and answered later: their identity, the calls to AWS, and
+//! how any request may fail.
 
 use crate::model::{
     cause::Cause,
@@ -75,8 +75,8 @@ impl Call {
         matches!(self, Self::FindGroups { .. } | Self::ReadAttributes { .. })
     }
 
-    /// The target group that it is about, which says which account it is sent to; `None`: some that are looked up by name, in
-    /// the first account.
+    /// The target group of the call, which decides its account. `None`: some are looked up by name, in the first
+    /// account.
     pub fn group(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Register { group, .. }
@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-/// One target within a call, and why it is there.
+/// One target within a call, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallItem {
     /// The target.
@@ -106,11 +106,11 @@ pub struct CallItem {
 }
 
 words! {
-    /// How a failed request is to be taken, whoever was asked; as the metrics name it.
+    /// The meaning of a failed request to any receiver, with its name in metrics.
     FailureClass {
         /// We are asked to slow down: nothing was done.
         Throttled = "Throttled",
-        /// No answer, a lost one, or a fault of whoever was asked: it may or may not have been done, or be done yet.
+        /// No answer, a lost one, or a fault of the receiver: it may or may not have taken effect, or still do so.
         Unavailable = "Unavailable",
         /// We are not allowed to: nothing was done, and it will not be until somebody helps.
         Denied = "Denied",
@@ -145,19 +145,19 @@ impl FailureClass {
 pub struct Failure {
     /// How to take it.
     pub class: FailureClass,
-    /// The error code of whoever was asked, or what went wrong on the way.
+    /// The error code of the receiver, or the failure on the way.
     pub code: Box<str>,
     /// A sentence for the user.
     pub message: Box<str>,
 }
 
 impl Failure {
-    /// One of this class; what it says is for people.
+    /// A failure of this class; its message is for people.
     pub fn new(class: FailureClass, code: impl Into<Box<str>>, message: impl Into<Box<str>>) -> Self {
         Self { class, code: code.into(), message: message.into() }
     }
 
-    /// Whether it stays until somebody helps: we are not allowed to, or what we ask for is wrong.
+    /// Whether it lasts until somebody helps: a right is missing, or the request is wrong.
     pub const fn is_lasting(&self) -> bool {
         matches!(self.class, FailureClass::Denied | FailureClass::Refused)
     }

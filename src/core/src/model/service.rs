@@ -37,7 +37,7 @@ impl fmt::Display for ServicePort {
     }
 }
 
-/// One of the ports of a Service, as it is named beside a target group.
+/// One of the ports of a Service, as it is named next to a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortRef {
     /// Nothing was written: the only port the Service has.
@@ -65,16 +65,16 @@ pub struct ServiceFacts {
     pub key: ObjectKey,
     /// This life of that name.
     pub uid: Uid,
-    /// The value of `headgate.dev/target-groups`, if the annotation is there.
+    /// The value of `headgate.dev/target-groups`, if the annotation exists.
     pub target_groups: Option<Box<str>>,
-    /// The other annotations that say how its pods are registered.
+    /// The other annotations about the registration of its pods.
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
-    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, whatever its selector says.
+    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, even with a selector.
     pub is_external: bool,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
-    /// What of it exceeds a bound, and was not read.
+    /// The part of it that exceeds a limit, and was not read.
     pub beyond: Box<[Excess]>,
 }

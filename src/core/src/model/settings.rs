@@ -10,7 +10,7 @@ use super::{
     time::Window,
 };
 
-/// Whether TargetGroupGrants say who may bind what.
+/// Whether TargetGroupGrants decide which namespaces may bind what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granting {
     /// No grant ever comes. A target group is the namespace's that was first to have a target there.
@@ -31,44 +31,44 @@ pub struct Settings {
     pub accounts: Vec<AccountKey>,
     /// The scopes that are watched for pods and for Services: each must have been listed before anything is sent.
     pub scopes: Vec<Scope>,
-    /// Whether only selected namespaces count, as a watch of namespaces says.
+    /// Whether only selected namespaces count, by a watch of namespaces.
     pub namespaces_are_selected: bool,
     /// What grants there are, and what is bound without one.
     pub grants: Granting,
-    /// For how long the targets stay of a namespace that may not bind their group any more.
+    /// How long targets remain after their namespace may no longer bind their group.
     pub refusal_grace: Duration,
     /// For how long a namespace holds a target group that no grant names, after it has bound it last.
     pub holder_patience: Duration,
     /// How many calls AWS may be sent in each account.
     pub limits: Limits,
-    /// How often a target group is read in which nothing is under way, to see what others did there; less often if
-    /// there are so many that reading them would take more than its share.
+    /// The interval at which a quiet target group is read, to see what others did there. It is longer if reading all
+    /// groups would exceed their share.
     pub read_interval: Duration,
     /// How long a pod must have been not ready before it counts, where that counts.
     pub not_ready_for: Duration,
-    /// For how long what was in force for a Service that is deleted stays so, should it be made again.
+    /// How long what was in force for a deleted Service remains so, in case it is created again.
     pub service_grace: Duration,
-    /// For how long the targets of living pods are held at most that are replaced as a whole, once AWS has taken one of
-    /// the new; zero: not at all.
+    /// When all targets of living pods are replaced, the old ones are held at most this long after AWS has accepted
+    /// one of the new. Zero: not at all.
     pub replacement_grace: Duration,
-    /// For how long it may be doubted that most of a binding's pods, of the TargetBindings, namespaces or nodes are gone;
-    /// zero: not at all.
+    /// How long Headgate may doubt that most of a binding's pods, or of the TargetBindings, namespaces or nodes, are
+    /// deleted; zero: not at all.
     pub relist_patience: Duration,
-    /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
-    /// a lease and the time-out of a call, and some more.
+    /// How long a call may still take effect that was given up, or that another replica sent. That is the duration of
+    /// a lease, the time-out of a call, and a reserve.
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a binding that is not there.
     pub binding_patience: Duration,
-    /// A readiness gate opens for the first time when AWS has taken the registration and its health could not be read for so
-    /// long; `None`: it waits for that without end.
+    /// A readiness gate opens for the first time when AWS has accepted the registration and the health could not be
+    /// read for this time. `None`: it waits for that without end.
     pub gate_patience: Option<Duration>,
-    /// A target that has been registered for so long and was never healthy is told of.
+    /// A target that was registered this long ago and was never healthy is reported.
     pub never_healthy_after: Duration,
-    /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
+    /// How long load balancers keep sending to a deregistered target: a pod that stops sooner is reported.
     pub bounds: Bounds,
     /// For how long the steps of a pod's leaving may take.
     pub leaving: LeavingLimits,
-    /// What says that a node is about to go.
+    /// The signs that a node is about to be removed.
     pub signals: Signals,
     /// The wall clock at [`Moment::START`](crate::Moment::START), for what is written down;
     /// [`Input::Clock`](crate::Input::Clock) corrects it.

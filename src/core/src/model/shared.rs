@@ -1,13 +1,13 @@
 //! Parts of pods that many pods have in common, kept once.
 //!
-//! Owns nothing that matters: it may be emptied at any time, and costs memory then, not truth. Whoever turns objects
-//! into facts has one, so that a list of a hundred thousand pods is small from its first item on.
+//! It owns no state of importance: it may be emptied at any time, and costs memory then, not truth. Each reader of
+//! objects has one, so that a list of a hundred thousand pods is small from its first item on.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::model::pod::{NamedPort, PodFacts};
 
-/// Below this it is not worth looking for what nobody has any more.
+/// Below this size, a search for unused entries is not worth it.
 const SMALL: usize = 256;
 
 /// Namespaces, labels, nodes and ports of pods that were seen before.
@@ -34,7 +34,7 @@ impl Shared {
 #[derive(Debug)]
 struct Pool<T: ?Sized + Ord> {
     all: BTreeSet<Arc<T>>,
-    /// When it has grown to this, what nobody has any more is dropped.
+    /// At this size, unused entries are dropped.
     sweep_at: usize,
 }
 

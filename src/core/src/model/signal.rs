@@ -1,23 +1,25 @@
-//! The signs that a node is about to go, which come before its pods are told.
+//! The signs that a node is about to be removed, before its pods get any signal.
 //!
-//! A node that is **about to die** takes its pods with it in minutes at most, however they end: its targets go at once. One
-//! that is merely **disrupted** is drained first, and what replaces it may be minutes away: only pods that nothing would
-//! keep alive leave early, and no more at a time than their PodDisruptionBudgets and the zone guard allow; and those that
-//! whoever drains it passes over, for the machine ends under them. A **cordon** alone tells only of the latter.
+//! A node that is **about to die** ends its pods within minutes: its targets are deregistered at once.
+//!
+//! A node that is merely **disrupted** is drained first, and its replacement may be minutes away. Only pods that
+//! nothing would keep alive are deregistered early, and no more at a time than their PodDisruptionBudgets and the
+//! zone guard allow. Pods that the drain tool skips are deregistered too, because the machine ends under them. A
+//! **cordon** alone is a sign only for these.
 
 use std::collections::BTreeSet;
 
 use super::{Cause, NodeFacts, PodFacts, words::words};
 
-/// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
-/// already, and a spot interruption leaves it two minutes.
+/// The default taints of nodes that are about to die. Out-of-service means that the node is already shut down, and a
+/// spot interruption gives it two minutes.
 pub const DYING: [&str; 2] = ["node.kubernetes.io/out-of-service", "aws-node-termination-handler/spot-itn"];
 
 /// The taint of nodes that the cluster-autoscaler drains.
 const AUTOSCALERS: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// The taints of nodes that are to be drained, unless others are named. A scheduled maintenance may be days away, and what
-/// ends an instance of an auto scaling group waits until its lifecycle hook has drained it.
+/// The default taints of nodes that will be drained. A scheduled maintenance may be days away. The end of an instance
+/// of an auto scaling group waits until its lifecycle hook has drained it.
 pub const DISRUPTED: [&str; 4] = [
     "karpenter.sh/disrupted",
     AUTOSCALERS,
@@ -25,21 +27,21 @@ pub const DISRUPTED: [&str; 4] = [
     "aws-node-termination-handler/asg-lifecycle-termination",
 ];
 
-/// What becomes of a node.
+/// What happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It takes no new pods: whoever drains it, or has done so, may end it.
+    /// It takes no new pods: the drain tool, present or past, may end it.
     Cordoned,
-    /// It is to be drained.
+    /// It will be drained.
     Disrupted,
     /// It ends soon, drained or not.
     Dying,
-    /// Its object is gone.
+    /// Its object was deleted.
     Deleted,
 }
 
 impl Fate {
-    /// Why the targets of its pods go.
+    /// Why the targets of its pods are removed.
     pub const fn cause(self) -> Cause {
         match self {
             Self::Cordoned | Self::Disrupted => Cause::NodeDisrupted,
@@ -48,7 +50,7 @@ impl Fate {
         }
     }
 
-    /// Whether the targets of its pods go at once.
+    /// Whether the targets of its pods are removed at once.
     pub fn is_immediate(self) -> bool {
         matches!(self, Self::Dying | Self::Deleted)
     }
@@ -57,18 +59,18 @@ impl Fate {
 /// The sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// What becomes of the node.
+    /// What happens to the node.
     pub fate: Fate,
-    /// What says so, in words.
+    /// The source of the sign, in words.
     pub sign: Box<str>,
-    /// Who drains it, as far as the sign tells.
+    /// The tool that drains it, as far as the sign shows.
     pub drainer: Drainer,
-    /// It is cordoned besides, where that counts: its turn has come.
+    /// It is also cordoned, where that counts: Headgate may begin.
     pub cordoned: bool,
 }
 
 impl Signal {
-    /// Its object is gone.
+    /// Its object was deleted.
     pub fn deleted() -> Self {
         let sign = "its object was deleted".into();
         Self { fate: Fate::Deleted, sign, drainer: Drainer::Any, cordoned: false }
@@ -83,7 +85,7 @@ impl Signal {
 /// Who drains nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drainer {
-    /// Nobody knows.
+    /// Unknown.
     #[default]
     Any,
     /// Karpenter.
@@ -110,9 +112,9 @@ impl Drainer {
 words! {
     /// Whose targets a cordon moves.
     Cordon {
-        /// Nobody's.
+        /// No tool's.
         None = "none",
-        /// Those of pods that whoever drains a node passes over.
+        /// Those of pods that drain tools skip.
         Unevictable = "unevictable",
         /// Those of all that nothing would keep alive, too.
         All = "all",
@@ -122,11 +124,11 @@ words! {
 /// What counts as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signals {
-    /// The keys of taints that say that a node is about to die.
+    /// The keys of taints that announce that a node is about to die.
     pub dying: BTreeSet<Box<str>>,
-    /// The keys of taints that say that it is to be drained.
+    /// The keys of taints that announce a drain.
     pub disrupted: BTreeSet<Box<str>>,
-    /// What a cordon alone says.
+    /// The meaning of a cordon alone.
     pub cordon: Cordon,
 }
 
@@ -138,7 +140,7 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// What is said of a node that is there; of several signs the gravest.
+    /// The sign of an existing node; of several, the gravest.
     pub fn of(&self, node: &NodeFacts) -> Option<Signal> {
         let cordoned = node.cordoned && self.cordon != Cordon::None;
         let taint = |keys: &BTreeSet<Box<str>>, fate| {
@@ -156,7 +158,7 @@ impl Signals {
             .or_else(|| says(cordoned, by_cordon, "it is cordoned"))
     }
 
-    /// Whether a node takes pods and nothing says that it is about to go.
+    /// Whether a node takes pods and has no sign that it is about to be removed.
     pub fn remains(&self, node: &NodeFacts) -> bool {
         node.takes_pods && self.of(node).is_none()
     }
@@ -197,11 +199,11 @@ mod tests {
         for cordon in [Cordon::None, Cordon::Unevictable, Cordon::All] {
             assert!(signals(cordon).remains(&plain));
             assert!(signals(cordon).remains(&NodeFacts { taints: vec!["other".into()], ..plain.clone() }));
-            // A cordon and a taint that keeps pods away close it, whatever moves targets early.
+            // A cordon and a taint that keeps pods away close it, whether or not they deregister targets early.
             let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..plain.clone() };
             assert!(!signals(cordon).remains(&cordoned));
             for key in [DYING[0], DISRUPTED[0]] {
-                // As with the effect PreferNoSchedule.
+                // The same as the effect PreferNoSchedule.
                 let marked = NodeFacts { taints: vec![key.into()], ..plain.clone() };
                 assert!(!signals(cordon).remains(&marked), "{key}");
             }

@@ -4,9 +4,9 @@ use std::{fmt, net::IpAddr};
 
 /// An IP and a port within a target group.
 ///
-/// AWS keys registrations by both: "You can register each EC2 instance or IP address with the same target group
-/// multiple times using different ports" (ELBv2 API reference, `RegisterTargets`). The port is always sent: a
-/// `DeregisterTargets` without the port of a port override answers success and does nothing.
+/// AWS identifies registrations by both (ELBv2 API): "You can register each EC2 instance or IP address with the same
+/// target group multiple times using different ports". The port is always sent. For a port override,
+/// `DeregisterTargets` without the port succeeds and does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// The pod's address.

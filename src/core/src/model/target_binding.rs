@@ -16,7 +16,7 @@ pub enum Pods {
     OfService(Arc<str>, PortRef),
     /// Those with these labels, at this port of their own.
     Selected(Labels, TargetPort, Protocol),
-    /// Nobody knows: it is not written as the kind is defined. A sentence for the user.
+    /// Unknown: it does not follow the schema of the kind. A sentence for the user.
     Unreadable(Box<str>),
 }
 
@@ -27,13 +27,13 @@ pub struct BindingFacts {
     pub key: ObjectKey,
     /// This life of that name.
     pub uid: Uid,
-    /// The target group as it is written: ARN or name.
+    /// The target group in its original text: ARN or name.
     pub group: Box<str>,
     /// Which pods.
     pub pods: Pods,
     /// How its pods are registered.
     pub policy: Texts,
-    /// Somebody has deleted it, and its finalizer keeps it until its targets are gone.
+    /// Somebody has deleted it, and its finalizer keeps it until its targets are deregistered.
     pub ending: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Target groups: how they are named, what AWS says of them, and which of them Headgate can serve.
+//! Target groups: their names, AWS's data about them, and which of them Headgate supports.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -60,7 +60,7 @@ impl TargetGroupArn {
         &self.0
     }
 
-    /// The region the target group lives in.
+    /// The region of the target group.
     pub fn region(&self) -> &str {
         self.0.split(':').nth(3).unwrap_or_default()
     }
@@ -108,7 +108,7 @@ impl GroupRef {
     /// Reads an ARN or a name.
     ///
     /// # Errors
-    /// Says which of the two it looked like and what is wrong with it.
+    /// Returns which of the two it resembles, and its error.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.starts_with("tag:") {
             Err(ReferenceError::Tag { text: excerpt(text) })
@@ -150,7 +150,7 @@ pub enum ReferenceError {
     Arn {
         /// What was written.
         text: Box<str>,
-        /// What is wrong with it.
+        /// Its error.
         piece: &'static str,
     },
     /// It looks like a name, but no target group can have it.
@@ -161,7 +161,7 @@ pub enum ReferenceError {
     Name {
         /// What was written.
         text: Box<str>,
-        /// What is wrong with it.
+        /// Its error.
         piece: &'static str,
     },
     /// Look-up by tag.
@@ -230,8 +230,8 @@ impl IpFamily {
     }
 }
 
-/// How many targets of a group must be healthy, in number and in percent (0 to 100), or else a load balancer sends to all of them
-/// (`unhealthy_state_routing`) or takes a zone out of DNS (`dns_failover`): the higher of both.
+/// How many targets of a group must be healthy, in number and in percent (0 to 100); the higher of both. Below that,
+/// a load balancer sends to all of them (`unhealthy_state_routing`) or takes a zone out of DNS (`dns_failover`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastHealthy {
     /// `minimum_healthy_targets.count`.
@@ -250,7 +250,7 @@ impl LeastHealthy {
     }
 }
 
-/// What AWS says of a target group, as far as Headgate cares.
+/// AWS's data about a target group, as far as Headgate needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetGroupFacts {
     /// The ARN.
@@ -261,7 +261,7 @@ pub struct TargetGroupFacts {
     pub protocol: Box<str>,
     /// `IpAddressType`.
     pub ip_family: IpFamily,
-    /// What its attributes say, which are read after it is found; `None`: not yet.
+    /// Its attributes, which are read after it is found; `None`: not yet.
     pub least_healthy: Option<LeastHealthy>,
 }
 
@@ -269,7 +269,7 @@ impl TargetGroupFacts {
     /// Whether pods behind a Service port of `protocol` can be targets of this group.
     ///
     /// # Errors
-    /// Says what was found and what would have been expected.
+    /// Returns the value, and what to write instead.
     pub fn serves(&self, protocol: Protocol) -> Result<(), Unsupported> {
         if self.target_type != TargetType::Ip {
             return Err(Unsupported::TargetType { group: self.arn.name().into(), found: self.target_type });
@@ -320,7 +320,7 @@ pub enum Unsupported {
         /// Its type.
         found: TargetType,
     },
-    /// Each target would need a name of its own.
+    /// Each target would need a separate name.
     #[error(
         "target group {group} has the protocol {found}, whose targets each need a QuicServerId, which nobody but the pod \
          knows; expected a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS"

@@ -50,13 +50,13 @@ impl Sub<Duration> for Moment {
 
 /// A point on the wall clock, since 1970: only for what is written down and read by another process.
 ///
-/// Clocks of machines differ, and are set now and then. So a written time tells which of two things came first, and never
+/// Clocks of machines differ, and are set now and then. A stored time shows which of two things came first, and never
 /// how long ago one was: for that there is [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(Duration);
 
 impl WallTime {
-    /// The time so long after the beginning of 1970, in UTC.
+    /// The time this long after the beginning of 1970, in UTC.
     pub const fn since_1970(elapsed: Duration) -> Self {
         Self(elapsed)
     }
@@ -90,10 +90,9 @@ impl Add<Duration> for WallTime {
 
 /// A time that somebody wrote down, and when this replica saw it written for the first time.
 ///
-/// The one rule about such times: a bound that begins with one ends when it has passed here since it was seen, by the
-/// monotonic clock. What was written had happened by then, so nothing ends early, whatever clock the writer has or this
-/// replica; and a time of next year holds nothing up for longer than its bound. A process that starts sees anew, and so may
-/// wait for one bound more.
+/// The one rule about such times: the monotonic clock measures a wait here, from the moment when its time was seen.
+/// The record was written by then, so no wait ends early, with any clock of the writer or this replica. A time of
+/// next year delays nothing for longer than the wait. A new process sees the time again, and may wait once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     at: WallTime,
@@ -112,7 +111,7 @@ impl Written {
         if self.at == at { self } else { Self { at, seen: now } }
     }
 
-    /// As it is written. Only to be compared with other written times.
+    /// In its written form. Only for comparison with other written times.
     pub const fn at(self) -> WallTime {
         self.at
     }
@@ -122,7 +121,7 @@ impl Written {
         self.seen
     }
 
-    /// When a bound that begins with it has passed.
+    /// When a wait that begins with it is over.
     pub fn ends(self, bound: Duration) -> Moment {
         self.seen + bound
     }

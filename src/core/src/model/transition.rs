@@ -1,4 +1,4 @@
-//! What has become otherwise: the journal is made of it.
+//! Changes: the content of the journal.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use super::{
     Cause, Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView,
 };
 
-/// Something has become otherwise.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// A target of a pod, in a target group.
     Target(TargetGroupArn, Target, Owner, TargetStep),
     /// A pod.
     Pod(Owner, PodStep),
-    /// A node goes, for this reason; or none does.
+    /// A node is about to be removed, for this reason; or `None`: it is not.
     Node(Arc<str>, Option<Cause>),
     /// This replica leads from now on, or no longer.
     Leads(bool),
-    /// A user was told something.
+    /// A user got a report.
     Said(Notice),
 }
 
@@ -30,9 +30,9 @@ pub enum TargetStep {
     Registered,
     /// AWS has not.
     NotRegistered(Reason),
-    /// The load balancer says this of it (`None`: it is not there), and said something else before.
+    /// The load balancer reports this (`None`: it is absent), and reported something else before.
     Shown(Option<HealthState>, Option<Health>),
-    /// It should go.
+    /// It should be deregistered.
     Unwanted(Cause),
     /// AWS has taken its removal.
     Deregistered,
@@ -43,9 +43,9 @@ pub enum TargetStep {
 /// What has become of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStep {
-    /// Its readiness gate is so now.
+    /// The new state of its readiness gate.
     Gate(GateView),
-    /// Its eviction waits, or is let through, for this reason.
+    /// Its eviction waits, or is allowed, for this reason.
     Eviction(Cause, bool),
     /// Nothing in it answers any more.
     Ended,
@@ -60,6 +60,6 @@ pub struct Entry {
     pub number: u64,
     /// When it came to be known here.
     pub at: Moment,
-    /// What has become otherwise.
+    /// The change.
     pub what: Transition,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a target group, until it has passed: said on whatever binds to it.
+//! The problems of a target group, until they have passed: reported on all its bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,30 @@ pub struct Troubles {
     pub refusals: BTreeMap<(&'static str, Option<Target>), Word>,
     /// How the last call of each action failed, if it did.
     pub failing: BTreeMap<&'static str, Failure>,
-    /// What is wrong with the ledger.
+    /// The error of the ledger.
     pub ledger: Option<Word>,
     /// Healthy targets of ours whose addresses another cluster may have got.
     pub suspects: BTreeSet<Target>,
     /// Targets of ours that reads show in a zone that the load balancer does not serve, since when.
     pub zone_not_served: BTreeMap<Target, Moment>,
-    /// Whether that was said.
+    /// Whether that was reported.
     pub said_zone: bool,
-    /// Since when removals are held for those that replace them, and how often that was said before.
+    /// Since when removals are held for their replacements, and how often that was reported before.
     pub holds: Option<(Moment, u64)>,
-    /// How many registrations wait because AWS takes no more, as it was said.
+    /// The number of registrations that wait because AWS accepts no more, in the last report.
     pub unplaced: usize,
-    /// What AWS said when it took no more.
+    /// AWS's answer when it accepted no more.
     pub quota: Option<Failure>,
 }
 
 impl Troubles {
-    /// What AWS refuses, and what is wrong with the ledger.
+    /// What AWS refuses, and the error of the ledger.
     pub fn refused(&self) -> impl Iterator<Item = &Word> {
         self.refusals.values().chain(&self.ledger)
     }
 
-    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
+    /// The number of targets in a zone that the load balancer does not serve, and the first of them, in the last
+    /// report.
     pub fn zone(&self) -> Option<(usize, Target)> {
         let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
         Some((self.zone_not_served.len(), *first))

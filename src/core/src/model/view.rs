@@ -34,7 +34,7 @@ pub struct BindingView {
     pub targets: Vec<TargetView>,
     /// Those that were, and are on their way out.
     pub ending: Vec<EndingView>,
-    /// For how long its pods should be held when they end, if they say nothing themselves.
+    /// How long its terminating pods should be held, if they have no value themselves.
     pub hold: HoldWanted,
     /// What a user should know of it and of its target group, each with a sentence.
     pub said: Vec<(Reason, String)>,
@@ -51,7 +51,7 @@ pub struct TargetView {
     pub node: Option<Arc<str>>,
     /// Whether AWS has taken its registration.
     pub registered: bool,
-    /// What the load balancer says of it; `None` until it was read.
+    /// The health that the load balancer reports; `None` until it was read.
     pub state: Option<HealthState>,
     /// The reason that AWS gives for it; empty: none.
     pub why: &'static str,
@@ -93,18 +93,19 @@ impl GateView {
     }
 }
 
-/// A target that was a binding's, from the moment it is to go until the load balancer has let it go.
+/// A target of a binding, from the moment when it should be deregistered until the load balancer has finished
+/// draining it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndingView {
     /// The target.
     pub target: Target,
     /// The pod it was registered for.
     pub pod: ObjectKey,
-    /// Why it goes.
+    /// Why it should be deregistered.
     pub reason: Reason,
     /// Whether AWS has yet to take its removal.
     pub registered: bool,
-    /// What the load balancer says of it.
+    /// The health that the load balancer reports.
     pub state: Option<HealthState>,
 }
 
@@ -113,30 +114,30 @@ pub struct EndingView {
 pub struct GroupView {
     /// The ARN.
     pub group: TargetGroupArn,
-    /// By zone, as AWS says it, or the Node of the pod while it has not; `None`: neither has. Also those in which a target was
-    /// healthy within the last hour.
+    /// By zone, as AWS reports it, or that of the pod's Node before; `None`: neither is known. Also those in which a
+    /// target was healthy within the last hour.
     pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
     /// How many of them were not registered from here and are not draining.
     pub foreign: usize,
-    /// How many of those that are registered from here no pod of this cluster has any more, and stay because they are
-    /// healthy: another cluster may have got their addresses.
+    /// How many targets that Headgate registered belong to no pod of this cluster any more, and remain because they
+    /// are healthy. Another cluster may have got their addresses.
     pub suspects: usize,
     /// How many targets somebody else removes again and again.
     pub contested: usize,
-    /// How many of those that are registered from here have been so for long, and were never healthy.
+    /// How many targets that Headgate registered some time ago were never healthy.
     pub never_healthy: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
-    /// How many registrations wait because AWS takes no more targets, when it last said so.
+    /// How many registrations wait because AWS accepts no more targets, in its last answer.
     pub unplaced: usize,
-    /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
-    /// is healthy yet. And those of pods that are not ready any more and stay for their zones.
+    /// How many removals are held. The targets are being replaced as a whole, their pods still run, and none of the
+    /// new ones is healthy yet. Also those of pods that are no longer ready and remain for their zones.
     pub held: usize,
     /// Until when they are held at most; `None`: AWS has taken none of the new ones yet.
     pub held_until: Option<Moment>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
-    /// Of the removals that should be made and that AWS has not taken yet: when the first was caused.
+    /// When the oldest pending removal was caused.
     pub oldest_removal: Option<Moment>,
 }
 
@@ -154,7 +155,7 @@ pub struct ZoneView {
     pub wanted: usize,
     /// How many of these are healthy.
     pub serving: usize,
-    /// How many targets AWS shows in each state, whoever has put them there.
+    /// How many targets AWS shows in each state, including foreign ones.
     pub states: BTreeMap<HealthState, usize>,
 }
 
@@ -165,9 +166,9 @@ pub struct OriginView {
     pub origin: Origin,
     /// This life of that name.
     pub uid: Uid,
-    /// Whether the object exists; what a deleted Service binds stays in force for a while.
+    /// Whether the object exists; the bindings of a deleted Service remain in force for a while.
     pub exists: bool,
-    /// What is wrong with what it asks for.
+    /// The problems of its spec or annotation.
     pub problems: Vec<Problem>,
 }
 
@@ -176,7 +177,7 @@ pub struct OriginView {
 pub struct Apart {
     /// The leader takes it out, for its eviction.
     pub decided: bool,
-    /// Its node is about to go, and it with it at once.
+    /// Its node is about to be removed, and it at once with it.
     pub node_goes: bool,
     /// It has not been ready for too long, and its zones do not need it.
     pub let_go: bool,

@@ -1,4 +1,4 @@
-//! What a watch of Kubernetes objects says.
+//! The news of a watch of Kubernetes objects.
 
 use std::{fmt, sync::Arc};
 
@@ -30,15 +30,15 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What a watch says.
+/// The news of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// The object is there, and looks like this.
+    /// The object exists, with this content.
     Applied(T),
-    /// The object is gone; this is how it last looked.
+    /// The object was deleted; this is its last state.
     Deleted(T),
-    /// All there is within the scope: what is missing is gone. The list is a consistent read, never older than
-    /// what was said before.
+    /// All objects within the scope: what is missing was deleted. The list is a consistent read, never older than
+    /// earlier news.
     Relisted(Scope, Vec<T>),
 }
 

@@ -1,6 +1,6 @@
 //! Enums whose variants are words: of Kubernetes, of AWS, of what users write and read.
 
-/// An enum, and beside each variant the word for it.
+/// An enum, and the word for each variant.
 #[macro_export]
 macro_rules! words {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:expr),* $(,)? }) => {
@@ -12,7 +12,7 @@ macro_rules! words {
             /// All there are.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word as it is written.
+            /// The word in its written form.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }

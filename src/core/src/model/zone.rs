@@ -5,8 +5,8 @@ use std::fmt;
 /// The longest name; AWS's have up to 23 characters (`us-west-2-wl1-las-wlz-1`).
 const MOST: usize = 31;
 
-/// The name of an Availability Zone, as AWS says it of a target (`all`: of an address outside of the VPC) and as a Node's
-/// label has it. Small, so that it can be kept with each target.
+/// The name of an Availability Zone, from AWS's answers (`all`: an address outside of the VPC) or the label of a
+/// Node. Small, so that it can be kept with each target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneName {
     // First, so that names are in their order.

@@ -1,13 +1,14 @@
-//! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
+//! What Headgate needs to know of nodes: their zone, whether they take pods, and whether they are about to be
+//! removed.
 //!
-//! * **Owns** nodes as last seen, and which are about to go; those that are gone while pods of them are left.
-//! * **Flow.** The watch says something ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to go, or
-//!   stay. Questions about single nodes are asked of [`LastSeen`].
-//! * **Guarantees.** What hangs on a node is decided here alone: its zone, whether it has room, and which sign counts
-//!   ([`Signal`]). That most nodes are gone, as a list or a watch says, changes nothing before it is confirmed
-//!   ([`Brake`]): nodes that are really lost have pods that are deleted soon, and those go at once.
-//! * **Assumes** nothing of the rights: without the right to watch nodes, what hangs on zones and early signals is left
-//!   out, and nothing waits for it.
+//! * **Owns** the last known nodes, and which are about to be removed. Deleted nodes are kept while they have pods.
+//! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to be
+//!   removed, or remain. [`LastSeen`] answers questions about single nodes.
+//! * **Guarantees.** Only this module decides about nodes: the zone, whether it has room, and which sign counts
+//!   ([`Signal`]). If a list or a watch contains the end of most nodes, nothing changes before another list
+//!   confirms that. Pods of really lost nodes are deleted soon, and deregistered at once.
+//! * **Assumes** no rights. Without the right to watch nodes, there are no zones and no early signals, and nothing
+//!   waits for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,9 +26,9 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
-    /// Those that are about to go, or gone, and when that was seen.
+    /// Those that are about to be removed, or were deleted, and when that was seen.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
-    /// How many nodes have each mark of those that are to be drained.
+    /// The number of nodes with each taint that announces a drain.
     marked: BTreeMap<Box<str>, usize>,
     /// Those on which it is written that they are detached.
     detached: BTreeSet<Arc<str>>,
@@ -41,7 +42,8 @@ pub struct Nodes {
     turned: Vec<(Arc<str>, Presence)>,
 }
 
-/// For so long a node is not ready before it counts as lost. The VPC gives nothing of it away before the instance has ended.
+/// A node counts as lost after this time without being ready. The VPC reuses none of its addresses before the
+/// instance has terminated.
 const LOST_AFTER: Duration = Duration::from_secs(30);
 
 /// What is known of single nodes: questions only.
@@ -49,12 +51,13 @@ const LOST_AFTER: Duration = Duration::from_secs(30);
 pub struct LastSeen<'a>(&'a Nodes);
 
 impl Nodes {
-    /// No node is known. These are the signs of one that is about to go; that most are gone is doubted for so long at most.
+    /// No node is known. These are the signs of a node that is about to be removed; the end of most nodes is doubted
+    /// for at most this time.
     pub fn new(signals: Signals, patience: Duration) -> Self {
         Self { signals, brake: Brake::new(patience), ..Self::default() }
     }
 
-    /// The watch says this. Gives the nodes that go since then, or stay; `None`: nothing is new.
+    /// News of the watch. Returns the nodes that are now about to be removed, or that remain; `None`: no change.
     pub fn apply(
         &mut self,
         change: Change<NodeFacts>,
@@ -102,8 +105,8 @@ impl Nodes {
         (before.as_ref() != self.all.get(&name)).then_some(name)
     }
 
-    /// What a node says of its readiness. One that is seen first as not ready has been that for long: a replica that starts
-    /// finds what others have waited for.
+    /// The readiness of a node. A node that is first seen as not ready counts as not ready for a long time, because
+    /// others have waited before this replica started.
     fn note_ready(&mut self, node: &NodeFacts, seen: Moment) {
         let (name, before) = (&node.name, self.all.get(&node.name));
         let (is_new, was_ready) = (before.is_none(), before.is_some_and(|before| !before.not_ready));
@@ -138,7 +141,7 @@ impl Nodes {
         self.turned.push((node.clone(), Presence::Gone));
     }
 
-    /// Time has passed: gives the nodes that go since then, because nobody says that they are there.
+    /// Time has passed: returns the nodes that now count as removed, because nothing confirmed them.
     pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
         while let Some(node) = self.unready.take(now) {
             self.loses(node);
@@ -151,7 +154,7 @@ impl Nodes {
         gone
     }
 
-    /// What is to be listed once more, if anything is; said once.
+    /// What to list once more, if anything; returned once.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.brake.take_asks()
     }
@@ -177,7 +180,7 @@ impl Nodes {
         is_new
     }
 
-    /// Forgets a node that is gone and on which there is nothing any more.
+    /// Forgets a deleted node without pods and targets.
     pub fn forget(&mut self, node: &Arc<str>) -> Option<(Signal, WallTime)> {
         let known = self.going.remove(node);
         if let Some((signal, _)) = known.as_ref().filter(|(signal, _)| signal.fate == Fate::Disrupted)
@@ -191,12 +194,12 @@ impl Nodes {
         known
     }
 
-    /// The nodes that are about to go, or gone while pods are left of them.
+    /// The nodes that are about to be removed, or were deleted while they have pods.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
     }
 
-    /// The sign that a node is about to go, and since when it is one of what becomes of the node now, if there is one.
+    /// The sign that a node is about to be removed, and the start of its present fate, if there is a sign.
     pub fn signal(&self, node: &Arc<str>) -> Option<(&Signal, WallTime)> {
         self.going.get(node).map(|(signal, since)| (signal, *since))
     }
@@ -217,14 +220,14 @@ impl<'a> LastSeen<'a> {
         self.0.all.get(node?)
     }
 
-    /// Whether the node of a pod is known to stay, as far as the pod is concerned.
+    /// Whether the node of a pod is known to remain, as far as the pod is concerned.
     pub fn stays(self, pod: &PodFacts) -> bool {
         let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
         signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))
     }
 
-    /// Whether the turn of a node has come, as far as its sign says. A mark that more than one in four have, as when a group
-    /// of nodes is marked before the first of them is drained, says that of none.
+    /// Whether the sign of a node allows to begin now. A taint on more than one node in four does not: a node group
+    /// may taint all nodes before it drains the first.
     pub fn is_its_turn(self, signal: &Signal) -> bool {
         let marked = self.0.marked.get(&signal.sign).copied().unwrap_or_default();
         signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.0.all.len()
@@ -245,7 +248,8 @@ impl<'a> LastSeen<'a> {
         self.get(node).is_some_and(|node| !node.takes_pods)
     }
 
-    /// The nodes that go and are there, and those that are said to be detached: each with whether it goes.
+    /// The existing nodes that are about to be removed, and those with `detached-at`: each with whether it is about
+    /// to be removed.
     pub fn may_be_detached(self) -> impl Iterator<Item = (&'a NodeFacts, bool)> {
         let Nodes { all, going, detached, .. } = self.0;
         let stay = detached.iter().filter(|name| !going.contains_key(*name));
@@ -259,7 +263,7 @@ impl<'a> LastSeen<'a> {
         here.any(|node| node.takes_pods)
     }
 
-    /// Most nodes are said to be gone, this one among them: when that is believed.
+    /// Most nodes are reported as deleted, this one too: when Headgate believes that.
     pub fn given_up_at(self, node: Option<&Arc<str>>) -> Option<Moment> {
         self.0.brake.doubted_until(node?)
     }
@@ -332,7 +336,7 @@ mod tests {
         assert!(stays(&nodes, "a1"));
     }
 
-    /// Five nodes, and then a list that has so many of them; says whether anything is new.
+    /// Five nodes, and then a list with this many of them; returns whether anything is new.
     fn listed(nodes: &mut Nodes, count: usize) -> bool {
         let all = ["a1", "a2", "a3", "a4", "a5"];
         let list = all[..count].iter().map(|name| node(name, "a", true)).collect();
@@ -390,7 +394,7 @@ mod tests {
         assert!(!nodes.last_seen().stays(&pod("web", "u-1").on("a1").of_daemon_set().build()));
     }
 
-    /// So many of five nodes have a mark, and the first of them is cordoned or not; says whether its turn has come.
+    /// This many of five nodes have a taint, and the first of them is cordoned or not; returns whether it may begin.
     fn is_turn(marked: usize, cordoned: bool) -> bool {
         let mut nodes = five();
         for at in 1..=marked {

@@ -43,7 +43,7 @@ fn written(bound: &[(usize, String)]) -> Vec<String> {
     bound.iter().map(part).collect()
 }
 
-/// A part that nobody can follow: it has no port, one that the Service does not have, or no target group.
+/// An invalid part: it has no port, one that the Service does not have, or no target group.
 fn garbage() -> impl Strategy<Value = String> {
     let left = prop_oneof![
         text("[a-z]{1,3}x=?"),

@@ -1,4 +1,4 @@
-//! Whatever is said to be gone, and in whatever order: a mistake takes little away, and what is true is believed soon.
+//! Objects that are reported as deleted, in any order: a mistake removes little, and the truth is believed soon.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 type Names = BTreeSet<Arc<str>>;
 
-/// What a watch says next, and after which time.
+/// The next news of a watch, and the time before it.
 #[derive(Clone, Debug)]
 enum Said {
     Listed(BTreeSet<u8>),
@@ -51,7 +51,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// A list has said that these are there.
+    /// A list contained these.
     fn new(there: &BTreeSet<u8>) -> Self {
         let mut it = Self { brake: Brake::new(PATIENCE), there: Names::new(), now: Moment::START };
         it.listed(&names(there));

@@ -1,4 +1,4 @@
-//! What is written on pods about their leaving, in whatever order it was written and landed.
+//! The annotations on pods about their evictions, for any order of writes.
 
 use std::time::Duration;
 

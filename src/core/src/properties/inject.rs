@@ -40,7 +40,7 @@ fn containers() -> impl Strategy<Value = Vec<Container>> {
     })
 }
 
-/// Seconds as people write them, and as nobody does.
+/// Seconds in usual and unusual forms.
 fn grace() -> impl Strategy<Value = Option<i64>> {
     prop::option::of(prop_oneof![0..700_i64, any::<i64>(), Just(1_i64 << 32), Just(i64::MAX)])
 }

@@ -1,7 +1,7 @@
-//! Properties of everything that reads what others have written: whatever that is, nothing panics, what is read and what is
-//! said of it is bounded, what was printed is read back, and what cannot be read changes nothing else.
+//! Properties of everything that reads data of others. For all input, nothing panics, values and reports have a
+//! limit, and printed values are read back. An invalid part changes nothing else.
 //!
-//! The cases come from a fixed seed, so that a run that fails fails again.
+//! The cases come from a fixed seed, so a failing run fails again.
 
 mod annotation;
 mod binding;
@@ -55,7 +55,7 @@ fn label() -> impl Strategy<Value = String> {
     text("[a-z]([-a-z0-9]{0,13}[a-z0-9])?")
 }
 
-/// A message that can be written anywhere, and says what would have been right.
+/// A message that is safe to write anywhere, and contains the right value.
 fn is_a_good_message(said: &str) -> Result<(), TestCaseError> {
     prop_assert!(
         said.len() <= LONGEST_MESSAGE,

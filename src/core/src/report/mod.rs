@@ -1,16 +1,16 @@
-//! What others are told: pictures of bindings and target groups, and the sentences about what is wrong.
+//! What others get to see: pictures of bindings and target groups, and the sentences about problems.
 //!
-//! **Owns** which pictures have changed since they were shown last, and what the owners of Services and TargetBindings have
-//! been told.
+//! **Owns** which pictures have changed since they were shown last, and the reports to the owners of Services and
+//! TargetBindings.
 //!
-//! **Flow.** Whoever changes a binding or a target group touches its picture. At the end of each step, but ten times a
-//! second at most, those that were touched are drawn anew, from what the others know by then.
+//! **Flow.** A change of a binding or a target group marks its picture as old. At the end of each step, but at most
+//! ten times a second, the old pictures are drawn again, from the knowledge of that time.
 //!
-//! **Guarantees.** A picture never comes before the calls of its step; a burst of events redraws a large binding ten times a
-//! second at most; what is shown is as old as that. A target group that nothing is bound to any more, and in which nothing
-//! is left, is dropped when its picture is drawn.
+//! **Guarantees.** Calls of a step come before its pictures. During a burst of events, a large binding is redrawn at
+//! most ten times a second, so a picture may be that old. A target group without bindings and targets is dropped when
+//! its picture is drawn.
 //!
-//! **Assumptions.** Whoever changes something touches it: what nobody touches stays as it was shown.
+//! **Assumptions.** Every change marks its picture: an unmarked picture does not change.
 
 pub mod journal;
 pub mod sayings;
@@ -36,7 +36,7 @@ use crate::{
 /// A burst of pod events redraws a large binding at most this often.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What is to be redrawn. See the module.
+/// What to redraw. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     bindings: BTreeSet<BindingKey>,
@@ -57,7 +57,7 @@ impl Reports {
         self.groups.insert(group.clone());
     }
 
-    /// All that is wrong with what binds at `origin`; gives what has not been told yet: one text for each reason.
+    /// All problems of what binds at `origin`. Returns those without a report so far: one text for each reason.
     pub fn news(
         &mut self,
         origin: &Origin,
@@ -75,12 +75,12 @@ impl Reports {
         news.into_iter().map(together).collect()
     }
 
-    /// Nothing counts as told.
+    /// Nothing counts as reported.
     pub fn hush(&mut self) {
         self.told = Notices::default();
     }
 
-    /// AWS throttles these calls now: that is said of every binding of their account.
+    /// AWS throttles these calls now: every binding of their account reports that.
     pub fn throttled(&mut self, throttled: Throttled, index: &Index) {
         if self.throttled != throttled {
             let is_other = |key: &BindingKey| throttled.of(&key.group) != self.throttled.of(&key.group);
@@ -95,7 +95,7 @@ impl Reports {
         self.throttled.of(group).map(|calls| (Reason::Throttled, sayings::throttled(calls)))
     }
 
-    /// When something is to be shown.
+    /// When to show something.
     pub fn due(&self) -> Option<Moment> {
         (!self.bindings.is_empty() || !self.groups.is_empty()).then_some(self.not_before)
     }

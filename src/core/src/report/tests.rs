@@ -1,4 +1,4 @@
-//! The machine by itself: what is shown when, and what is told once.
+//! The machine alone: what is shown when, and what is reported once.
 
 use std::{collections::BTreeMap, sync::Arc};
 

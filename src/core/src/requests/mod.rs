@@ -1,9 +1,9 @@
 //! Everything that is asked of AWS and of Kubernetes: one way out, one way back.
 //!
-//! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and comes back as
-//! [`Input::Answered`](crate::Input::Answered), whoever was asked and whatever for. Each is answered once at most: by whoever
-//! was asked, or by the time-out of the one who carries it out ([`Request::patience`]). What is not of a farewell is not sent
-//! by a leader that is about to stop, and never answered.
+//! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and returns as
+//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. Each is answered at most once: by its
+//! receiver, or by the time-out of its sender ([`Request::patience`]). A leader that is about to stop sends only what
+//! a farewell needs, and answers nothing else.
 //!
 //! ```text
 //!  a machine has something to ask ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
@@ -11,10 +11,10 @@
 //!  the machine that asked  ◄── who was it? ◄────── Input::Answered ◄───────┘
 //! ```
 //!
-//! * **Owned by others**: the ids, and of each request in flight who has asked, by the outbox of the engine; what the answer
-//!   means, and which request a machine waits for, by the machine.
-//! * **Guarantees**: no id is given twice; an answer reaches the machine that asked, or nobody: what comes when this
-//!   replica leads no more is no answer to anything.
+//! * **Owned by others**: the outbox of the engine has the ids, and who made each request in flight. The machine
+//!   knows what the answer means, and which request it waits for.
+//! * **Guarantees**: no id is used twice. An answer reaches the machine that asked, or nobody: after this replica has
+//!   lost the lead, it answers nothing.
 
 use std::time::Duration;
 
@@ -36,11 +36,11 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(8);
 pub enum Request {
     /// Of AWS.
     Call(Call),
-    /// Of the place where the ledgers are kept.
+    /// About the store of the ledgers.
     Ledger(LedgerRequest),
     /// Write our condition into the status of a pod.
     Gate(GateWrite),
-    /// Write on a pod how far its leaving is.
+    /// Write the state of an eviction on a pod.
     Mark(MarkWrite),
     /// Write on a node that no load balancer sends to a pod there.
     Detached(DetachedWrite),
@@ -71,18 +71,18 @@ impl Request {
         }
     }
 
-    /// Whether a leader that is about to stop still sends it: what must go is removed, and what is known is written
-    /// down. Whoever leads next begins all else anew.
+    /// Whether a leader that is about to stop still sends it: it deregisters what must end, and stores what it knows.
+    /// The next leader begins everything else again.
     pub const fn is_of_a_farewell(&self) -> bool {
         matches!(self, Self::Call(Call::Deregister { .. }) | Self::Ledger(_))
     }
 }
 
-/// What comes back if a request succeeds.
+/// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done: all that is to be said of `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate, a mark, and a
-    /// word on a node.
+    /// Done: that is all about `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate, an annotation, and
+    /// one on a node.
     Done,
     /// Of `DescribeTargetHealth`.
     Health(Vec<(Target, Health)>),
@@ -96,7 +96,7 @@ pub enum Answer {
     Ledger(Option<StoredLedger>),
     /// A ledger is written, and this is its version now.
     Written(LedgerVersion),
-    /// What the API server says about an eviction.
+    /// The API server's answer about an eviction.
     Checked(Checked),
 }
 
@@ -111,7 +111,7 @@ macro_rules! fitting {
 }
 pub(crate) use fitting;
 
-/// Whoever carries out requests has mixed them up: nobody knows what was done.
+/// The sender has mixed up requests: it is unknown what was done.
 pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
 }

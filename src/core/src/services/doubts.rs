@@ -1,7 +1,8 @@
-//! What most of is said to be gone, and whether that is believed yet: TargetBindings and selected namespaces.
+//! Most objects of a kind are reported as deleted: whether Headgate believes that yet. For TargetBindings and
+//! selected namespaces.
 //!
-//! Deleted Services keep their targets for a while in any case. If most of them are, they are listed once more meanwhile:
-//! those that a wrong list or watch has lost come back so.
+//! Deleted Services keep their targets for a while in any case. If most of them are deleted, they are listed once
+//! more in that time. Those that a wrong list or watch has lost are then found again.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -31,7 +32,7 @@ impl Doubts {
         Self { services, written, namespaces: Brake::new(patience), patience }
     }
 
-    /// What is to be listed once more, if anything is; said once.
+    /// What to list once more, if anything; returned once.
     pub fn take_asks(&mut self) -> Option<(Watch, Scope)> {
         let services = self.services.take_asks().map(|scope| (Watch::Services, scope));
         let written = self.written.take_asks().map(|scope| (Watch::Bindings, scope));
@@ -45,7 +46,7 @@ impl Doubts {
         all.into_iter().flatten().min()
     }
 
-    /// When an object is given up that is said to be gone, or whose namespace is said to be selected no more.
+    /// When an object is given up that is reported as deleted, or whose namespace is reported as no longer selected.
     pub fn until(&self, origin: &Origin) -> Option<Moment> {
         let written = match origin {
             Origin::Service(_) => None,
@@ -54,7 +55,7 @@ impl Doubts {
         written.into_iter().chain(self.namespaces.doubted_until(&origin.key().namespace)).min()
     }
 
-    /// What is said of an object for that.
+    /// The report about an object for that.
     pub fn problem(&self, origin: &Origin) -> Option<Problem> {
         self.until(origin)?;
         let namespace = &origin.key().namespace;
@@ -70,8 +71,8 @@ impl Doubts {
         Some(Problem::of_all(Reason::ListDoubted, said))
     }
 
-    /// The watch of namespaces says this: the `selected` ones may be others. Gives those of which it is said from now on, or
-    /// no more, that they are doubted.
+    /// News of the watch of namespaces: the `selected` ones may be others. Returns those that are doubted now, or no
+    /// longer.
     pub fn select(
         &mut self,
         selected: &mut BTreeSet<Arc<str>>,
@@ -101,7 +102,7 @@ impl Doubts {
         became.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Time has passed: gives the TargetBindings that are gone, and the namespaces that are selected no more.
+    /// Time has passed: returns the TargetBindings that are deleted, and the namespaces that are no longer selected.
     pub fn pass(&mut self, now: Moment) -> (Vec<ObjectKey>, BTreeSet<Arc<str>>) {
         self.services.pass(now);
         (self.written.pass(now), self.namespaces.pass(now).into_iter().collect())

@@ -1,9 +1,9 @@
-//! What becomes of bindings that a namespace may not have.
+//! What happens to bindings that a namespace may not have.
 //!
 //! * One of a namespace that has no targets in the group is not in force.
-//! * One of a namespace that has some is **withheld**: those stay for a while, and none is added. A grant that is taken away
-//!   by mistake takes no pod out, and there is time to give it again.
-//! * While it is not known who holds a group, because its ledger has not been read, nothing is refused: who leads knows
+//! * One of a namespace that has some is **withheld**: those remain for a while, and none is added. A grant that is
+//!   removed by mistake deregisters no pod, and there is time to restore it.
+//! * While the holder of a group is unknown, because its ledger has not been read, nothing is refused: a leader knows
 //!   before it acts.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Until when the targets of a refused binding stay, and which they are.
+/// Until when the targets of a refused binding remain, and which they are.
 #[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,
@@ -60,7 +60,7 @@ impl Granting {
         self.ends.next_due()
     }
 
-    /// Takes from what would be in force what the namespace may not have. Says whether that is anything.
+    /// Removes what the namespace may not have from what would be in force. Returns whether that is anything.
     pub fn grant(
         &mut self,
         origin: &Origin,
@@ -171,7 +171,7 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
 }
 
 impl Services {
-    /// These are all grants there are; gives the objects that are to be settled anew.
+    /// These are all grants; returns the objects to decide again.
     pub(super) fn set_grants(&mut self, all: Vec<GrantFacts>) -> Vec<Origin> {
         if self.granting.grants.set(all) { self.known.keys().cloned().collect() } else { Vec::new() }
     }

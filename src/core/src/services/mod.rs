@@ -1,12 +1,12 @@
 //! The Services and written TargetBindings that Headgate knows, and the namespaces that are selected.
 //!
-//! * **Owns** the objects that bind, as they were read; what of them is in force, and what stays so when it was deleted or
-//!   cannot be read; which namespaces are selected.
-//! * **Flow.** A watch says something ([`Services::apply`]): these objects are to be settled anew ([`Services::settle`]).
-//!   What is then in force goes to the index, and what is wrong is said ([`Services::say`]). Questions are asked of
-//!   [`Origins`].
-//! * **Guarantees.** What cannot be read takes nothing away that was valid before. A Service that is deleted keeps its
-//!   targets for a while, should it be made again. That most TargetBindings or selected namespaces are gone changes nothing
+//! * **Owns** the objects that bind, as they were read. It also owns what of these is in force, and what remains so
+//!   when an object was deleted or cannot be read. Also which namespaces are selected.
+//! * **Flow.** A watch has news ([`Services::apply`]): these objects must be decided again ([`Services::settle`]).
+//!   The index gets what is then in force, and problems are reported ([`Services::say`]). [`Origins`] answers
+//!   questions.
+//! * **Guarantees.** An unreadable object removes nothing that was valid before. A deleted Service keeps its targets
+//!   for a while, in case it is created again. The end of most TargetBindings or selected namespaces changes nothing
 //!   before it is confirmed (`doubts.rs`).
 //! * **Assumes** that each object that [`Services::apply`] names is settled.
 
@@ -46,16 +46,16 @@ use granting::{Granting, Withholdings};
 struct Known {
     /// The Service, or what a TargetBinding is read as.
     facts: ServiceFacts,
-    /// What is wrong besides what settling finds.
+    /// Problems besides those that settling finds.
     besides: Option<(Reason, String)>,
     /// Of a TargetBinding: the Service that it was last read with.
     service: Option<ObjectKey>,
     /// What became of it when it was settled last.
     settled: Settled,
     shown: Option<OriginView>,
-    /// The Service was deleted; what was in force stays so until then, should it be made again.
+    /// The Service was deleted; what was in force remains until then, in case it is created again.
     ends: Option<Moment>,
-    /// The bindings that it may not have, as long as the targets that they had stay.
+    /// The bindings that it may not have, while their targets remain.
     withheld: Withholdings,
 }
 
@@ -67,7 +67,7 @@ impl Known {
             || !self.facts.policy.unknown().is_empty()
     }
 
-    /// As if its annotation had been taken away.
+    /// The same as for a removed annotation.
     fn clear(&mut self) {
         (self.facts.target_groups, self.besides) = (None, None);
         self.facts.policy.forget_unknown();
@@ -77,7 +77,7 @@ impl Known {
 /// How many bindings objects have, and how many target groups they name.
 type Counts = (usize, usize);
 
-/// Leaves out new bindings and names of an object whose namespace has as many as are read, given what others have; says
+/// Drops new bindings and names of an object whose namespace has reached its limit, given those of others; returns
 /// whether it did.
 fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Counts) -> bool {
     let bound = limits::BINDINGS.excess(bindings + settled.bindings.len());
@@ -104,7 +104,7 @@ fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Count
     exceeds
 }
 
-/// What is to be shown of an object.
+/// What to show of an object.
 #[derive(Clone, Debug)]
 pub enum Shown {
     Unchanged,
@@ -112,7 +112,7 @@ pub enum Shown {
     Gone,
 }
 
-/// What a watch says.
+/// The news of a watch.
 #[derive(Clone, Debug)]
 pub enum Watched {
     Service(Change<ServiceFacts>),
@@ -122,7 +122,7 @@ pub enum Watched {
     Grants(Vec<GrantFacts>),
 }
 
-/// What to settle anew; the namespaces that are selected now, or not any more; and what is to be listed once more.
+/// What to decide again; the namespaces that are selected now, or no longer; and what to list once more.
 pub type Changed = (Vec<Origin>, BTreeSet<Arc<str>>, Option<(Watch, Scope)>);
 
 /// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
@@ -136,21 +136,21 @@ pub struct Services {
     /// Services that were deleted a moment ago, as they were, and until when that counts for the TargetBindings that have
     /// targets of theirs.
     gone: BTreeMap<ObjectKey, (ServiceFacts, Moment)>,
-    /// Where all Services are known.
+    /// Requires that all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
-    /// Deleted TargetBindings that wait for their targets to be gone, each with its target group.
+    /// Deleted TargetBindings that wait for the removal of their targets, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
     naming: Multimap<GroupRef, Origin>,
-    /// The target groups that have come to be named, or are named no more, since that was asked last; and some others.
+    /// The target groups that are named now, or no longer, since the last call; and some others.
     renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
     /// The objects that have fewer bindings than they ask for, because their namespace has as many as are read.
     crowded: BTreeSet<Origin>,
     doubts: Doubts,
-    /// For how long what was in force for a deleted Service stays so.
+    /// How long what was in force for a deleted Service remains so.
     grace: Duration,
     granting: Granting,
 }
@@ -168,7 +168,7 @@ impl Services {
         Origins(self)
     }
 
-    /// Takes in what a watch says.
+    /// Takes the news of a watch.
     pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
         let (origins, namespaces) = match watched {
             Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
@@ -179,7 +179,7 @@ impl Services {
         (self.with_crowded(origins), namespaces, self.doubts.take_asks())
     }
 
-    /// Where these objects change, others may have room.
+    /// When these objects change, others may have room.
     fn with_crowded(&self, mut changed: Vec<Origin>) -> Vec<Origin> {
         if !self.crowded.is_empty() {
             let here: BTreeSet<Arc<str>> =
@@ -260,8 +260,8 @@ impl Services {
         })
     }
 
-    /// The Service is gone: after a while it is as if its annotation had been taken away. Its pods live, and whoever
-    /// makes a Service anew, as some tools do to change it, does not want them out of service.
+    /// The Service is deleted: after a while the effect is that of a removed annotation. Its pods still run. Tools
+    /// that delete and create a Service to change it do not want them deregistered.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if self.grace.is_zero() || known.settled.bindings.is_empty() {
@@ -275,8 +275,8 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// Time has passed: these are to be settled anew, for Services have been gone for long enough now, or what was doubted is
-    /// believed.
+    /// Time has passed: these must be decided again, because Services were deleted long enough ago, or a doubt has
+    /// ended.
     pub fn pass(&mut self, now: Moment) -> Changed {
         let (written, namespaces) = self.doubts.pass(now);
         let mut ended: Vec<Origin> =
@@ -302,7 +302,7 @@ impl Services {
         (self.with_crowded(ended), namespaces, None)
     }
 
-    /// The object is gone: as if its annotation had been taken away.
+    /// The object is deleted, with the effect of a removed annotation.
     fn take_away(&mut self, origin: &Origin, uid: Option<&Uid>) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
@@ -343,7 +343,7 @@ impl Services {
         self.selected.as_ref().is_none_or(|selected| selected.contains(namespace))
     }
 
-    /// Decides anew what is in force for an object; also says why bindings that ended did so.
+    /// Decides again what is in force for an object; also returns why bindings ended.
     pub fn settle(
         &mut self,
         origin: &Origin,
@@ -416,8 +416,8 @@ impl Services {
         }
     }
 
-    /// The target groups that have come to be named, or are named no more, since this was asked last, each with the
-    /// namespaces that name it and may have it looked up.
+    /// The target groups that are named now, or no longer, since the last call. Each comes with the namespaces that
+    /// name it and may have it looked up.
     pub fn take_renamed(&mut self, held: &impl Held) -> BTreeMap<GroupRef, BTreeSet<Arc<str>>> {
         let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
             let naming = self.naming.of(&group).map(Origin::key);
@@ -432,7 +432,8 @@ impl Services {
         renamed.collect()
     }
 
-    /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.
+    /// The problems of an object, and its present view for readers. Afterwards an object without bindings is
+    /// forgotten.
     pub fn say(&mut self, origin: &Origin) -> Option<(About, Vec<Problem>, Shown)> {
         let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));

@@ -27,7 +27,7 @@ impl<'a> Origins<'a> {
         self.0.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
 
-    /// What is wrong with what an object asks for.
+    /// The problems of an object's spec or annotation.
     pub fn problems(self, origin: &Origin) -> impl Iterator<Item = &'a Problem> {
         self.0.known.get(origin).into_iter().flat_map(|known| &known.settled.problems)
     }
@@ -60,7 +60,7 @@ impl<'a> Origins<'a> {
         deleted.chain(gone).chain(rest).min()
     }
 
-    /// Most are said to be gone, this object or its namespace among them: when that is believed.
+    /// Most are reported as deleted, this object or its namespace too: when Headgate believes that.
     pub fn doubted_until(self, origin: &Origin) -> Option<Moment> {
         self.0.doubts.until(origin)
     }
@@ -82,14 +82,14 @@ impl<'a> Origins<'a> {
             known if known.settled.unknown == Some(Unknown::Pending) => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
             known if known.settled.refused => Some(Doubt::Refused(origin.clone())),
-            // What was valid before, or beside what is wrong, is in force.
+            // What was valid before, or next to an error, is in force.
             known if known.settled.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,
         })
     }
 
-    /// The hold of something that selects pods with these labels and names a target group which is still looked up, or which
-    /// only whoever `leads` would look up again.
+    /// The hold of something that selects pods with these labels and names a target group that is still looked up. It
+    /// may also be one that only the replica that `leads` would look up again.
     pub fn pending(self, namespace: &str, labels: &Labels, leads: bool) -> Option<Hold> {
         let is_open = |known: &Known| match known.settled.unknown {
             Some(Unknown::Pending) => true,

@@ -1,4 +1,4 @@
-//! The machine by itself: what becomes of Services and TargetBindings that come and go.
+//! The machine alone: what happens to Services and TargetBindings that are created and deleted.
 
 use super::*;
 use crate::{
@@ -90,7 +90,7 @@ fn a_deleted_service_is_remembered_for_its_grace_if_a_target_binding_has_targets
     }
 }
 
-/// A Service with as many ports, each bound to a target group of its own.
+/// A Service with this number of ports. Each has a target group of its own.
 fn with_ports(name: &str, from: usize, count: usize) -> ServiceBuilder {
     let bindings: Vec<String> = (from..from + count).map(|at| format!("p{at}=g{at}")).collect();
     let ports = (0..count).fold(service(name), |service, at| {

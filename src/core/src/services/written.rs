@@ -1,8 +1,8 @@
 //! The TargetBindings that somebody has written, each read as a Service.
 //!
-//! One that takes the pods of a Service follows it. When that Service is deleted, it keeps its targets for a while, as
-//! those of the annotation do; when it comes to name one that does not exist, or cannot be read at all, what was valid
-//! before stays in force.
+//! A TargetBinding that takes the pods of a Service follows it. When that Service is deleted, it keeps its targets
+//! for a while, like the annotation. If it names one that does not exist, or cannot be read at all, what was valid
+//! before remains in force.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -43,7 +43,7 @@ impl Services {
         }
     }
 
-    /// This is believed of TargetBindings that were said to be gone.
+    /// Headgate believes this of TargetBindings that were reported as deleted.
     fn become_of_written(&mut self, became: Vec<(ObjectKey, Becomes)>) -> Vec<Origin> {
         let origins = became.into_iter().filter_map(|(key, becomes)| match becomes {
             Becomes::Gone => self.forget_written(&key, None),
@@ -58,7 +58,7 @@ impl Services {
         self.put_written(facts).or_else(|| was_doubted.then_some(origin))
     }
 
-    /// The Service is gone: TargetBindings that have targets of it keep them for a while.
+    /// The Service is deleted: TargetBindings with its targets keep them for a while.
     pub(super) fn lose_service(&mut self, key: &ObjectKey, seen: Moment) {
         let Some(facts) = self.all.remove(key) else { return };
         let is_in_force =
@@ -138,8 +138,8 @@ impl Services {
         read
     }
 
-    /// The deleted TargetBindings that have left, as `has_left` says of each and the target group that it named, if that
-    /// can be read; each is given once.
+    /// The deleted TargetBindings that have ended, as `has_left` decides of each and of the target group that it
+    /// named, if that can be read. Each is returned once.
     pub fn released(
         &mut self,
         has_left: impl Fn(&Origin, Option<&GroupRef>) -> bool,
@@ -151,7 +151,7 @@ impl Services {
         over.into_iter().filter_map(|key| self.end(&key, None).map(|uid| (key, uid))).collect()
     }
 
-    /// A TargetBinding is deleted and waits for its targets to be gone from now on, or no longer.
+    /// A TargetBinding is deleted and waits for the removal of its targets from now on, or no longer.
     fn end(&mut self, key: &ObjectKey, ending: Option<(Uid, Option<GroupRef>)>) -> Option<Uid> {
         self.renamed.extend(ending.iter().filter_map(|(_, group)| group.clone()));
         let before = match ending {
@@ -164,7 +164,7 @@ impl Services {
     }
 }
 
-/// What users are told of a TargetBinding whose Service was deleted.
+/// The report about a TargetBinding whose Service was deleted.
 fn service_deleted(name: &str, grace: Duration) -> String {
     format!(
         "Service {name} was deleted; the pods it had stay targets for {} s, should it be made again, and then those that \

@@ -1,7 +1,7 @@
 //! What Headgate knows and does, for people: `/debug/*`, read-only.
 //!
-//! It listens on loopback: it says which pods are behind which load balancers, which is not for every pod of the cluster to
-//! know. People come by port-forward, with their own Kubernetes rights.
+//! It listens on loopback, because it shows which pods are behind which load balancers. Other pods of the cluster
+//! must not read that. People use port-forward, with their own Kubernetes rights.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ use crate::{
     status::{self, draw, problems::Known},
 };
 
-/// What is to be explained: a pod, a Service or a TargetBinding of a namespace, or a node.
+/// What to explain: a pod, a Service or a TargetBinding of a namespace, or a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Asked {
@@ -70,7 +70,7 @@ struct Entries {
     namespace: Option<String>,
     /// After that of this number; none: the last ones.
     after: Option<u64>,
-    /// So many at most.
+    /// The maximum number of entries.
     most: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
-    // Pages are open for as long as people look at them, and all of them may come through one forwarded port.
+    // Pages remain open while people look at them, and all of them may use one forwarded port.
     let limits = Limits { of_an_address: LIMITS.connections, idle: Duration::from_secs(120), ..LIMITS };
     server::serve_router("debug", limits, router, listener, (shown.metrics.clone(), shown.clock), stop).await;
 }
@@ -165,7 +165,7 @@ async fn differences(State(shown): State<Shown>) -> Response {
     in_time(compared.map(|all| Differences::new(all, holder, times)))
 }
 
-/// The targets of one target group, whatever binds them.
+/// The targets of one target group, of all its bindings.
 async fn targets(State(shown): State<Shown>, Query(OneGroup { group }): Query<OneGroup>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;

@@ -1,5 +1,4 @@
-//! What the page follows: server-sent events (WHATWG HTML, "Server-sent events") with what has become otherwise since the
-//! last one.
+//! What the page follows: server-sent events (WHATWG HTML, "Server-sent events") with the changes since the last one.
 //!
 //! Each page looks once a second at what the views and the journal show; the engine's owner knows nothing of it. A browser
 //! that takes nothing any more costs what its connection holds, until the server closes that.
@@ -28,9 +27,9 @@ use crate::{
 
 /// How often is looked.
 const PERIOD: Duration = Duration::from_secs(1);
-/// So many entries of the journal a page begins with, and gets at once later.
+/// Entries of the journal in the first event of a page, and at most in a later one.
 const ENTRIES: usize = 500;
-/// A browser that has lost the connection asks again after so long.
+/// After this time a browser that lost the connection asks again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows what changes, from where the browser's last event left off.
@@ -46,10 +45,10 @@ pub async fn live(
     }))
 }
 
-/// One page, and what it was told.
+/// One page, and what was sent to it.
 struct Follower {
     shown: Shown,
-    /// What the browser says that it got last on another connection.
+    /// The last event that the browser received on an earlier connection.
     last: Option<String>,
     told: Told,
     /// The number of the last entry that was sent.
@@ -117,7 +116,7 @@ fn number_of(id: &str, began: &str) -> Option<u64> {
     if of == began { number.parse().ok() } else { None }
 }
 
-/// What a page was told of the status.
+/// What was sent to a page of the status.
 #[derive(Debug, Default)]
 struct Told {
     /// By the ARN of the target group.
@@ -126,24 +125,24 @@ struct Told {
     elsewhere: Option<String>,
 }
 
-/// What is otherwise in a status.
+/// The changes of a status.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct News {
-    /// Whether what was told before counts no more.
+    /// Whether what was sent before no longer counts.
     whole: bool,
     answered_by: Option<String>,
     problems: Vec<crate::status::report::Problem>,
     leaving_nodes: Vec<crate::status::report::LeavingNode>,
     ingress_daemon_sets: Vec<crate::status::report::IngressDaemonSet>,
-    /// Those that are not as they were told.
+    /// Those that changed.
     target_groups: Vec<crate::status::report::TargetGroup>,
     /// The ARNs of those that are not there any more.
     gone: Vec<String>,
 }
 
 impl Told {
-    /// What a page has to be told of this status, if anything.
+    /// The news of this status for a page, if any.
     fn news(&mut self, status: Status) -> Option<News> {
         let whole = self.rest.is_none();
         self.elsewhere = None;
@@ -168,7 +167,7 @@ impl Told {
         })
     }
 
-    /// Another replica leads; whether the page has to be told that.
+    /// Another replica leads; returns whether the page must learn that.
     fn elsewhere(&mut self, said: &str) -> bool {
         (self.groups, self.rest) = (BTreeMap::new(), None);
         let before = self.elsewhere.replace(said.to_owned());
@@ -176,7 +175,7 @@ impl Told {
     }
 }
 
-/// Two that are alike have the same.
+/// Equal values have the same mark.
 fn mark_of(value: &impl Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(value).unwrap_or_default().hash(&mut hasher);
@@ -208,6 +207,8 @@ mod tests {
             reason: (*reason).to_owned(),
             about: String::new(),
             message: String::new(),
+            since: None,
+            target_groups: Vec::new(),
         };
         Status {
             at: MicroTime(Timestamp::UNIX_EPOCH),
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Which groups are told, which are gone, and whether that is all there is.
+    /// Which groups are sent, which are removed, and whether the message is complete.
     fn told(told: &mut Told, status: Status) -> Option<(Vec<String>, Vec<String>, bool)> {
         let News { whole, target_groups, gone, .. } = told.news(status)?;
         Some((target_groups.into_iter().map(|group| group.arn).collect(), gone, whole))

@@ -1,5 +1,5 @@
-//! `GET /nodes/NAME`: whether load balancers can send to all that a node has for them. For what detaches and attaches nodes
-//! from outside, and for scripts: a target group's own health check goes to the pod, and cannot ask here.
+//! `GET /nodes/NAME`: whether load balancers can send to all targets of a node. It is for programs that detach and
+//! attach nodes, and for scripts. The health check of a target group asks the pod, so it cannot ask here.
 
 use axum::{
     extract::{Path, State},
@@ -10,7 +10,7 @@ use axum::{
 use super::server::{Shown, misdirected};
 use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Times};
 
-/// So many lines say why not.
+/// The maximum number of lines that give a reason.
 const MOST: usize = 20;
 
 /// 200 while all bound pods of the node are healthy targets and none is leaving; 503 and why while not; 404 for no node.
@@ -49,7 +49,7 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
             let health = target.health.as_ref().map_or("not read yet", |health| &*health.state);
             match &*target.state {
                 "registered" if health == "healthy" => serving += 1,
-                // Nothing is left to wait for of one that is gone, or not bound any more, when the load balancer has let it go.
+                // A deleted or unbound pod has nothing to wait for when the load balancer no longer sends to it.
                 "deregistered" | "not a target"
                     if health != "draining" && (!lives || target.binding.is_none()) => {}
                 state => why.push(format!(
@@ -86,7 +86,7 @@ mod tests {
 
     /// The state of a target and its health.
     type Target<'a> = (&'a str, Option<&'a str>);
-    /// The name of a pod, whether it lives, and its targets.
+    /// The name of a pod, whether it runs, and its targets.
     type Pod<'a> = (&'a str, bool, &'a [Target<'a>]);
 
     fn answer(goes: &Value, pods: &[Pod<'_>]) -> (u16, String) {

@@ -1,5 +1,5 @@
-//! The page: plain HTML, CSS and JavaScript from `page/`, in the program itself. It reads what the debug server says, and
-//! nothing else: nothing comes from another server, and nothing inline is run.
+//! The page: plain HTML, CSS and JavaScript from `page/`, in the program itself. It reads only what the debug server
+//! returns. It loads nothing from other servers and runs no inline script.
 
 use axum::{
     Router,
@@ -20,7 +20,7 @@ const SCRIPT: &str = include_str!("../../page/app.js");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// On every answer: nothing is guessed, kept, or told to others.
+/// On every answer: browsers guess and store nothing, and send no referrer.
 const ON_ALL: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,8 +40,8 @@ pub fn routes() -> Router<Shown> {
         .route("/page/app.js", file("text/javascript; charset=utf-8", SCRIPT))
 }
 
-/// Answers only who calls this server by an address or as localhost, and tells browsers what they may do. A page of
-/// anybody's could otherwise have its own name lead to loopback, and read what is said here (DNS rebinding).
+/// Answers only requests for an IP address or localhost, and sends browsers a policy. Without this, somebody's page
+/// could let its own name resolve to loopback and read the answers (DNS rebinding).
 pub async fn guard(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let mut answer = if host.is_none_or(is_local) {

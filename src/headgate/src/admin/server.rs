@@ -63,7 +63,7 @@ pub struct Shown {
     pub certificate: Option<watch::Receiver<Served>>,
     /// Answers from the engine.
     pub asking: Asking,
-    /// What has become otherwise.
+    /// The changes.
     pub journal: Kept,
     /// The other replicas.
     pub standbys: Standbys,
@@ -71,9 +71,9 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// The kubelet's probes have a connection each, whoever scrapes metrics keeps one; people have a few. Anybody in the cluster may
-/// come: so an address has a part of the connections, and whoever does not read what was asked for is closed soon, for its
-/// connection counts as idle from the answer on.
+/// The kubelet's probes have a connection each, programs that scrape metrics keep one, and people have a few. Anybody
+/// in the cluster may connect, so an address has only a part of the connections. A client that does not read its
+/// answer is closed soon: its connection counts as idle from the answer on.
 pub const LIMITS: Limits = Limits {
     connections: 256,
     of_an_address: 64,
@@ -84,7 +84,7 @@ pub const LIMITS: Limits = Limits {
 };
 
 impl Shown {
-    /// Only the leader knows what AWS was told: what any other replica says.
+    /// Only the leader knows what was sent to AWS. Other replicas answer with this.
     pub fn elsewhere(&self) -> Option<String> {
         if self.authority.term().is_some() {
             return None;
@@ -112,7 +112,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
     serve_router("admin", LIMITS, router, listener, (counted, clock), stop).await;
 }
 
-/// Serves these routes. Whoever has asked for one of them counts as a client that means well.
+/// Serves these routes. A client that requested one of them counts as well-meaning.
 pub async fn serve_router(
     name: &'static str,
     limits: Limits,
@@ -156,7 +156,7 @@ async fn live(State(shown): State<Shown>) -> Response {
     livez(&shown.pulse, &shown.authority, shown.clock)
 }
 
-/// What the probe whether a replica lives is answered.
+/// The answer to the liveness probe.
 pub fn livez(pulse: &Pulse, authority: &Authority, clock: Clock) -> Response {
     let still = pulse.still_for();
     if still < STUCK {
@@ -180,7 +180,7 @@ async fn readyz(State(shown): State<Shown>) -> Response {
         let text = "the webhook has no certificate yet, so new pods would be missed; look at the log of this replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
-        // Without AWS nothing is lost by being ready: the webhook is served, and targets stay as they are.
+        // Without AWS a ready replica does no harm: it serves the webhook, and targets do not change.
         let aws = shown.aws.borrow().clone();
         let aws = aws.map(|trouble| {
             let Trouble { reason, sentence, since } = trouble;

@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::kube::replicas::Replicas;
 
-/// What was answered counts for so long.
+/// An answer is used for this time.
 const FRESH: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -21,7 +21,7 @@ pub struct Replica {
     pub leads: bool,
 }
 
-/// Who asks for them; `None`: there is no election, and so no others.
+/// Lists them; `None`: there is no election, so there are no others.
 #[derive(Clone)]
 pub struct Standbys(Option<Arc<Mutex<Asked>>>);
 
@@ -38,7 +38,7 @@ impl Standbys {
         Self(None)
     }
 
-    /// Those beside the replica in this pod.
+    /// The other replicas, without the one in this pod.
     pub fn beside(replicas: Replicas, own: &str) -> Self {
         Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
     }
@@ -46,7 +46,7 @@ impl Standbys {
     /// The leader, which calls itself so, and the others that are ready.
     ///
     /// # Errors
-    /// If the API server does not say.
+    /// If the API server does not answer.
     pub async fn ready(&self, holder: Option<&str>) -> Result<Vec<Replica>, String> {
         let leader = holder.map(|holder| pod_of(holder).unwrap_or(holder).to_owned());
         let mut all = Vec::new();

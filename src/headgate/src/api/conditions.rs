@@ -2,18 +2,18 @@
 //! `kubectl wait --for=condition=…` works either way.
 //!
 //! `Ready` and `TargetGroupFound` are True when all is well. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are True
-//! when something is so that an operator may want to know; `lastTransitionTime` says since when.
+//! when an operator may want to know; `lastTransitionTime` shows since when.
 
 use headgate_core::Reason;
 
 use crate::api::known::Known;
 
-/// What a condition says: its status, its reason, a sentence.
+/// The content of a condition: its status, its reason, a sentence.
 pub type Says = (&'static str, &'static str, String);
 
 /// Somebody else has to do with the targets.
 const CONFLICT: &[Reason] = &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
-/// Targets stay that would have gone otherwise.
+/// Targets remain that Headgate would deregister without this.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,

@@ -1,4 +1,4 @@
-//! The kind IngressDaemonSet: so many pods of a template on every node.
+//! The kind IngressDaemonSet: a number of pods of a template on every node.
 
 // Each printer column has a name, a type and a path of its own.
 #![allow(clippy::duplicated_attributes)]
@@ -292,7 +292,7 @@ fn amount(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The nodes in their turn.
+/// The nodes that are being updated.
 fn turns(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -17,7 +17,7 @@ pub struct Known<'a> {
     pub group: Option<&'a GroupView>,
     /// When that was last read.
     pub last_read: Option<Time>,
-    /// What there is to say of it, the worst first.
+    /// Its problems, most severe first.
     pub said: &'a [(Reason, String)],
     /// The generation of the spec that this is about.
     pub generation: Option<i64>,

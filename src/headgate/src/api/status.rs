@@ -1,4 +1,4 @@
-//! What the status of a TargetBinding says, and what a made one looks like: pure, from the engine's views.
+//! The status of a TargetBinding, and the content of a generated one: pure, from the engine's views.
 
 use headgate_core::model::{BindingKey, health::HealthState, object::Uid};
 use k8s_openapi::apimachinery::pkg::{
@@ -61,7 +61,7 @@ fn condition(
     }
 }
 
-/// Whether they say the same but for when the target group was read.
+/// Whether they are equal, apart from the time of the last read.
 pub fn same_but_for_reading(one: &TargetBindingStatus, other: &TargetBindingStatus) -> bool {
     let unread = |status: &TargetBindingStatus| TargetBindingStatus { last_read: None, ..status.clone() };
     unread(one) == unread(other)

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// The label of a TargetBinding that Headgate has made, and what it was made from.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
-/// The finalizer that keeps a deleted TargetBinding until its targets are gone.
+/// The finalizer that keeps a deleted TargetBinding until its targets are deregistered.
 pub const FINALIZER: &str = "headgate.dev/targets";
 /// The value of [`MADE_FROM`] for those made from the annotation of a Service.
 pub const FROM_SERVICE: &str = "service";

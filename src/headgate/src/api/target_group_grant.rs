@@ -110,7 +110,7 @@ fn allowed(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The selector of Kubernetes, with what it takes said.
+/// The selector of Kubernetes, with its meaning in the description.
 fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

@@ -5,7 +5,7 @@ use headgate_daemonset::model::{OWNED_BY, REVISION};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// A pod template. What is not named here is kept as it is, so that no field of a newer Kubernetes is lost.
+/// A pod template. Fields without a name here are kept unchanged, so no field of a newer Kubernetes is lost.
 pub fn template(_: &mut SchemaGenerator) -> Schema {
     let strings = |what: &str| json_schema!({"type": "object", "description": what, "additionalProperties": {"type": "string"}});
     // The sum of all of them has this limit, too, which no schema can express.

@@ -1,8 +1,8 @@
 //! Carries out what the engine asks of AWS and of Kubernetes: one way for all of it.
 //!
-//! Each request is answered, by whoever was asked or by its time-out. What only the leader may ask is held back if this
-//! replica leads no more: that is looked at here, right before it is sent, and nowhere else. A process that was stopped
-//! and goes on does nothing it may no longer do.
+//! Every request gets an answer, from its receiver or by its time-out. A request that only the leader may send is
+//! dropped if this replica no longer leads. That is checked here, directly before sending, and nowhere else. A
+//! process that was stopped and continues therefore does nothing that it may no longer do.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 /// The code of a request that was not sent.
 pub const NOT_SENT: &str = "NotLeading";
 
-/// Whoever can be asked, and whether that may be done.
+/// Sends requests, if this replica may.
 pub struct Carrier {
     /// The time.
     pub clock: Clock,
@@ -29,7 +29,7 @@ pub struct Carrier {
     pub ledgers: Ledgers,
     /// Writes readiness gates.
     pub pods: Pods,
-    /// Writes how far the leaving of pods is, and asks what budgets allow.
+    /// Writes the state of evictions, and asks what budgets allow.
     pub evictions: Evictions,
     /// Writes on nodes.
     pub nodes: Nodes,

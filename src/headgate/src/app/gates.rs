@@ -1,8 +1,8 @@
-//! Opens the readiness gates that wait: nobody is left to open them, so without this no new pod would ever be ready, and
-//! no roll would ever end.
+//! Opens the readiness gates that wait. Nobody else would open them: no new pod would become ready, and no rollout
+//! would end.
 //!
-//! A gate that is open stays as it is. A pod that goes meanwhile is no failure; one that may not be written to is said,
-//! and holds up no other.
+//! An open gate remains open. A pod that was deleted in the meantime is no failure. A pod that may not be written to
+//! is reported, and delays no other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,14 +29,14 @@ use crate::kube::{
 /// The reason of a gate that is opened because Headgate leaves.
 pub const REASON: &str = Reason::HeadgateLeft.as_str();
 const MESSAGE: &str = "Headgate has left; this says nothing about the health of the pod's targets";
-/// So many are written at once.
+/// The number of gates that are written at once.
 const AT_ONCE: usize = 8;
 /// Pods that were let in while the webhook was still asked come a moment later.
 const PASSES: usize = 5;
 /// An API server has learned within this that a webhook is not to be asked any more.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Opens every gate that is closed, in all namespaces or in these `but` not in those, and says on `out` how many there were.
+/// Opens every closed gate, in all namespaces or in these `but` not in those. Prints on `out` how many there were.
 ///
 /// # Errors
 /// If pods cannot be listed, or a gate could not be opened.
@@ -113,7 +113,7 @@ async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Resu
     Ok(all)
 }
 
-/// Opens one; `false`: the pod is gone.
+/// Opens one; `false`: the pod does not exist.
 async fn write(client: &Client, pod: &PodFacts) -> Result<bool, String> {
     let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), &pod.key.namespace);
     let patch = Patch::Strategic(patch(pod, Timestamp::now()));

@@ -1,4 +1,4 @@
-//! How a replica comes to lead: of `headgate run`, and of `headgate daemonsets`.
+//! How a replica becomes the leader, of `headgate run` and of `headgate daemonsets`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,10 +20,10 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, supervise::Supervisor, troubles::Troubles},
 };
 
-/// What is told about it.
+/// What is reported about it.
 #[derive(Clone, Debug)]
 pub struct Leading {
-    /// By holding a Lease; otherwise it always leads.
+    /// By holding a Lease; if there is none, this replica always leads.
     pub elect: bool,
     /// Headgate's own namespace; none: [`client::own_namespace`].
     pub namespace: Option<String>,
@@ -33,19 +33,19 @@ pub struct Leading {
     pub identity: Arc<str>,
     /// How long the Lease lasts.
     pub timing: Timing,
-    /// Where this replica leaves its identity for the kubelet to find.
+    /// The file that has this replica's identity, for the kubelet.
     pub termination_log: PathBuf,
 }
 
 /// What a replica has when it stands for election.
 pub struct Candidate {
-    /// For all but the Lease.
+    /// For every request except those for the Lease.
     pub client: Client,
     /// Its time.
     pub clock: Clock,
     /// What it counts.
     pub metrics: Arc<Metrics>,
-    /// Where it tells that it cannot lead.
+    /// Receives the reports that this replica cannot lead.
     pub notices: events::Sender,
     /// What keeps it from leading.
     pub troubles: Troubles,
@@ -74,7 +74,7 @@ impl Leading {
             return Ok(Authority::alone(clock));
         }
         let (tell, authority) = Authority::new(clock);
-        // Its own client: nothing else that is under way holds up a renewal.
+        // Its own client: no other request delays a renewal.
         let client = client::connect().await?;
         let own_namespace = self.own_namespace();
         // Before anybody can see this replica hold the Lease.

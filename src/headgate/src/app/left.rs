@@ -1,10 +1,9 @@
-//! Namespaces that this Headgate no longer serves, after its `--namespaces` or `--namespace-selector` was changed: the
-//! readiness gates of pods there wait for somebody who does not look any more.
+//! Namespaces that Headgate no longer manages after `--namespaces` or `--namespace-selector` changed. The readiness
+//! gates of pods there wait for a Headgate that no longer manages them.
 //!
-//! What the holder of the Lease before served is noted in the Lease, until this is done. The leader opens them where it
-//! may; where it may not, it says what to do, and tries again every ten minutes. It never closes a gate and touches no
-//! target. What the engine sees of a namespace that has never been selected while it ran, it takes for another
-//! installation's.
+//! The Lease records which namespaces the earlier holder managed, until this task is done. The leader opens the gates
+//! where it has the rights. If it has none, it logs what to do and retries every ten minutes. It never closes a gate
+//! and touches no target. A namespace that the engine has never seen as selected belongs to another installation.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
 
 /// Whether this replica leads is looked at this often.
 const LOOK: Duration = Duration::from_secs(2);
-/// What was refused is tried again after so long.
+/// A refused request is retried after this time.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Looks after the namespaces that were left.
+/// Opens the gates in namespaces that Headgate no longer manages.
 pub struct Leaver<L> {
     /// The API server.
     pub client: Client,

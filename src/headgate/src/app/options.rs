@@ -1,4 +1,4 @@
-//! What `headgate run` is told, and what follows from it alone.
+//! The options of `headgate run`, and what follows from them alone.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use crate::{
     webhook,
 };
 
-/// What `headgate run` is told.
+/// The options of `headgate run`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which namespaces are served.
     pub serves: Serves,
-    /// Where probes and metrics are served.
+    /// The address of probes and metrics.
     pub admin_address: SocketAddr,
-    /// Where people's questions are answered.
+    /// The address of the debug endpoints.
     pub debug_address: SocketAddr,
     /// Whether IngressDaemonSets are shown.
     pub show_daemonsets: bool,
@@ -33,10 +33,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether the webhook goes together with the rest.
+    /// Whether the webhook ends together with the other parts.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// Returns what to set.
     pub(super) fn check_webhook(&self) -> anyhow::Result<()> {
         let Some(webhook) = &self.webhook else { return Ok(()) };
         let lease = self.leading.elect.then(|| self.leading.timing.duration());

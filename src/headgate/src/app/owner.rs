@@ -1,8 +1,8 @@
 //! The one task that owns the engine: inputs in, effects carried out. No locks, and it never waits for AWS, for
 //! Kubernetes or for a reader.
 //!
-//! It tells the engine when this replica begins and ceases to lead, before anything else that happened since. What the
-//! engine asks of others is carried out beside it (`carrier`), and told of (`reports`).
+//! It informs the engine when this replica becomes the leader or a standby, before any other news since then. The
+//! `carrier` sends the engine's requests, and `reports` reports them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ use crate::{
 pub const INBOX: usize = 4096;
 /// The pulse beats at least this often.
 const IDLE: Duration = Duration::from_secs(5);
-/// After being told to stop: how long calls in flight and removals that are due may take.
+/// After the signal to stop: how long calls in flight and due removals may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The owner. See the module.
@@ -51,7 +51,7 @@ pub struct Owner {
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out what the engine asks for.
     pub carrier: Arc<Carrier>,
-    /// Says what becomes of it.
+    /// Reports the results.
     pub reports: Reports,
     /// Whether this replica leads.
     pub authority: Authority,
@@ -67,7 +67,7 @@ pub struct Owner {
     pub questions: mpsc::Receiver<Question>,
     /// From the admin server.
     pub explain: mpsc::Receiver<explain::ask::Question>,
-    /// Keeps what has become otherwise.
+    /// Keeps the changes.
     pub journal: Recorder,
 }
 
@@ -132,7 +132,7 @@ impl Owner {
         }
     }
 
-    /// Whoever asked may have given up: then nothing is looked up.
+    /// The client may have given up: then nothing is looked up.
     fn answer(&mut self, question: Question) {
         match question {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}
@@ -163,7 +163,7 @@ impl Owner {
         }
     }
 
-    /// Tells the engine what the wall clock shows, if somebody has set it.
+    /// Sends the wall clock to the engine, if somebody has set it.
     fn mind_wall_clock(&mut self, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
         let Some(Parted { shows, step }) = self.wall.look(wall(), self.clock.now()) else { return };
         if let Some(step) = step {
@@ -181,7 +181,7 @@ impl Owner {
         self.step(Input::Clock(shows), term, calls, leaving);
     }
 
-    /// Tells the engine whether this replica leads, if that has changed; gives the end of the term.
+    /// Reports to the engine whether this replica leads, if that has changed; returns the end of the term.
     fn lead(&mut self, term: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
         let present = self.authority.term();
         let number = present.map(|present| present.number);

@@ -49,7 +49,7 @@ use crate::{
     webhook::{self, ask, evict::Evicting, files::Published, node_reads::NodeReads},
 };
 
-/// Where probes, metrics and people's questions are answered.
+/// The addresses of probes, metrics and debug endpoints.
 pub(super) struct Listeners {
     admin: TcpListener,
     debug: TcpListener,
@@ -97,7 +97,7 @@ impl Listeners {
     }
 }
 
-/// Says which namespaces are to be served and do not exist.
+/// Logs which namespaces are configured and do not exist.
 pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(), String> {
     for namespace in installation::missing(&client, named.iter().map(String::as_str)).await {
         warn!(
@@ -198,7 +198,7 @@ impl Shared {
         tasks.spawn("namespaces left", leaver.run());
     }
 
-    /// Has the metrics say what `headgate status` says.
+    /// Lets the metrics show the problems of `headgate status`.
     pub(super) fn tell_metrics_what_is_wrong(&self, aws: watch::Receiver<Option<Trouble>>) {
         let (views, authority, clock) = (self.views.clone(), self.authority.clone(), self.clock);
         self.metrics.asks_what_is_wrong(move || {
@@ -326,7 +326,7 @@ impl Shared {
         drop(watches);
     }
 
-    /// Follows IngressDaemonSets for readers alone: that they cannot be watched keeps nobody from leading.
+    /// Follows IngressDaemonSets for readers alone: a failure of this watch does not keep a replica from leading.
     pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
         let following = Following {
             clock: self.clock,
@@ -373,7 +373,7 @@ impl Shared {
         tasks.spawn("targetbindings", bindings.keep());
     }
 
-    /// What says what becomes of requests.
+    /// Reports the results of requests.
     pub(super) fn reports(
         &self,
         aws: &TargetGroups,

@@ -1,4 +1,4 @@
-//! What is said of each request, in logs, metrics and Events: that it is sent, and how it ended.
+//! What Headgate reports of each request, in logs, metrics and Events: that it is sent, and how it ended.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -33,10 +33,10 @@ use crate::{
     },
 };
 
-/// So many objects get an Event when AWS is out of reach, which concerns all there are.
+/// If AWS is unreachable, this many objects get an Event. The outage concerns all of them.
 const TOLD_OF_AWS: usize = 10;
 
-/// To whom it is said, and what has been.
+/// The receivers of reports, and the reports so far.
 pub struct Reports {
     /// The time.
     pub clock: Clock,
@@ -44,9 +44,9 @@ pub struct Reports {
     pub metrics: Arc<Metrics>,
     /// Whether AWS answers.
     pub reach: Reach,
-    /// Readers are told why it does not.
+    /// Readers learn why it does not.
     pub out_of_reach: watch::Sender<Option<Trouble>>,
-    /// Why the ledgers cannot be reached, since that was said.
+    /// Why the ledgers cannot be reached, from the last report.
     pub ledgers: Option<Failure>,
     /// Whether this replica leads.
     pub authority: Authority,
@@ -59,7 +59,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Something is to be told to the user.
+    /// The user should get a report.
     pub fn notice(&self, notice: &Notice) {
         let (kind, object, uid): (_, &dyn Display, _) = match &notice.about {
             About::Service(key, uid) => ("service", key, uid),
@@ -77,7 +77,7 @@ impl Reports {
         }
     }
 
-    /// Something has become otherwise: what a pod's owner looks for is told as a Normal Event.
+    /// A change. If the owner of a pod looks for it, a Normal Event reports it.
     pub fn happened(&self, what: &Transition) {
         let Transition::Target(group, target, pod, step) = what else { return };
         let name = group.name();
@@ -96,7 +96,7 @@ impl Reports {
             ),
             _ => return,
         };
-        // They leave the queue to Warnings when there are many.
+        // Warnings come first when many Events wait.
         if self.notices.has_room() {
             let about = About::Pod(pod.pod.clone(), pod.uid.clone());
             self.write(Notice { about, reason, note });
@@ -205,7 +205,7 @@ impl Reports {
                     info!(verb, "the ledgers can be reached again");
                 }
             }
-            // Said when it begins and when it changes, not each time it is tried again.
+            // Logged when it begins and when it changes, not at each retry.
             Some(failure) => {
                 if self.ledgers.as_ref() != Some(failure) {
                     warn!(
@@ -265,7 +265,7 @@ impl Reports {
         }
     }
 
-    /// Whether the failure of a call is part of an outage, which is told as such.
+    /// Whether the failure of a call is part of an outage that is already reported.
     fn hear_of_aws(&mut self, call: &Call, result: &Result<Answer, Failure>) -> bool {
         let result = match result {
             Err(failure) if &*failure.code == NOT_SENT => return false,
@@ -329,7 +329,7 @@ impl Reports {
         if !said.all || self.authority.term().is_none() {
             return;
         }
-        // Whoever waits for a target looks at what binds it.
+        // People who wait for a target look at its binding.
         let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
             let about = match &view.origin {
@@ -392,7 +392,7 @@ fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     }
 }
 
-/// Says what would be done if nothing was paused.
+/// Logs what Headgate would do without the pause.
 pub fn planned(call: &Call) {
     let (verb, group, items) = match call {
         Call::Register { group, items } => ("would register, but is paused", group, items),

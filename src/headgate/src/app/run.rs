@@ -26,7 +26,7 @@ use crate::{
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part of it ends by itself.
+/// If something cannot be started, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let clock = Clock::start();
     let stop = CancellationToken::new();
@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         journal: recorder,
     };
     tasks.spawn_draining("engine", async move {
-        // However it ends: the Lease is given back after its last call, and not before.
+        // For every kind of end: the Lease is released after the last call, and not before.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

@@ -1,4 +1,4 @@
-//! How a failed call is to be taken, by AWS's error code; and, if there was no answer, by what stood in the way.
+//! The meaning of a failed call, by AWS's error code or, without an answer, by what prevented it.
 
 use std::{error::Error, io};
 
@@ -129,7 +129,8 @@ fn classify(code: Option<&str>, status: u16) -> FailureClass {
             | "ExpiredTokenException"
             | "RequestExpired",
         ) => FailureClass::Denied,
-        // Of the group. `TooManyRegistrationsForTargetId` is about one address, and is refused like any other bad target.
+        // These concern the group. `TooManyRegistrationsForTargetId` concerns one address, and is handled like any
+        // other bad target.
         Some("TooManyTargets") => FailureClass::Full,
         Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => FailureClass::Gone,
         _ if status == 429 => FailureClass::Throttled,

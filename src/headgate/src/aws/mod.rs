@@ -1,9 +1,9 @@
-//! The AWS side: makes one call at a time as the engine says, and tells how it ended.
+//! The AWS side: makes the engine's calls, one at a time, and returns the results.
 //!
-//! Four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets`, `DeregisterTargets`; a
-//! fifth where it is allowed, `DescribeTargetGroupAttributes`; and no others ever. The SDK's own retries are off: they would hide time on the hot path, and stop
-//! altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
-//! [`reach`]. Credentials are fetched beside the calls: [`credentials`].
+//! It uses four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets` and
+//! `DeregisterTargets`. A fifth, `DescribeTargetGroupAttributes`, is optional. The SDK's own retries are off: they
+//! would hide time on the hot path, and stop after fifty throttled calls. The engine has its own. [`reach`] reports
+//! when AWS is unreachable. [`credentials`] fetches credentials next to the calls.
 
 pub mod credentials;
 pub mod failure;
@@ -96,7 +96,7 @@ impl TargetGroups {
         &self.client
     }
 
-    /// Where calls go.
+    /// The endpoint.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -182,7 +182,7 @@ impl TargetGroups {
     }
 }
 
-/// Where the client goes: as it finds out for itself with the first call.
+/// The client's endpoint: it resolves that itself with the first call.
 async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
     let own = std::env::var("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2").ok();
     let named = own.filter(|url| !url.is_empty()).or_else(|| config.endpoint_url().map(str::to_owned));

@@ -1,10 +1,10 @@
-//! Whether AWS answers, and lets Headgate do what it must: what is told when it does not.
+//! Whether AWS answers and allows what Headgate must do, and the reports when it does not.
 //!
 //! ```text
 //! no answer, no credentials, or none that AWS accepts ─► one outage of all of AWS, over with the next answer
 //! an answer that denies an action or that AWS is ill  ─► one outage of that action, over when it works for each group
 //! ```
-//! It writes nothing itself. Failures of a target or a group are none of its business: those are told for themselves.
+//! It writes nothing itself. It ignores failures of a single target or group: those are reported separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::runtime::{
     within::TIMEOUT,
 };
 
-/// Answers that say that AWS does not accept the credentials, whatever the action.
+/// Answers by which AWS rejects the credentials, for every action.
 const NOT_ACCEPTED: [&str; 8] = [
     "InvalidClientTokenId",
     "UnrecognizedClientException",
@@ -31,34 +31,34 @@ const NOT_ACCEPTED: [&str; 8] = [
     "RequestExpired",
 ];
 
-/// Something to be said.
+/// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The word; of what is over as well.
+    /// The reason, also of what is over.
     pub reason: Reason,
     /// What has happened, and what to do about it.
     pub sentence: String,
-    /// How it goes on.
+    /// What happens next.
     pub told: Told,
     /// Whether it is about all of AWS.
     pub all: bool,
 }
 
-/// What a call that has ended says about AWS.
+/// What the result of a call shows about AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// To be said now.
+    /// To report now.
     pub said: Option<Said>,
     /// What stands in the way of all calls, in a word.
     pub obstacle: Option<Box<str>>,
-    /// The failure is part of an outage that is told, so it needs no line of its own.
+    /// The failure is part of a reported outage, so it needs no line of its own.
     pub is_told: bool,
 }
 
 /// Why AWS is out of reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// The word.
+    /// The reason.
     pub reason: Reason,
     /// What stands in the way, and what to do about it.
     pub sentence: String,
@@ -85,7 +85,7 @@ struct Action {
 }
 
 impl Reach {
-    /// Of the API at this endpoint.
+    /// The API at this endpoint.
     pub fn new(endpoint: &str) -> Self {
         Self { endpoint: endpoint.into(), all: Outage::default(), trouble: None, actions: BTreeMap::new() }
     }
@@ -171,7 +171,7 @@ impl Reach {
         Verdict { said, ..Verdict::default() }
     }
 
-    /// The word and the sentence, if no call of any action can get through.
+    /// The reason and the sentence, if no call of any action succeeds.
     fn out_of_reach(&self, failure: &Failure) -> Option<(Reason, String)> {
         let (endpoint, message) = (&self.endpoint, &failure.message);
         let code = &*failure.code;

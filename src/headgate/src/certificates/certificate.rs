@@ -1,6 +1,6 @@
 //! Certificates for the webhook.
 //!
-//! Each has an authority of its own, whose key is thrown away at once. So no key that is stored can sign anything, and no
+//! Each certificate has its own authority, whose key is discarded at once. No stored key can sign anything, and no
 //! authority outlives its one certificate.
 
 use std::time::{Duration, SystemTime};
@@ -61,7 +61,7 @@ pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<I
 
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
-    // A name of its own: two authorities of one name are hard to tell apart for a client that trusts both.
+    // A separate name: two authorities with one name are hard to distinguish for a client that trusts both.
     authority.distinguished_name.push(DnType::CommonName, format!("headgate webhook authority {made}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -92,7 +92,7 @@ impl Certificate {
             ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
         });
         let Life { from, until } = validity::life(leaf)?;
-        // It was made later than it says.
+        // It was made later than its dates show.
         let from = from.saturating_add(i64::try_from(BACKDATED.as_secs()).unwrap_or_default());
         Some(Self { life: Life { from, until }, fits, issued })
     }
@@ -103,7 +103,7 @@ impl Certificate {
     }
 }
 
-/// The certificates in a PEM text, each as it is written there. What is none is left out.
+/// The certificates in a PEM text, each in its original form. Everything else is left out.
 pub fn authorities(bundle: &str) -> Vec<String> {
     let parts = bundle.split(BEGIN).skip(1).map(|rest| format!("{BEGIN}{rest}"));
     let is = |part: &String| {

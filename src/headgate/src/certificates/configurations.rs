@@ -37,7 +37,7 @@ pub enum Call {
 /// An entry of Headgate's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands in its configuration.
+    /// The path of the entry in its configuration.
     index: usize,
     name: String,
     /// How it is called.
@@ -125,7 +125,7 @@ pub struct Found {
     version: Option<String>,
     /// Headgate's own entries.
     pub entries: Vec<Entry>,
-    /// Why nobody calls by it, if so.
+    /// Why no API server calls it, if that is so.
     pub unused: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Looks at the Secret and the configurations, and takes one step after the other.
 //!
-//! Watches say when something has changed; it looks every half minute anyway. Each write names the version that it replaces.
-//! A failure is logged when it begins, changes, goes on and ends, and tried again without end.
+//! Watches report changes; the task also checks every half minute. Each write names the version that it replaces. The
+//! task logs a failure when it begins, changes, continues and ends, and retries without limit.
 
 use std::{
     fmt::Debug,
@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_millis(500);
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A watch ends after so many seconds: the client gives up a connection on which nothing is heard for 30 s.
+/// A watch ends after this many seconds: the client gives up a connection on which nothing arrives for 30 s.
 const WATCH_SECONDS: u32 = 25;
 
 /// Keeps certificate, path and configurations.
@@ -60,7 +60,7 @@ pub struct Keeper {
     secrets: Api<Secret>,
     options: Options,
     changed: Arc<Notify>,
-    /// Why nobody calls, as it was logged last.
+    /// Why no API server calls, in the last log line.
     unused: Vec<String>,
 }
 
@@ -257,7 +257,7 @@ impl Keeper {
     }
 }
 
-/// Says when the object of this name changes, for ever.
+/// Sends a message whenever the object of this name changes, without end.
 pub async fn watch<K>(api: Api<K>, name: String, changed: Arc<Notify>) -> Result<(), String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

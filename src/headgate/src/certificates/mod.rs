@@ -1,5 +1,6 @@
-//! `headgate certificates`: keeps the webhook's certificate, its secret path, and what the API server is told of both. It is
-//! a process of its own, because its ServiceAccount may change what the API server asks and trusts.
+//! `headgate certificates`: keeps the webhook's certificate, its secret path, and both in the configurations of the
+//! API server. It is a process of its own, because its ServiceAccount may change what the API server calls and
+//! trusts.
 //!
 //! ```text
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve
@@ -8,7 +9,7 @@
 //!  renewal: the next step, a pure function of both and the time
 //! ```
 //!
-//! It listens nowhere, and needs nothing but the Kubernetes API.
+//! It has no port, and needs only the Kubernetes API.
 
 pub mod certificate;
 pub mod configurations;
@@ -33,7 +34,7 @@ use crate::{
     runtime::supervise::{Supervisor, stop_on_signals},
 };
 
-/// What `headgate certificates` is told.
+/// The options of `headgate certificates`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Headgate's own namespace.

@@ -5,9 +5,9 @@
 //!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
 //! ```
 //!
-//! So whichever of the two certificates a replica serves, the API server trusts it: a kubelet may need two minutes to
-//! update a mounted Secret. Each step writes one object, and the next one depends only on what is stored. So a process
-//! that ends between two steps leaves nothing half done.
+//! The API server trusts both certificates, so a replica may serve either: a kubelet may need two minutes to update a
+//! mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends
+//! between two steps therefore leaves nothing incomplete.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::{serving::validity::Life, webhook::path::CallPath};
 
 /// How long both authorities are trusted before the next certificate is served, and after.
 const OVERLAP: i64 = 600;
-/// The same before, when nobody accepts the present certificate: until every API server has read the configurations.
+/// The same before, when no API server accepts the present certificate: until all have read the configurations.
 const SHORT_OVERLAP: i64 = 10;
 /// A clock may be this many seconds behind the one that a time was written by.
 const AHEAD: i64 = 3600;
 
-/// What is to be done.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing for now.
@@ -34,9 +34,9 @@ pub enum Step {
     MakePath,
     /// Store a certificate to follow.
     Prepare,
-    /// Write what is to be trusted, and the path, into the entries of the configurations.
+    /// Write the trusted authorities and the path into the entries of the configurations.
     Configure,
-    /// Store that the API server no longer trusted the next certificate for some time: it waits anew.
+    /// Store that the API server did not trust the next certificate for some time: the wait begins again.
     NoteDistrusted,
     /// Store since when the API server trusts the next certificate.
     NoteTrusted,
@@ -72,7 +72,7 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     let is_useless = stored.serving.as_ref().is_none_or(|serving| is_worthless(serving.life, now));
     let before = if is_useless { overlap.min(SHORT_OVERLAP) } else { overlap };
     match (has_next, since) {
-        // Nobody serves anything yet.
+        // No replica serves anything yet.
         (true, None) if stored.serving.is_none() && stored.replaced.is_empty() => Step::Swap,
         (true, None) => Step::NoteTrusted,
         (true, Some(since)) if is_over(since, before) => Step::Swap,

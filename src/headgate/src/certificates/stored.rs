@@ -1,14 +1,12 @@
 //! What `headgate certificates` keeps in its Secret. Replicas mount `tls.crt`, `tls.key` and `path`.
 //!
-//! | key | what it is |
-//! |---|---|
-//! | `tls.crt`, `tls.key` | the certificate that replicas serve, with its authority, and its key |
-//! | `next.crt`, `next.key` | the one that follows, while the API server comes to trust it |
-//! | `ca.crt` | what the API server should trust: the authorities of both, and of those that replicas may still serve |
-//! | `path` | the secret path, without its slash |
+//! - `tls.crt`, `tls.key`: the certificate that replicas serve, with its authority, and its key
+//! - `next.crt`, `next.key`: the next one, while the API server does not trust it yet
+//! - `ca.crt`: the authorities of both, and of those that replicas may still serve; the API server should trust them
+//! - `path`: the secret path, without its slash
 //!
-//! The annotation `headgate.dev/certificates` has the time that the next step counts from. All other keys and annotations
-//! stay as they are.
+//! The annotation `headgate.dev/certificates` has the time from which the next step counts. All other keys and annotations
+//! do not change.
 
 use std::collections::BTreeMap;
 

@@ -73,7 +73,7 @@ impl Memory {
         }
     }
 
-    /// The template with this hash that this set controls, whatever its ControllerRevision is called.
+    /// The template with this hash that this set controls, with any name of its ControllerRevision.
     fn template(&self, set: &ObjectKey, uid: &Uid, revision: &Revision) -> Option<Arc<Value>> {
         let mut all = within(&self.revisions, &set.namespace);
         let is_it = |kept: &Kept| kept.controller.as_ref() == Some(uid) && kept.revision == *revision;

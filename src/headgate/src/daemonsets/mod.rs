@@ -1,5 +1,5 @@
-//! `headgate daemonsets`: the controller of IngressDaemonSets. A program of its own, with rights of its own, beside
-//! `headgate run`; neither needs the other.
+//! `headgate daemonsets`: the controller of IngressDaemonSets. It is a program of its own with its own rights. It and
+//! `headgate run` do not need each other.
 //!
 //! ```text
 //!  run ──► lease: one replica leads                    admin: /livez, /readyz, /metrics
@@ -9,9 +9,10 @@
 //!                                    telling ─► Events, log
 //! ```
 //!
-//! * A replica that stands by watches nothing but the Lease. One that begins to lead waits for as long as a request of the
-//!   leader before it may take, and then lists everything: what it decides on is no older than that leader's last word.
-//! * What is to be done is decided in [`headgate_daemonset`]; nothing is decided here.
+//! * A standby watches only the Lease. A new leader first waits until no request of the earlier leader can still take
+//!   effect, then lists everything. Its decisions therefore rest on data that is newer than that leader's last
+//!   request.
+//! * [`headgate_daemonset`] decides everything; nothing is decided here.
 
 mod admin;
 mod memory;

@@ -43,11 +43,11 @@ use crate::{
 const INBOX: usize = 4096;
 /// Requests at a time.
 const AT_ONCE: usize = 64;
-/// Readers see how it is so often at most.
+/// How often readers get an update at most.
 const SHOWN: Duration = Duration::from_secs(1);
 /// The pulse beats at least this often.
 const IDLE: Duration = Duration::from_secs(5);
-/// After being told to stop: how long requests in flight may take.
+/// After the signal to stop: how long requests in flight may take.
 const FAREWELL: Duration = PATIENCE;
 
 /// How far each set is, for metrics.
@@ -59,7 +59,7 @@ pub struct Owner {
     pub client: Client,
     /// How it is followed.
     pub following: Following,
-    /// Where sets are.
+    /// The namespaces of sets.
     pub scopes: Vec<Scope>,
     /// What nodes may be annotated with.
     pub node_annotations: Arc<[String]>,
@@ -126,7 +126,7 @@ impl Owner {
         }
     }
 
-    /// Waits for so long, or until it may be another's turn.
+    /// Waits this long, or until another task may continue.
     async fn pause(&mut self, at_most: Duration, stop: &CancellationToken) {
         let until = self.now() + at_most;
         tokio::select! {
@@ -277,12 +277,12 @@ impl Owner {
         }
     }
 
-    /// Tells people what has become of sets.
+    /// Reports changes of sets to people.
     fn tell_of_sets(&self, core: &Daemonsets, telling: &mut Telling) {
         for (key, uid, status) in core.statuses() {
             for notice in telling.news(key, uid, status) {
                 self.metrics.noticed(notice.reason);
-                // What it says is in the log.
+                // The log has its output.
                 if !self.notices.send(notice) {
                     self.metrics.event_dropped();
                 }
@@ -303,7 +303,7 @@ impl Owner {
     }
 }
 
-/// The wall clock, as fine as it is written down.
+/// The wall clock, in the precision of stored times.
 fn wall() -> WallTime {
     let millis = u64::try_from(clock::wall().elapsed().as_millis()).unwrap_or(u64::MAX);
     WallTime::since_1970(Duration::from_millis(millis))

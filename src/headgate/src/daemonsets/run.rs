@@ -23,14 +23,14 @@ use crate::{
     serving::listen::listen,
 };
 
-/// What `headgate daemonsets` is told.
+/// The options of `headgate daemonsets`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// In which namespaces, by name or in all.
     pub serves: Serves,
     /// What nodes may be annotated with.
     pub node_annotations: Vec<String>,
-    /// Where probes and metrics are served.
+    /// The address of probes and metrics.
     pub admin_address: SocketAddr,
     /// Which replica leads.
     pub leading: Leading,
@@ -39,7 +39,7 @@ pub struct Options {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part of it ends by itself.
+/// If something cannot be started, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let clock = Clock::start();
     let stop = CancellationToken::new();
@@ -84,7 +84,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let owner =
         Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
-        // However it ends: the Lease is given back after its last request, and not before.
+        // For every kind of end: the Lease is released after the last request, and not before.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

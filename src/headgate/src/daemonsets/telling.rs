@@ -1,5 +1,5 @@
-//! What people are told of a set by Events and log lines: that a roll begins, is complete or has stopped, and that the API
-//! server makes no pod. The words and the sentences are those of its conditions.
+//! What Events and log lines report about a set. A rollout began, completed or stopped, or the API server rejects
+//! pods. The reasons and sentences are those of its conditions.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::kube::daemonsets::status::{created, progress};
 
-/// What is looked at first: as long as it is the same there is nothing to tell.
+/// What is compared first: while it does not change there is nothing to report.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     roll: Roll,
@@ -42,7 +42,7 @@ impl Mark {
     }
 }
 
-/// What was told. A replica that begins to lead says again what is wrong, and not what was good news before.
+/// The last reports. A new leader repeats problems, but not good news.
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
@@ -51,7 +51,7 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// What is to be told of a set, which is so now.
+    /// What to report about a set in its present state.
     pub fn news(&mut self, key: &ObjectKey, uid: &Uid, status: &Status) -> Vec<Notice> {
         let (set, mark) = ((key.clone(), uid.clone()), Mark::of(status));
         if self.rolls.get(&set).is_some_and(|(before, _)| *before == mark) {
@@ -100,7 +100,7 @@ impl Telling {
         news.into_iter().map(|(reason, note)| Notice { about: about(), reason, note }).collect()
     }
 
-    /// Forgets all but these sets.
+    /// Forgets all sets except these.
     pub fn retain(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
         let gone = |(key, uid): &&(ObjectKey, Uid)| !is_there(key, uid);
         let gone: Vec<_> = self.rolls.keys().filter(gone).cloned().collect();

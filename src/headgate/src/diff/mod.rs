@@ -1,5 +1,5 @@
-//! The differences between what should be in the target groups and what AWS showed last, target by target, each with its
-//! reason: the server's half of `headgate diff`.
+//! The differences between the targets that Headgate wants and those that AWS showed last, target by target, each
+//! with its reason. This is the server's half of `headgate diff`.
 //!
 //! ```text
 //!  headgate diff ─► /debug/diff ─► explain::ask ─► Engine::compare_groups, at the engine's owner
@@ -9,5 +9,5 @@
 
 pub mod report;
 
-/// Where it is asked.
+/// The path of its endpoint.
 pub const PATH: &str = "/debug/diff";

@@ -13,9 +13,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Differences {
-    /// When it was so.
+    /// The time of the answer.
     pub at: MicroTime,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// The target groups, by name.
     pub target_groups: Vec<TargetGroup>,
@@ -35,11 +35,11 @@ pub struct TargetGroup {
     pub there: usize,
     /// When the last read that AWS has answered was sent; none: there was none, and nothing is compared.
     pub last_read: Option<MicroTime>,
-    /// The targets that are otherwise.
+    /// The targets that differ.
     pub differences: Vec<Difference>,
 }
 
-/// A target that is otherwise than it should be.
+/// A target that differs from what Headgate wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {

@@ -17,14 +17,14 @@ pub const QUEUE: usize = 16;
 /// The owner answers between two steps, each of which takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A question to the engine's owner, and where the answer goes.
+/// A question to the engine's owner, and the channel for the answer.
 #[derive(Debug)]
 pub enum Question {
     /// What is known of a pod?
     Pod(ObjectKey, oneshot::Sender<Explanation>),
     /// What is known of a node, and of its pods?
     Node(String, oneshot::Sender<NodeExplanation>),
-    /// What is otherwise in the target groups than it should be?
+    /// How do the target groups differ from what Headgate wants?
     Compare(oneshot::Sender<Vec<Comparison>>),
 }
 
@@ -36,7 +36,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// What is known of the pod; `None` if that is not said in time.
+    /// What is known of the pod; `None` if there is no answer in time.
     pub async fn pod(&self, pod: ObjectKey) -> Option<Explanation> {
         self.ask(|answer| Question::Pod(pod, answer)).await
     }
@@ -46,7 +46,7 @@ impl Asking {
         self.ask(|answer| Question::Node(node, answer)).await
     }
 
-    /// What is otherwise in the target groups than it should be, in the same way.
+    /// How the target groups differ from what Headgate wants, in the same way.
     pub async fn compare(&self) -> Option<Vec<Comparison>> {
         self.ask(Question::Compare).await
     }

@@ -14,5 +14,5 @@ pub mod node;
 pub mod origin;
 pub mod report;
 
-/// Where it is asked.
+/// The path of its endpoint.
 pub const PATH: &str = "/debug/explain";

@@ -13,17 +13,17 @@ use crate::{
     runtime::times::{Times, of_wall},
 };
 
-/// All that there is to say of one node.
+/// All information about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
     /// Its name.
     pub name: String,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// The node as Headgate sees it; none: it knows no such node, or watches none.
     pub node: Option<Node>,
-    /// That it is about to go; none: it stays.
+    /// Why it is about to be removed; none: it is not.
     pub goes: Option<Word>,
     /// Since when it is.
     pub since: Option<MicroTime>,

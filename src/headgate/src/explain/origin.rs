@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::report::Word;
 use crate::runtime::views::Views;
 
-/// All that there is to say of what an object binds.
+/// All information about the bindings of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OriginReport {
@@ -20,13 +20,14 @@ pub struct OriginReport {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// Whether it binds anything, or asks for it; a Service without the annotation does not.
     pub binds: bool,
-    /// Whether the object exists, as far as Headgate knows: what a deleted Service binds stays in force for a while.
+    /// Whether the object exists, as far as Headgate knows. The bindings of a deleted Service remain in force for a
+    /// while.
     pub exists: bool,
-    /// What is wrong with what it asks for.
+    /// The problems of its spec or annotation.
     pub problems: Vec<Word>,
     /// What is in force, by port and target group.
     pub bindings: Vec<InForce>,
@@ -42,7 +43,7 @@ pub struct InForce {
     pub target_group: String,
     /// For how many seconds its pods should be held when they end.
     pub hold: u32,
-    /// What is wrong with it or its target group.
+    /// The problems of it or its target group.
     pub troubles: Vec<Word>,
     /// Its targets; those that are on their way out have a reason.
     pub targets: Vec<BoundTarget>,
@@ -64,9 +65,9 @@ pub struct BoundTarget {
     pub health: Option<String>,
     /// `TargetHealth.Reason`, or nothing.
     pub health_reason: String,
-    /// `open`, `closed` or `none`; none at all of one that goes.
+    /// `open`, `closed` or `none`; absent for a target that should be deregistered.
     pub gate: Option<String>,
-    /// Why it goes.
+    /// Why it should be deregistered.
     pub goes: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{journal::report::Past, runtime::times::Times};
 
-/// All that there is to say of one pod.
+/// All information about one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -17,7 +17,7 @@ pub struct Report {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
     /// The pod as Headgate sees it; none: it knows no such pod.
     pub pod: Option<Pod>,
@@ -53,7 +53,7 @@ pub struct Pod {
 /// A reason word and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
-    /// The word.
+    /// The reason.
     pub reason: String,
     /// The sentence.
     pub message: String,
@@ -76,13 +76,13 @@ pub struct Target {
     pub word: Word,
     /// Since when.
     pub since: Option<MicroTime>,
-    /// What the load balancer says of it.
+    /// The health that the load balancer reports.
     pub health: Option<Health>,
     /// When the target group was last read.
     pub last_read: Option<MicroTime>,
     /// What is done next.
     pub next: Option<Next>,
-    /// What is wrong with the binding and the target group.
+    /// The problems of the binding and the target group.
     pub troubles: Vec<Word>,
 }
 
@@ -123,7 +123,7 @@ pub struct Next {
 pub struct Gate {
     /// `open`, `closed` or `none`.
     pub state: String,
-    /// Why it is so; of an open one as its condition says.
+    /// The reason; for an open gate that of its condition.
     pub word: Option<Word>,
     /// Since when.
     pub since: Option<MicroTime>,
@@ -134,7 +134,7 @@ pub struct Gate {
 pub struct Hold {
     /// How many seconds are asked for.
     pub wanted: u32,
-    /// For how many seconds the load balancer may go on sending.
+    /// How many seconds the load balancer may keep sending.
     pub bound: u32,
     /// Whether the pod has it; none: its spec was not looked at.
     pub word: Option<Word>,

@@ -1,4 +1,4 @@
-//! Who keeps the journal, and who asks it.
+//! The keeper of the journal, and its readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,15 +9,18 @@ use headgate_core::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::report::{self, Past};
+use super::{
+    report::{self, Past},
+    sentence,
+};
 use crate::runtime::{clock::Clock, times::Times};
 
-/// So many entries are kept, unless it is said otherwise: the lives of some three thousand pods. Measured: 2.9 MiB
-/// for 6,576 of them (`make bench ONLY=looked`).
+/// The default number of entries: enough for about three thousand pods. Measured: 2.9 MiB for 6,576 of them (`make
+/// bench ONLY=looked`).
 pub const MOST: usize = 32_768;
-/// So many are said of one pod or node.
+/// Entries of one pod or node in an answer, at most.
 const OF_ONE: usize = 200;
-/// So many are in one answer.
+/// Entries in one answer, at most.
 pub const IN_ONE_ANSWER: usize = 1000;
 
 /// The side that writes. It never waits.
@@ -25,9 +28,9 @@ pub const IN_ONE_ANSWER: usize = 1000;
 pub struct Recorder(mpsc::UnboundedSender<(Transition, Moment)>);
 
 impl Recorder {
-    /// This has become otherwise.
+    /// Records a change.
     pub fn record(&self, what: Transition, at: Moment) {
-        // Nobody keeps it any more: the program ends.
+        // The keeper has ended: the program ends.
         let _ = self.0.send((what, at));
     }
 }
@@ -41,7 +44,8 @@ pub struct Kept {
     clock: Clock,
 }
 
-/// A journal of so many entries that begins now: who writes to it, who reads it, and the task that keeps it until nobody writes.
+/// A journal for this many entries that begins now: its writer, its reader, and the task that keeps it until the
+/// writer is dropped.
 pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output = ()>) {
     let (sender, mut records) = mpsc::unbounded_channel();
     let id = Timestamp::now().as_microsecond().to_string();
@@ -56,7 +60,7 @@ pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output
 }
 
 impl Kept {
-    /// Held for as long as an answer takes to be copied; the engine's owner never waits for it.
+    /// Locked only while an answer is copied; the engine's owner never waits for it.
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +80,7 @@ impl Kept {
         self.past(|journal| journal.of_node(node, OF_ONE))
     }
 
-    /// The last entries; after that of a number the first ones, for whoever goes on reading.
+    /// The last entries. With a number, the first entries after it, for clients that read on.
     pub fn entries(&self, namespace: Option<&str>, after: Option<u64>, most: usize) -> Past {
         let most = most.min(IN_ONE_ANSWER);
         self.past(|journal| match after {
@@ -92,12 +96,14 @@ impl Kept {
             (entries, journal.leads_since(), journal.forgotten())
         };
         let times = Times::at(self.clock.now());
-        Past {
+        let past = Past {
             since: Some(times.time(self.began)),
             leads_since: leads_since.map(|since| times.time(since)),
             forgotten,
             entries: entries.into_iter().map(|entry| report::entry(entry, times)).collect(),
-        }
+            gap: None,
+        };
+        Past { gap: sentence::gap(&past), ..past }
     }
 }
 

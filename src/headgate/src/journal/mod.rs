@@ -1,13 +1,15 @@
-//! The past: what became of targets, pods, nodes and this replica's lead, askable for hours after it is gone.
+//! The past: what happened to targets, pods, nodes and this replica's lead. It answers for hours after an object was
+//! deleted.
 //!
 //! ```text
 //!  app::owner ─► keeper: a channel, a task, the core's Journal ─► explain, /debug/journal
 //!   (Effect::Happened, Effect::Notice)                 report
 //! ```
 //!
-//! Each replica keeps its own, in memory: the engine's owner hands over what has become otherwise and waits for nobody. A
-//! standby sees pods, their gates and nodes; what AWS answers and shows only the leader knows. So what a new leader has seen
-//! as a standby is there after a change of leader, and the answer says since when the replica knows the rest.
+//! Each replica keeps its own journal in memory. The engine's owner hands over changes and waits for nobody. A
+//! standby sees pods, their gates and nodes, but only the leader knows AWS's answers. A new leader therefore knows
+//! what it saw as a standby. Its answer shows since when it knows everything.
 
 pub mod keeper;
 pub mod report;
+pub mod sentence;

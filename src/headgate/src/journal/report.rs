@@ -1,4 +1,4 @@
-//! The past as it is sent. The names of the fields and the words are stable.
+//! The past in its JSON form. The names of the fields and the words are stable.
 
 use headgate_core::{
     Cause, Reason,
@@ -12,6 +12,7 @@ use headgate_core::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::sentence::sentence;
 use crate::runtime::times::Times;
 
 /// Entries of a replica's journal, and from when on it can know what.
@@ -26,9 +27,12 @@ pub struct Past {
     pub forgotten: u64,
     /// The entries, the oldest first.
     pub entries: Vec<Entry>,
+    /// What this replica cannot know of that time, as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<String>,
 }
 
-/// Something that has become otherwise.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -55,7 +59,7 @@ pub struct Entry {
     /// `IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Of `health`: what the load balancer said before; none: the target was not there.
+    /// Of `health`: what the load balancer reported before; none: the target was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// Of `health` and `gate`: what it is now; none: the target is not there.
@@ -67,6 +71,12 @@ pub struct Entry {
     /// Of `said`: the sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What happened, as a sentence without the name of the object.
+    #[serde(default)]
+    pub text: String,
+    /// Whether it is a problem: AWS refused a call, a target became unhealthy, or a Warning was emitted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub problem: bool,
 }
 
 /// What can become of something.
@@ -90,9 +100,10 @@ pub const WORDS: [&str; 17] = [
     "said",
 ];
 
-/// An entry as it is sent.
+/// An entry in its JSON form.
 pub fn entry(entry: CoreEntry, times: Times) -> Entry {
     let CoreEntry { number, at, what } = entry;
+    let problem = is_problem(&what);
     let told = match what {
         Transition::Target(group, target, owner, step) => Entry {
             target_group: Some(group.to_string()),
@@ -117,10 +128,23 @@ pub fn entry(entry: CoreEntry, times: Times) -> Entry {
             ..about_object(&object)
         },
     };
-    Entry { number, at: times.time(at), ..told }
+    let entry = Entry { number, at: times.time(at), problem, ..told };
+    Entry { text: sentence(&entry), ..entry }
 }
 
-/// An entry about this, of which nothing else is said yet.
+/// Whether somebody who looks for problems wants to see it.
+fn is_problem(what: &Transition) -> bool {
+    match what {
+        Transition::Target(.., TargetStep::NotRegistered(_) | TargetStep::NotDeregistered(_)) => true,
+        Transition::Target(.., TargetStep::Shown(_, now)) => {
+            now.is_some_and(|now| now.state == HealthState::Unhealthy)
+        }
+        Transition::Said(notice) => !notice.reason.is_good_news(),
+        _ => false,
+    }
+}
+
+/// An entry about this object, without details.
 fn about(kind: &str, namespace: &str, name: &str, uid: &str) -> Entry {
     Entry {
         number: 0,
@@ -136,6 +160,8 @@ fn about(kind: &str, namespace: &str, name: &str, uid: &str) -> Entry {
         now: None,
         reason: None,
         message: None,
+        text: String::new(),
+        problem: false,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The TargetBindings as users see them: those made from annotations, the status of all, and the finalizer of written
 //! ones.
 //!
-//! An ordinary reconciler beside the engine: once a second it compares what the views say with what its watch has seen,
-//! and writes the difference, a few objects at a time. It decides nothing about targets, and nothing waits for it; what
-//! fails is logged and tried again. Only the leader writes.
+//! An ordinary reconciler next to the engine. Once a second it compares the views with the objects of its watch, and
+//! writes the differences, a few objects at a time. It decides nothing about targets, and nothing waits for it. A
+//! failure is logged and retried. Only the leader writes.
 //!
-//! With `--namespace-selector` it sees the TargetBindings of all namespaces, and those of others may be another
-//! installation's: it leaves them alone. When a namespace is not selected any more, it parts from what is there, once.
+//! With `--namespace-selector` it sees the TargetBindings of all namespaces. Those of others may belong to another
+//! installation, so it does not change them. When a namespace is no longer selected, it removes its finalizers there,
+//! once.
 
 mod writes;
 
@@ -60,31 +61,31 @@ const PERIOD: Duration = Duration::from_secs(1);
 const BUDGET: usize = 10;
 /// Between two writes of one status.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
-/// A status that says nothing new but when its target group was read is written this often.
+/// A status in which only the time of the last read changed is written this often.
 const READ_PERIOD: Duration = Duration::from_secs(60);
-/// One whose write was refused because of what stands in it is tried again after this long: until then it keeps no other
-/// from being written.
+/// A write that was refused because of the object's content is retried after this time. Until then it delays no
+/// other.
 const REFUSED: Duration = Duration::from_secs(60);
-/// A made TargetBinding whose Service still has the annotation, though it is not in force, goes after this long: at a
-/// start, target groups are still being looked up.
+/// A generated TargetBinding that is not in force, although its Service has the annotation, is deleted after this
+/// time. At a start, target groups are still being looked up.
 const GRACE: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// For so long it parts from the TargetBindings of a namespace that is not selected any more. Longer than [`GRACE`] and
-/// another replica's way to the lead.
+/// How long it removes finalizers from TargetBindings of a namespace that is no longer selected. Longer than
+/// [`GRACE`] and the takeover by another replica.
 const PARTING: Duration = Duration::from_secs(60);
-/// A deleted TargetBinding in a namespace that is not selected is let go after this long: whoever looked after it is no
-/// more, and nothing else ever would.
+/// In a namespace that is not selected, the finalizer of a deleted TargetBinding is removed after this time. No other
+/// Headgate manages it, and nothing else would remove it.
 const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 
 /// What the reconciler needs.
 pub struct Bindings<L> {
     /// The API server.
     pub client: Client,
-    /// Where TargetBindings are seen.
+    /// The namespaces of TargetBindings.
     pub scopes: Vec<Scope>,
-    /// Whether they are looked after in selected namespaces only.
+    /// Whether it manages only those in selected namespaces.
     pub namespaces_are_selected: bool,
-    /// What the engine says.
+    /// The engine's views.
     pub views: Arc<Views>,
     /// Whether it has seen everything.
     pub pulse: Arc<Pulse>,
@@ -101,7 +102,7 @@ enum Care {
     Own,
     /// It was, until its namespace came not to be selected any more.
     Parting,
-    /// Another installation's, or nobody's.
+    /// Another installation's, or without any.
     Others,
 }
 
@@ -118,10 +119,10 @@ struct Memory {
 }
 
 impl<L: Fn() -> bool> Bindings<L> {
-    /// Goes on for ever.
+    /// Never returns.
     ///
     /// # Errors
-    /// If a watch has ended, which it never does by itself.
+    /// If a watch has ended, which never happens normally.
     pub async fn keep(self) -> Result<(), String> {
         let mut readers = Vec::new();
         let mut watches = Vec::new();
@@ -163,7 +164,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// What is to be written, the most urgent first.
+    /// What to write, the most urgent first.
     fn due(&self, there: &BTreeMap<ObjectKey, Arc<TargetBinding>>, memory: &mut Memory) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut made = BTreeSet::new();
@@ -227,14 +228,14 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
         memory.written.retain(|key, _| there.contains_key(key));
         self.views.released.retain(|key, _| there.contains_key(key));
-        // Whose status is the oldest goes first, so that none waits for ever.
+        // The object with the oldest status comes first, so that none waits without end.
         statuses.sort_by_key(|(written, _, _)| *written);
         writes
             .extend(statuses.into_iter().map(|(_, object, status)| Write::Status(object, Box::new(status))));
         writes
     }
 
-    /// Whether a made TargetBinding that nothing asks for is to go.
+    /// Whether to delete a generated TargetBinding that nothing needs.
     fn is_over(&self, key: &ObjectKey, object: &TargetBinding, memory: &mut Memory) -> bool {
         if object.meta().deletion_timestamp.is_some() {
             return false;
@@ -283,7 +284,8 @@ impl<L: Fn() -> bool> Bindings<L> {
         matches!(selection.as_deref(), Some(Selection::Left(then)) if then.elapsed() < PARTING)
     }
 
-    /// Lets one go that is another installation's, or was, and that it would have let go long ago.
+    /// Removes the finalizer from one of another installation, or of a former one that would have removed it long
+    /// ago.
     fn nobodys(&self, key: &ObjectKey, object: &Arc<TargetBinding>) -> Option<Write> {
         let deleted = object.meta().deletion_timestamp.as_ref()?.0;
         let since = Timestamp::now().duration_since(deleted);
@@ -303,7 +305,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         let origin = view.map_or_else(|| Origin::TargetBinding(key.clone()), |view| view.key.origin.clone());
         let mut said = Vec::new();
         if let Some(origin) = self.views.origins.get(&origin) {
-            // What is wrong with other parts of an annotation is said on the Service.
+            // The Service reports errors of other parts of an annotation.
             let here = |problem: &&Problem| match (&origin.origin, view) {
                 (Origin::Service(_), Some(view)) => problem.is_about(&view.key.port),
                 _ => true,
@@ -367,7 +369,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                     debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
                     continue;
                 }
-                // As of one that was stored before the schema refused it. The others fare better.
+                // An object that was stored before the schema refused it. The others are not affected.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
                     let object = key.as_ref().map(ToString::to_string);
                     let error = &*excerpt(&status.message);
@@ -387,9 +389,9 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// Says it when it begins, changes, and goes on for long: it is tried every second.
+    /// Logs it when it begins, changes, and continues for some time: it is tried every second.
     fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
-        // What is wrong with one object may be right with the next.
+        // A write that fails for one object may succeed for the next.
         let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };
         let (object, failures) = (key.map(ToString::to_string), told.failures);
         let since = match told.what {
@@ -411,7 +413,7 @@ fn is_kept(object: &TargetBinding) -> bool {
     object.finalizers().iter().any(|name| name == FINALIZER)
 }
 
-/// Its finalizers but for Headgate's.
+/// Its finalizers without Headgate's.
 fn without_own(object: &TargetBinding) -> Vec<String> {
     object.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect()
 }

@@ -43,22 +43,22 @@ pub enum ClientError {
     Client(#[from] kube::Error),
 }
 
-/// Nothing is heard for this long on a connection on which an answer is awaited: it is given up. A watch is shorter
-/// than that by itself ([`watch`](super::watch)), so a connection that died without a word, or an API server that
-/// hangs, is noticed within half a minute.
+/// A connection is given up if an answer is awaited and nothing arrives for this time. A watch is shorter
+/// ([`watch`](super::watch)). A dead connection, or an API server that hangs, is therefore detected within half a
+/// minute.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Where Kubernetes tells a pod which namespace it is in.
+/// The file with the namespace of a pod.
 const OWN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Headgate's own namespace, where nothing else is said: in a pod that of its ServiceAccount, else the one that all
-/// commands and manifests expect. That of the kubeconfig's context is where somebody works, and does not count.
+/// Headgate's own namespace, if no flag sets it. In a pod it is that of its ServiceAccount, elsewhere the one of all
+/// commands and manifests. The namespace of the kubeconfig's context is where somebody works, and does not count.
 pub fn own_namespace() -> String {
     let pods = std::fs::read_to_string(OWN).ok().map(|text| text.trim().to_owned());
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// Which cluster; what is not said is as kubectl has it.
+/// The cluster; unset options have the defaults of kubectl.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Which {
     /// The kubeconfig.
@@ -100,8 +100,8 @@ fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> 
 
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///
-/// Retries inside the client are off: each caller has its own way to try again, and must not be held up by a
-/// hidden one (the client's own goes on for minutes).
+/// Retries inside the client are off. Each caller has its own retries, and a hidden one would delay it: the client's
+/// own last minutes.
 pub async fn connect() -> Result<Client, ClientError> {
     connect_to(&Which::default()).await
 }

@@ -1,7 +1,7 @@
 //! Events on Services, pods, TargetBindings, grants and IngressDaemonSets, written by a task of its own so that nothing ever waits for them.
 //!
-//! Each Warning is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
-//! ends: the log line of the Event itself is there.
+//! Each Warning is also a log line. An Event that cannot be written is dropped and counted. A log line marks the
+//! beginning and the end of that; the log line of the Event itself exists.
 
 mod queue;
 
@@ -37,13 +37,13 @@ use crate::{
 
 /// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
 const LONGEST_NOTE: usize = 1024;
-/// Where each reason word has a section.
-const REASONS: &str = "https://headgate.dev/docs/reasons.md";
+/// The page with a section for each reason.
+const REASONS: &str = "https://headgate.dev/docs/reference/reasons.md";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Normal Events of all namespaces, after the first hundred.
 const GOOD_NEWS_A_SECOND: f64 = 10.0;
 
-/// Writes what comes until the sender is gone.
+/// Writes Events until the sender is dropped.
 pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
@@ -55,8 +55,8 @@ pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>)
         if notice.reason.is_good_news() && !allowance.take(clock.now()) {
             continue;
         }
-        // A recorder of its own: one that lives longer counts a second problem of the same reason as a repetition of
-        // the first, and its note is lost. What is a repetition was left out before.
+        // A recorder for each Event. A longer-lived one would count a second problem with the same reason as a
+        // repetition of the first, and drop its text. Repetitions were removed before.
         let recorder = Recorder::new(client.clone(), reporter.clone());
         let (regarding, event) = render(&notice);
         let written = timeout(WRITE_TIMEOUT, recorder.publish(&event, &regarding)).await;
@@ -144,7 +144,7 @@ mod tests {
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
         assert_eq!(event.reason, "InvalidBinding");
-        let note = "part \"x\" https://headgate.dev/docs/reasons.md#invalidbinding";
+        let note = "part \"x\" https://headgate.dev/docs/reference/reasons.md#invalidbinding";
         assert_eq!(event.note.as_deref(), Some(note));
     }
 
@@ -168,6 +168,6 @@ mod tests {
         let note = linked(&"ä".repeat(2000), Reason::NotReady);
         let rest = note.trim_start_matches('ä');
         assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
-        assert_eq!(rest, "… https://headgate.dev/docs/reasons.md#notready");
+        assert_eq!(rest, "… https://headgate.dev/docs/reference/reasons.md#notready");
     }
 }

@@ -1,9 +1,8 @@
-//! What the leaving of pods needs of the API server: annotations on them, and whether their PodDisruptionBudgets allow
-//! an eviction.
+//! What evictions need from the API server: annotations on pods, and whether PodDisruptionBudgets allow an eviction.
 //!
-//! Annotations are written as a merge patch that carries the pod's UID, so that a pod which has got the name since is
-//! refused and never written to. The eviction is asked for as a dry run, which changes nothing and reserves nothing; it
-//! carries the UID as well.
+//! Annotations are written as a merge patch with the pod's UID. If another pod has the name by then, the API server
+//! refuses the patch. The eviction is requested as a dry run, which changes and reserves nothing; it carries the UID
+//! as well.
 
 use std::time::Duration;
 
@@ -27,9 +26,9 @@ use tokio::time::timeout;
 use super::{failure, marks};
 use crate::redact::redacted;
 
-/// An eviction is waited for so long, as the API server waits for webhooks.
+/// The maximum wait for an eviction: the API server waits for webhooks.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where the pods are.
+/// The API server of the pods.
 #[derive(Clone)]
 pub struct Evictions {
     client: Client,
@@ -63,8 +62,8 @@ impl Evictions {
         Ok(checked(&budgets.items, refused, check))
     }
 
-    /// Evicts a pod, or asks what would come of it. Gives why it has to wait, in the words of whoever refuses it, and when
-    /// it is worth asking again. One that is gone is evicted.
+    /// Evicts a pod, or asks for the result without an effect. Returns why it must wait, in the words of the program
+    /// that refuses it, and when to ask again. A pod that does not exist counts as evicted.
     pub async fn evict(
         &self,
         pod: &ObjectKey,
@@ -91,7 +90,7 @@ impl Evictions {
     /// Evicts a pod.
     ///
     /// # Errors
-    /// If it is refused, or nobody answers.
+    /// If it is refused, or has no answer.
     pub async fn ask(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<()> {
         self.post(pod, uid, false).await.map(|_| ())
     }
@@ -132,14 +131,14 @@ fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
     Err(Failure { message: redacted(&failure.message).into(), ..failure })
 }
 
-/// The words of whoever refuses something: those of the first cause, if there is one.
+/// The words of a refusal: those of the first cause, if there is one.
 pub fn words(status: &Status) -> &str {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }
 
-/// What follows from all budgets, and from what came of the dry run. A budget that Kubernetes cannot compute, as any with
-/// `maxUnavailable` over the pods of a DaemonSet, refuses for ever: that holds up nobody whom nobody evicts.
+/// The result of all budgets and of the dry run. Kubernetes cannot compute some budgets, such as `maxUnavailable`
+/// over the pods of a DaemonSet. These refuse every eviction, so they count only for pods that somebody evicts.
 fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &Check) -> Checked {
     let about = budgets.iter().filter_map(|budget| Some((budget, told(budget, check)?)));
     let (uncomputed, computed): (Vec<_>, Vec<_>) = about.partition(|(budget, _)| is_uncomputed(budget));
@@ -149,7 +148,8 @@ fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &C
     Checked { refused: refused.filter(|_| !is_excused), budgets }
 }
 
-/// Whether Kubernetes cannot say what a budget allows (its condition `DisruptionAllowed` is false for `SyncFailed`).
+/// Whether Kubernetes cannot compute what a budget allows (its condition `DisruptionAllowed` is false for
+/// `SyncFailed`).
 fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     let conditions = budget.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().any(|condition| {
@@ -159,7 +159,7 @@ fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     })
 }
 
-/// What a budget says of the pod, if it is about it.
+/// What a budget allows for the pod, if it selects it.
 fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
     let selector: Selector = budget.spec.as_ref()?.selector.clone()?.try_into().ok()?;
     let selects = |labels: &Labels| {

@@ -1,4 +1,4 @@
-//! How a request that the API server did not carry out is to be taken.
+//! The meaning of a request that the API server did not carry out.
 
 use headgate_core::{Failure, FailureClass};
 use kube::core::Status;

@@ -1,7 +1,7 @@
 //! Writes the condition of readiness gates into the status of pods.
 //!
-//! A strategic merge patch: it leaves the conditions of others alone. It carries the pod's UID, so that a pod which has
-//! got the name since is refused (422) and never written to.
+//! A strategic merge patch: it does not change other conditions. It carries the pod's UID, so the API server refuses
+//! it (422) if another pod has the name by then.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{kube::failure, runtime::clock::Clock};
 
-/// Where the pods are.
+/// The API server of the pods.
 #[derive(Clone)]
 pub struct Pods {
     client: Client,

@@ -1,8 +1,9 @@
-//! A leader that cannot lead gives the Lease back, if another replica is ready: what it asks for that, and what it says.
+//! A leader that cannot lead releases the Lease, if another replica is ready. This module asks for that, and reports
+//! it.
 //!
-//! The rule is [`headgate_core::leadership::ability`]. Here is asked which other replicas are ready, only while there is a
-//! trouble and at most every few seconds, and told what comes of it: a log line, an Event on the own pod, a metric, and what
-//! the probes show beside their `ok`.
+//! [`headgate_core::leadership::ability`] has the rule. This module asks which other replicas are ready, only during
+//! a trouble and at most every few seconds. It reports the result: a log line, an Event on the own pod, a metric, and
+//! a line of the probes after their `ok`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +33,7 @@ pub struct Handover {
     notices: events::Sender,
     metrics: Arc<Metrics>,
     next: Moment,
-    /// What was told, and until when this replica rests if it does.
+    /// The last report, and the end of this replica's backoff, if it has one.
     unable: Option<Unable>,
 }
 
@@ -47,12 +48,12 @@ impl Handover {
         Self { troubles, replicas, notices, metrics, next: Moment::START, unable: None }
     }
 
-    /// What is to be shown of it.
+    /// What the probes show of it.
     pub fn unable(&self) -> Option<Unable> {
         self.unable.clone()
     }
 
-    /// Whether the leader gives the Lease back now: why, and for how long it rests. Asks for as long as `by`.
+    /// Whether the leader releases the Lease now: why, and the length of its backoff. Asks until `by`.
     pub async fn decide(
         &mut self,
         lease: &Lease,
@@ -111,7 +112,7 @@ impl Handover {
             Err(error) => format!("whether another replica is ready cannot be asked ({error})"),
         };
         let note = format!("{}: this replica leads on, because {because}", why(reason));
-        // What is wrong was said by whoever has found it.
+        // The task that detected the problem has logged it.
         info!(reason = %Reason::CannotLead, "{note}");
         self.tell(note);
     }

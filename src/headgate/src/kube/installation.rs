@@ -1,8 +1,10 @@
-//! What tells one installation of Headgate from another: the name of its Lease, and what it serves.
+//! What distinguishes one installation of Headgate from another: the name of its Lease, and the namespaces that it
+//! manages.
 //!
-//! Several may have one namespace for their own. Each has a Lease of another name, and its own TargetLedgers, which are
-//! named after it. Replicas of one Lease must serve the same: only one of them works at a time, and it takes what the
-//! others did for its own. What the holder serves stands in the Lease, so that one that serves something else is noticed.
+//! Several may use one namespace. Each has a Lease with another name, and its own TargetLedgers, which are named
+//! after it. Replicas of one Lease must manage the same namespaces. Only one of them works at a time, and it treats
+//! the targets of the others as its own. The Lease contains what the holder manages, so that a replica with other
+//! settings is detected.
 
 use std::fmt;
 
@@ -14,9 +16,9 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 pub const NAMESPACE: &str = "headgate";
 /// The name of the Lease, unless another is given.
 pub const LEASE: &str = "headgate";
-/// The annotation of the Lease that says what its holder serves.
+/// The annotation of the Lease with the namespaces that its holder manages.
 pub const SERVES: &str = "headgate.dev/serves";
-/// The annotation of the Lease that says what holders before served, if that was something else and it was not seen to yet.
+/// The annotation of the Lease with what earlier holders managed, if that differs and nobody has handled it yet.
 pub const SERVED_BEFORE: &str = "headgate.dev/served-before";
 
 const NAMED: &str = "the namespaces ";
@@ -85,7 +87,7 @@ impl Left {
         }
     }
 
-    /// How a command is told of them, as far as it can be.
+    /// The flags that select them, as far as a command has them.
     pub fn flag(&self) -> String {
         match (self, &self.before.selector) {
             (Self { but: None, .. }, None) => format!(" --namespaces={}", self.before.namespaces.join(",")),
@@ -110,7 +112,7 @@ impl Serves {
         }
     }
 
-    /// Where objects of namespaces are watched.
+    /// The namespaces whose objects are watched.
     pub fn scopes(&self) -> Vec<Scope> {
         match &self.namespaces[..] {
             [] => vec![Scope::Cluster],
@@ -146,7 +148,7 @@ impl Serves {
     }
 }
 
-/// Those of the named namespaces that do not exist. Who may not look does not know.
+/// The named namespaces that do not exist. Without the right to read them, this is unknown.
 pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) -> Vec<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let mut missing = Vec::new();
@@ -163,8 +165,8 @@ pub fn named(serves: &str) -> impl Iterator<Item = &str> {
     serves.strip_prefix(NAMED).into_iter().flat_map(|names| names.split(", "))
 }
 
-/// What the TargetLedgers of the installation with this Lease end in, after the name that says which target group; none
-/// for the Lease that is nobody's choice.
+/// The end of the names of this installation's TargetLedgers, after the part that identifies the target group. It is
+/// empty for the Lease with the default name.
 pub fn ledger_suffix(lease: &str) -> Option<String> {
     (lease != LEASE).then(|| format!(".{lease}"))
 }

@@ -1,10 +1,13 @@
-//! The Lease object: carries out what the machine of [`headgate_core::leadership::lease`] wants, and tells everybody whether this
-//! replica leads.
+//! The Lease object: makes the requests of the machine in [`headgate_core::leadership::lease`], and publishes whether
+//! this replica leads.
 //!
-//! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
-//! leads, a watch shows its release at once; the watch is a hint only, the machine looks every retry period anyway.
-//! When the engine has stopped, the Lease is released, so that another replica takes over without waiting for it to
-//! run out. If it is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged when it begins, changes, goes on and ends, and tried again for ever.
+//! It sends one request at a time, each with a time-out well before the renew deadline, on a client of its own. While
+//! another replica leads, a watch shows its release at once. The watch is only a hint: the machine reads the Lease
+//! every retry period anyway.
+//!
+//! When the engine has stopped, the Lease is released, so another replica takes over without waiting for it to expire. If
+//! the leader is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged
+//! when it begins, changes, continues and ends, and retried without limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +45,7 @@ use crate::{
     },
 };
 
-/// A watch of the Lease is opened anew after so many seconds; so often nothing is lost by it.
+/// A watch of the Lease is opened again after this many seconds; at this rate nothing is lost.
 const WATCH_SECONDS: u32 = 20;
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
@@ -58,7 +61,7 @@ pub struct Options {
     pub identity: Arc<str>,
     /// How long it lasts.
     pub timing: Timing,
-    /// What this replica serves, in words: the holder says so in the Lease.
+    /// What this replica manages, in words: the holder writes it to the Lease.
     pub serves: String,
 }
 
@@ -81,8 +84,8 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate that tells `tell` where it stands. `client` should be used by nobody else; `handover` is of the namespace
-    /// of the Lease.
+    /// A candidate that reports its state to `tell`. No other task should use `client`; `handover` is of the
+    /// namespace of the Lease.
     pub fn new(
         client: Client,
         options: Options,
@@ -382,7 +385,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
-    // A released Lease has an empty holder, as client-go writes it.
+    // A released Lease has an empty holder, the form of client-go.
     let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
     object.spec = Some(LeaseSpec {
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),

@@ -1,9 +1,9 @@
 //! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Those of other
 //! installations are not seen.
 //!
-//! A write names the state it replaces, so that nothing is ever written over unseen.
-//! This module says how a request ended, never what to do about it. An object that cannot be read is handed on as such,
-//! with its name: it does not hide the others.
+//! A write names the state that it replaces, so it never overwrites anything unseen. This module returns how a
+//! request ended, never what to do about it. An object that cannot be read is passed on as such, with its name: it
+//! does not hide the others.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub const NOT_INSTALLED: &str = "NotInstalled";
 /// The ledgers of this Headgate.
 #[derive(Clone)]
 pub struct Ledgers {
-    /// To read: whatever stands in an object, it is not lost by what stands in another.
+    /// For reading: a broken object does not hide the content of another one.
     loose: Api<DynamicObject>,
     /// To write.
     strict: Api<TargetLedger>,
@@ -54,7 +54,7 @@ impl Ledgers {
         object_name(group) + self.suffix.as_deref().unwrap_or_default()
     }
 
-    /// Carries out a request and says how it ended.
+    /// Sends a request and returns how it ended.
     pub async fn answer(&self, request: &LedgerRequest) -> Result<Answer, Failure> {
         match request {
             LedgerRequest::LoadAll => self.load_all().await.map(Answer::Ledgers),
@@ -134,7 +134,7 @@ fn failed(error: &kube::Error) -> Failure {
     }
 }
 
-/// Of an object that is not there, Kubernetes says which; of a kind that is not there, it says nothing.
+/// If an object does not exist, Kubernetes names it. If the kind does not exist, it does not.
 fn is_about_a_ledger(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
@@ -143,7 +143,7 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-/// A TargetLedger as it is stored; `None` for an object without name or version, which the API server never sends.
+/// A stored TargetLedger; `None` for an object without name or version, which the API server never sends.
 pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();

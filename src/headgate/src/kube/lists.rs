@@ -1,7 +1,7 @@
 //! The pages of lists, bounded in bytes.
 //!
-//! A page is bounded by the API server in the number of its objects only, and each may have 1.5 MiB. What is larger than
-//! [`MOST`] is not read: whoever lists asks for fewer objects at a time ([`smaller`]).
+//! The API server limits only the number of objects in a page, and each may have 1.5 MiB. A page larger than [`MOST`]
+//! is not read: the client then requests fewer objects at a time ([`smaller`]).
 
 use std::{
     error::Error,
@@ -17,7 +17,7 @@ use tower::{Layer, Service};
 /// A page of a list is no larger, in bytes.
 pub const MOST: usize = 16 * 1024 * 1024;
 
-/// How many objects there are to be in a page, after one of so many was too large.
+/// The number of objects for a page, after one of this many was too large.
 pub const fn smaller(page: u32) -> u32 {
     if page > 8 { page / 8 } else { 1 }
 }
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Whether a page of a list is asked for; a watch goes on for as long as it has something to say.
+/// Whether it is a page of a list; a watch continues while it has something to send.
 fn is_page(uri: &Uri) -> bool {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.any(|parameter| parameter.starts_with("limit="))

@@ -1,7 +1,7 @@
-//! The annotations that say how far a pod's leaving is: how they are read and written.
+//! The annotations with the state of a pod's eviction: how they are read and written.
 //!
-//! Each begins with the UID of the pod that it is about: an annotation that was copied to another pod says nothing about
-//! it. One that cannot be read counts as not written; what cannot be true is said and taken away by the core
+//! Each begins with the UID of its pod: an annotation that was copied to another pod has no meaning there. One that
+//! cannot be read counts as absent. The core reports and removes implausible values
 //! ([`LeavingFacts::credible`](headgate_core::model::LeavingFacts::credible)).
 //!
 //! ```text
@@ -70,7 +70,7 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Anno
     Annotations { asked, waits: explained(WAITS), deregistered, may_go: explained(MAY_GO) }
 }
 
-/// The annotations that a mark sets, or takes away.
+/// The annotations to set or remove.
 pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
     let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
     match mark {

@@ -1,5 +1,5 @@
-//! Nodes as they are watched and read: where they are, whether they take pods, and what says that they are about to go; and
-//! the one word that is written on them.
+//! Nodes as they are watched and read: their zone, whether they take pods, and signs that they are about to be
+//! removed. Also the one annotation that Headgate writes on them.
 
 use headgate_core::{
     Failure,
@@ -22,13 +22,13 @@ use super::{
     slim::{OfNode, with_annotations},
 };
 
-/// What a kubelet that shuts down says in the message of its Ready condition, besides other troubles it may have
-/// (`ShutdownStatus` in its nodeshutdown package, v1.36).
+/// The message of the Ready condition of a kubelet that shuts down, apart from other troubles (`ShutdownStatus` in
+/// its nodeshutdown package, v1.36).
 const SHUTTING_DOWN: &str = "node is shutting down";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A node as it is watched.
+/// A watched node.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Node)]
 pub struct SlimNode {
@@ -116,7 +116,7 @@ impl Nodes {
         Self { client }
     }
 
-    /// A node as it is now, if there is one.
+    /// The present state of a node, if it exists.
     pub async fn get(&self, name: &str) -> Result<Option<NodeFacts>, Failure> {
         let api: Api<SlimNode> = Api::all(self.client.clone());
         let node = api.get_opt(name).await.map_err(|error| failure::of(&error))?;

@@ -1,8 +1,8 @@
 //! How long a watch that fails waits before it tries again.
 //!
-//! Longer each time, up to some seconds. kube's own wrapper begins anew after anything but an error, and a watcher says
-//! that it begins to list before each list, also before one that fails: the pause would never grow. Here it begins anew
-//! only when nothing has failed for a while.
+//! Longer each time, up to some seconds. kube's own wrapper restarts its pause after everything except an error. A
+//! watcher announces each list, also one that fails, so that pause would never grow. This one restarts only when
+//! nothing has failed for a while.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use kube::runtime::{
 const FIRST: Duration = Duration::from_millis(100);
 /// At most, and as much again at random.
 const LONGEST: Duration = Duration::from_secs(5);
-/// The pause begins anew after this time without a failure.
+/// The pause restarts after this time without a failure.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// The pauses.
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_fails_again_and_again_is_tried_every_few_seconds() {
-        // As a watcher does it: it says that it begins, and then that it could not.
+        // Like a watcher: it announces the start, and then the failure.
         let failing = futures::stream::iter([Ok(()), Err(())].into_iter().cycle());
         let begun = Instant::now();
         let mut failures = 0;

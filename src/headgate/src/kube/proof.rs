@@ -1,9 +1,10 @@
-//! What proves that a leader is dead: both sides of it. [`headgate_core::leadership::lease`] says why that is enough.
+//! What proves that a leader has terminated: both sides of it. [`headgate_core::leadership::lease`] explains why that
+//! is enough.
 //!
-//! At its start each replica leaves its identity in its termination log, a file that the kubelet mounts. While another
-//! replica leads, its pod is watched, and nothing else: one object, by its name. What that says of containers that have
-//! ended is handed on; the machine judges it. Without the file, or without the right to watch, nothing is proven, and the
-//! Lease of a leader that was killed has to run out.
+//! At its start each replica writes its identity to its termination log, a file that the kubelet mounts. While
+//! another replica leads, only its pod is watched, by name. The states of terminated containers are passed on, and
+//! the machine decides. Without the file, or the right to watch, there is no proof, and the Lease of a killed leader
+//! must expire.
 
 use std::{
     fs::OpenOptions,
@@ -35,13 +36,13 @@ use crate::{
     },
 };
 
-/// A watch ends after this many seconds and goes on in a new request: one that is silently dead is noticed.
+/// A watch ends after this many seconds and continues in a new request, so a dead connection is detected.
 const WATCH_TIMEOUT: u32 = 20;
 
 /// Leaves the identity of this replica where the kubelet finds it when the container has ended.
 pub fn leave(identity: &str, termination_log: &Path) {
     let path = termination_log.display();
-    // The kubelet has made the file. Where there is none this is no pod, and none is made.
+    // The kubelet has created the file. If there is none, this is no pod, and none is created.
     let opened = OpenOptions::new().write(true).truncate(true).open(termination_log);
     match opened.and_then(|mut file| file.write_all(identity.as_bytes())) {
         Ok(()) => {
@@ -151,7 +152,7 @@ impl Proofs {
                 }
                 // It begins to list, which may fail.
                 Some(Ok(Event::Init)) => {}
-                // A pod that is gone proves nothing.
+                // A deleted pod proves nothing.
                 Some(Ok(Event::InitDone | Event::Delete(_))) => self.works(),
                 Some(Err(error)) if is_too_old(&error) => {}
                 Some(Err(error)) => self.fails(&error),
@@ -163,7 +164,7 @@ impl Proofs {
     fn fails(&mut self, error: &watcher::Error) {
         self.metrics.watch_failed("pods");
         let Some(said) = refusal("pods", error) else {
-            // An API server that is away breaks every watch, and the others say so.
+            // An unavailable API server breaks every watch, and the other watches report it.
             debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted, trying again");
             return;
         };

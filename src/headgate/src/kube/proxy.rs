@@ -1,9 +1,9 @@
 //! The proxy that leads to the API server, as kubectl finds it.
 //!
-//! * `proxy-url` of the kubeconfig's cluster counts before all else, and `NO_PROXY` does not touch it (client-go:
+//! * `proxy-url` of the kubeconfig's cluster comes first, and `NO_PROXY` does not apply to it (client-go:
 //!   `http.ProxyURL`).
-//! * Otherwise `HTTPS_PROXY`, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API server or it is on
-//!   this machine (Go: `http.ProxyFromEnvironment`). Each may be written in lower case.
+//! * Else `HTTPS_PROXY`, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API server or it is
+//!   on this machine (Go: `http.ProxyFromEnvironment`). Each may be written in lower case.
 //! * In a pod, with its ServiceAccount, none: the API server is in the cluster. The proxy there is for AWS.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use thiserror::Error;
     "the proxy of {from} cannot be used: it is no URL of http, https or socks5; expected one such as http://proxy.example.com:3128"
 )]
 pub struct ProxyError {
-    /// Where it is written. The URL itself may hold a password.
+    /// The source of the URL. The URL itself may contain a password.
     from: &'static str,
 }
 
@@ -56,7 +56,7 @@ pub fn of(
 
 fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.trim();
-    // As for curl and Go: without a scheme it is one of HTTP.
+    // The same rule as for curl and Go: without a scheme it is one of HTTP.
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     // The name is looked up by the proxy in either case.
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));

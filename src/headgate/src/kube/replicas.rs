@@ -1,8 +1,8 @@
 //! Which other replicas are ready: asked of the API server only when a leader wants to hand over.
 //!
-//! Its own pod says what the others look like: they have its labels, but for those that tell one ReplicaSet or one pod from
-//! another. A replica is ready when it answers its probe, so nothing else has to be kept. Who does not run in a pod, or whose
-//! pod has no labels, knows of no others.
+//! The own pod shows what the others look like: they have its labels, without those that distinguish ReplicaSets or
+//! pods. A replica is ready when its probe is, so nothing else must be stored. A replica outside of a pod, or in a
+//! pod without labels, knows no others.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Replica {
         self.metadata.deletion_timestamp.is_none() && conditions.into_iter().any(is)
     }
 
-    /// What the others have, too; `None`: nothing tells them from other pods.
+    /// The labels of the others; `None`: nothing distinguishes them from other pods.
     fn selector(&self) -> Option<String> {
         let labels = self.metadata.labels.iter().flatten().filter(|(key, _)| !OWN.contains(&key.as_str()));
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
@@ -72,7 +72,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Those beside the one in this pod.
+    /// The other replicas, without the one in this pod.
     pub fn new(client: Client, own_namespace: &str, pod: Option<&str>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, namespace: own_namespace.to_owned(), pod: pod.map(Box::from), uid: None }
@@ -87,7 +87,7 @@ impl Replicas {
     /// The names of the pods of others that are ready.
     ///
     /// # Errors
-    /// If the API server does not say in time.
+    /// If the API server does not answer in time.
     pub async fn others(&mut self, by: Duration) -> Result<Vec<Box<str>>, String> {
         let asked = timeout(by, self.ask()).await;
         asked.map_err(|_| format!("no answer within {by:?}"))?.map_err(|error| plain(&error))

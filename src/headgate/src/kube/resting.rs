@@ -1,6 +1,6 @@
 //! The notes in the Lease of replicas that could not lead: an annotation, a list in JSON.
 //!
-//! Whatever cannot be read there is no note.
+//! If it cannot be read, there is no record.
 
 use std::time::Duration;
 

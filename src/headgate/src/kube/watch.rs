@@ -1,17 +1,16 @@
-//! The watches: each a task of its own that turns a stream of the API server into inputs of the engine, or into news for
-//! who makes inputs of them ([`grants`](super::grants)).
+//! The watches. Each is a task of its own that turns a stream of the API server into inputs of the engine, or into
+//! news for [`grants`](super::grants).
 //!
-//! A watch that breaks goes on from where it was; if the API server no longer knows that place, everything is
-//! listed anew. Errors are tried again for ever, with growing pauses ([`patience`](super::patience)), counted, and told
-//! together ([`watch_failures`](super::watch_failures)): silence is never a removal.
+//! A broken watch continues from its last position. If the API server no longer knows that position, the watch lists
+//! everything again. Errors are retried without limit, with growing pauses ([`patience`](super::patience)). They are
+//! counted, and logged together ([`watch_failures`](super::watch_failures)). Silence is never a removal.
 //!
-//! Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen before; they come in
-//! pages, so a large cluster costs no large answer. Streaming lists (WatchList) would cost less still, but kube asks
-//! for them with `resourceVersion=0`, which an API server may answer from a cache that is behind: a pod that is gone
-//! would come back to life.
+//! Lists are consistent reads (no `resourceVersion`), so they are never older than earlier data. They come in pages,
+//! so a large cluster needs no large answer. Streaming lists (WatchList) would cost less. But kube requests them with
+//! `resourceVersion=0`, which an API server may answer from an old cache: a deleted pod would appear again.
 //!
-//! No watch is silently dead for long: the API server ends each one after [`WATCH_TIMEOUT`], and one that says nothing
-//! for 5 s more is given up.
+//! No watch is dead without notice: the API server ends each one after [`WATCH_TIMEOUT`]. A watch that is silent for
+//! 5 s more is given up.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -47,10 +46,10 @@ use crate::{
 
 /// Objects in a page of a list, unless they are large: the text of larger ones leaves holes in the heap.
 pub const PAGE: u32 = 100;
-/// A watch ends after this many seconds and goes on in a new request.
+/// A watch ends after this many seconds and continues in a new request.
 const WATCH_TIMEOUT: u32 = 20;
-/// A watch that has failed and not failed again for this long works, though it has nothing to say: an API server that
-/// does not answer is noticed sooner.
+/// A watch that failed, and has not failed again for this time, works, even if it is silent. An API server that does
+/// not answer is detected sooner.
 const QUIET: Duration = Duration::from_secs(45);
 
 /// What the watches need.
@@ -58,22 +57,22 @@ const QUIET: Duration = Duration::from_secs(45);
 pub struct Watches {
     /// The API server.
     pub client: Client,
-    /// Where the inputs go.
+    /// The receiver of the inputs.
     pub inbox: mpsc::Sender<Input>,
     /// How it is followed.
     pub following: Following,
-    /// Who asks for something to be listed again.
+    /// Requests another list.
     pub relists: Relists,
 }
 
-/// Follows what the API server has, and says what has changed.
+/// Follows the objects of the API server, and sends the changes.
 #[derive(Clone)]
 pub struct Following {
     /// The time.
     pub clock: Clock,
     /// Errors are counted.
     pub metrics: Arc<Metrics>,
-    /// And told.
+    /// And a report.
     pub failures: WatchFailures,
 }
 
@@ -172,7 +171,7 @@ impl Watches {
         self.following.tell(kind, Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
     }
 
-    /// Watches the labels of all namespaces, which grants may go by.
+    /// Watches the labels of all namespaces, which grants may use.
     pub async fn labels(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));
@@ -207,7 +206,7 @@ impl Watches {
 }
 
 impl Following {
-    /// Says into `into` what a watch has to say, in these `words`; lists once more when that is asked for.
+    /// Sends the news of a watch to `into`, in these `words`; lists once more on request.
     pub async fn tell<K, T, W>(
         self,
         (kind, again): (&'static str, Option<Arc<Notify>>),
@@ -305,7 +304,7 @@ where
     }
 }
 
-/// What an API server has, and what becomes of it.
+/// The objects of an API server, and their changes.
 pub fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,

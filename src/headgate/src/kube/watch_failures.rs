@@ -1,7 +1,7 @@
-//! What the watches that fail have to say: together, not each for itself.
+//! The reports of failing watches: together, not one by one.
 //!
-//! An API server that is away breaks every watch at once, and each tries again every few seconds. One line says that it
-//! begins, others follow at growing intervals with a count, and one says that it is over. A failure never counts as
+//! An unavailable API server breaks every watch at once, and each retries every few seconds. One line announces the
+//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure never counts as
 //! over while another watch still has it.
 
 use std::{
@@ -28,14 +28,14 @@ pub struct WatchFailures {
     troubles: Troubles,
 }
 
-/// What tells one failure from another.
+/// What distinguishes one failure from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// Headgate may not list or watch the kind.
     Forbidden(&'static str),
     /// The API server does not know the kind.
     UnknownKind(&'static str),
-    /// The API server says something else.
+    /// The API server returns another error.
     Refused(u16),
     /// It cannot be reached, or does not answer.
     Unreachable,
@@ -47,13 +47,13 @@ struct Failing {
     watches: BTreeSet<(&'static str, Scope)>,
 }
 
-/// Whether the watch only has to list anew.
+/// Whether the watch only has to list again.
 pub fn is_too_old(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 410)
 }
 
 impl WatchFailures {
-    /// None yet; what keeps this replica from leading is told to `troubles`.
+    /// None yet; `troubles` learns what keeps this replica from leading.
     pub fn new(troubles: Troubles) -> Self {
         Self { all: Arc::default(), troubles }
     }
@@ -61,7 +61,7 @@ impl WatchFailures {
     /// A watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        // What is forbidden or missing is so for every replica.
+        // A missing right or kind affects every replica.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
             self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
@@ -102,7 +102,7 @@ impl WatchFailures {
     }
 }
 
-/// What the API server says that will not change by itself: the right is missing, or the kind.
+/// An answer of the API server that will not change without help: the right is missing, or the kind.
 pub fn refusal(kind: &'static str, error: &watcher::Error) -> Option<String> {
     match judge(kind, error) {
         (Cause::Forbidden(_) | Cause::UnknownKind(_), said) => Some(said),
@@ -116,7 +116,7 @@ fn over(told: Option<Told>) {
     }
 }
 
-/// What it is, and what to do about it, in words that do not change from one time to the next.
+/// The failure, and what to do about it, in words that do not change from one time to the next.
 pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
     match status(error) {
         Some(status) if status.code == 403 => (

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-/// What the API server says, or why it could not be asked.
+/// The API server's error, or why it could not be asked.
 pub fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),

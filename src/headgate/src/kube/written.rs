@@ -19,7 +19,7 @@ use crate::{
     kube::slim::{identity, port_number, without_annotations},
 };
 
-/// A TargetBinding as it is watched.
+/// A watched TargetBinding.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetBinding)]
 pub struct SlimBinding {
@@ -69,7 +69,7 @@ struct Spec {
     pod_selector: Option<Selector>,
     port: Option<IntOrString>,
     protocol: Option<String>,
-    /// Among them those that say what annotations of a Service say.
+    /// Some of them have the meaning of annotations of a Service.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
     /// All of it, for this reason.
@@ -120,7 +120,7 @@ impl Spec {
         policy
     }
 
-    /// Which pods; `Err`: it is none that the schema would let through.
+    /// Which pods; `Err`: the schema would refuse it.
     fn pods(self) -> Result<Pods, String> {
         if let Some(error) = self.unreadable {
             return Err(format!(
@@ -174,7 +174,7 @@ impl From<AnyBinding> for TargetBinding {
     }
 }
 
-/// The annotation that says what this field says: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
+/// The annotation with the meaning of this field: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
 fn annotation_of(field: &str) -> String {
     let mut name = "headgate.dev/".to_owned();
     for letter in field.chars() {

@@ -54,7 +54,7 @@ impl Metrics {
         self.calls.duration.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
     }
 
-    /// A call is sent that had to wait so long for a token.
+    /// A call is sent that waited this long for a token.
     pub fn waited(&self, action: &'static str, wait: Duration) {
         self.calls.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
     }

@@ -1,4 +1,4 @@
-//! What is seen of the cluster, and what users are told about it.
+//! What Headgate sees of the cluster, and what it reports to users.
 
 use headgate_core::Reason;
 
@@ -53,7 +53,7 @@ impl Metrics {
         self.cluster.watch_failures.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// A user was told something.
+    /// A user got a report.
     pub fn noticed(&self, reason: Reason) {
         self.cluster.notices.get_or_create(&ReasonLabel::of(reason)).inc();
     }

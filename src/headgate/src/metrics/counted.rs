@@ -42,25 +42,25 @@ enum Of {
     Zone(fn(&ZoneView) -> usize),
     /// Several of each zone of a target group.
     ZoneParts(fn(&ZoneView) -> Vec<(&'static str, usize)>),
-    /// For how long something of each target group is so, in seconds.
+    /// How long something of each target group has lasted, in seconds.
     Age(fn(&GroupView) -> Age),
-    /// Objects that bind, by what is wrong with them.
+    /// Objects that bind, by their problems.
     Problems,
-    /// What is wrong, as `headgate status` says it.
+    /// The problems, as `headgate status` shows them.
     Said,
-    /// Targets that are unhealthy, by AWS's word for it.
+    /// Unhealthy targets, by AWS's reason.
     Unhealthy,
     /// Several of each binding.
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
 }
 
-/// Since when something is so.
+/// Since when it has lasted.
 enum Age {
     /// Since then.
     Since(Moment),
     /// It is not so.
     Never,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 

@@ -12,7 +12,7 @@ pub enum Format {
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// That which the header `Accept` likes best; the older one if it does not say.
+    /// The format that the header `Accept` prefers; the older one if it has no preference.
     pub fn accepted(accept: Option<&str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
         for range in accept.unwrap_or_default().split(',') {

@@ -1,4 +1,4 @@
-//! Who leads, and what Headgate keeps in Kubernetes for itself: the Lease and the ledgers.
+//! Which replica leads, and what Headgate keeps in Kubernetes for itself: the Lease and the ledgers.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

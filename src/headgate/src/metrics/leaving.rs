@@ -1,4 +1,4 @@
-//! Pods that are to be evicted, and nodes that are about to go.
+//! Pods that will be evicted, and nodes that are about to be removed.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ impl Leaving {
 }
 
 impl Metrics {
-    /// The eviction of a pod was asked for, and let through or not.
+    /// Somebody requested the eviction of a pod, and it was allowed or not.
     pub fn eviction_asked(&self, passes: bool, reason: Reason) {
         let answer = if passes { "pass" } else { "wait" };
         self.leaving.eviction_requests.get_or_create(&EvictionLabels { answer, reason: Word(reason) }).inc();
@@ -62,13 +62,13 @@ impl Metrics {
         self.leaving.notes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// So many such notes are still to be written.
+    /// The number of records that are still to be written.
     #[allow(clippy::cast_precision_loss)] // far from it
     pub fn notes_wait(&self, count: usize) {
         self.leaving.notes_waiting.set(count as f64);
     }
 
-    /// So many nodes are about to go; each replica sees them, and the leader alone says so.
+    /// The number of nodes that are about to be removed. Each replica sees them, and only the leader reports them.
     #[allow(clippy::cast_precision_loss)] // far from it
     pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
         if !self.leads.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! The metrics, in the OpenMetrics format and in that of Prometheus.
 //!
-//! Each is declared once, in the file of its concern: its name, its help text and, by its type, its labels.
-//! `docs/reference/metrics.md` lists them as they are declared; `make docs` writes that list.
+//! Each is declared once, in the file of its concern, with its name, its help text and, by its type, its labels.
+//! `docs/reference/metrics.md` lists them in this order; `make docs` writes that list.
 
 mod aws;
 mod cluster;
@@ -68,7 +68,8 @@ pub struct Metrics {
     shared: Shared,
 }
 
-/// For so long a page is shown to whoever asks: a thousand readers cost as much as one, and keep one page in memory.
+/// How long a page is kept and sent to all clients. A thousand readers cost as much as one, and there is one page in
+/// memory.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// The page in each format as it was made last, and when.
@@ -112,8 +113,8 @@ impl Metrics {
         }
     }
 
-    /// Those of `headgate daemonsets`, which are on a page of their own and have names of their own: a sum over the replicas
-    /// of the one program has nothing of the other. `sets` says how each set is.
+    /// Those of `headgate daemonsets`. They have their own page and names, so a sum over the replicas of one program
+    /// includes nothing of the other. `sets` returns the state of each set.
     pub fn of_daemonsets(clock: Clock, sets: impl Fn() -> Vec<SetCounts> + Send + Sync + 'static) -> Self {
         let mut page = Page::of(daemonsets::PREFIX);
         let leads: Arc<AtomicBool> = Arc::default();
@@ -145,7 +146,7 @@ impl Metrics {
         Ok(page)
     }
 
-    /// The page as it is now.
+    /// The present page.
     ///
     /// # Errors
     /// Only if a metric cannot be formatted.

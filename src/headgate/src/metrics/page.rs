@@ -39,13 +39,13 @@ pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// A metric as it was declared.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Its name as it is served, with prefix, unit and, of a counter, `_total`.
+    /// Its served name, with prefix, unit and, for a counter, `_total`.
     pub name: String,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// Counter, gauge or histogram.
     pub kind: MetricType,
-    /// What it says, without the full stop at the end.
+    /// Its help text, without the full stop at the end.
     pub help: &'static str,
 }
 
@@ -135,7 +135,7 @@ impl Page {
         metric
     }
 
-    /// Only says that there is such a metric; a collector serves it.
+    /// Only declares the metric; a collector serves its samples.
     pub(super) fn declare(
         &mut self,
         name: &str,
@@ -163,7 +163,7 @@ impl Page {
         self.process.register_collector(Box::new(collector));
     }
 
-    /// The page, as it is served.
+    /// The served page.
     pub(super) fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;

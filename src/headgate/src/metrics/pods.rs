@@ -1,4 +1,4 @@
-//! How long pods take to come and to go, and what is lost on the way.
+//! How long pods take to become ready and to terminate, and what is lost in between.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     page::{Counters, FAST, Number, Page, SLOW},
 };
 
-/// How soon AWS is told of a change.
+/// How soon calls about a change are sent to AWS.
 #[derive(Debug)]
 pub(super) struct Changes {
     ip_to_register: Histogram,
@@ -35,7 +35,7 @@ impl Changes {
     }
 }
 
-/// How soon registered pods are ready, and whether they stay for as long as they must.
+/// How soon registered pods are ready, and whether they serve long enough at their end.
 #[derive(Debug)]
 pub(super) struct Readiness {
     register_to_healthy: Histogram,
@@ -81,12 +81,12 @@ impl Metrics {
         self.changes.ip_to_register.observe(wait.as_secs_f64());
     }
 
-    /// A pod that goes or has gone is deregistered for the first time, `wait` after that was seen.
+    /// A terminating or deleted pod is deregistered for the first time, `wait` after Headgate learned of it.
     pub fn deregistering(&self, wait: Duration) {
         self.changes.deletion_to_deregister.observe(wait.as_secs_f64());
     }
 
-    /// Something took so long.
+    /// The time that something took.
     pub fn took(&self, span: Span, took: Duration) {
         let histogram = match span {
             Span::RegisterToHealthy => &self.readiness.register_to_healthy,
@@ -111,7 +111,7 @@ impl Metrics {
         self.readiness.holds_too_short.remove(&GroupLabel::of(group));
     }
 
-    /// So many pods show an address that a pod of another node has.
+    /// The number of pods that show an address of a pod on another node.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
     pub fn contested(&self, pods: usize) {
         self.readiness.contested.set(pods as f64);

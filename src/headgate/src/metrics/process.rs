@@ -1,4 +1,4 @@
-//! What every program says of itself, under the names that it has everywhere (Prometheus, "Writing client libraries").
+//! What every program reports about itself, under the usual names (Prometheus, "Writing client libraries").
 
 use std::{fmt, time::SystemTime};
 
@@ -12,7 +12,7 @@ use prometheus_client::{
 
 use super::page::{Declared, Page};
 
-/// Its name without `_total`, what it is, and what it says.
+/// Its name without `_total`, its type, and its value.
 const METRICS: [(&str, MetricType, &str); 6] = [
     ("process_cpu_seconds", MetricType::Counter, "Processor time of this process in seconds"),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
@@ -41,7 +41,7 @@ struct Process {
 }
 
 impl Process {
-    /// The values, in the order of [`METRICS`]; what the system does not say is missing.
+    /// The values, in the order of [`METRICS`]; those that the system does not report are missing.
     #[cfg(target_os = "linux")]
     fn values(&self) -> [Option<f64>; 6] {
         let process = Read::myself().ok();

@@ -1,5 +1,5 @@
-//! Where the metrics hear what is wrong: from whoever draws `headgate status`, so that an alert and the command say the same
-//! word at the same time.
+//! The metrics' source of problems: the code that draws `headgate status`. An alert and the command therefore show
+//! the same reason at the same time.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ pub type Problem = (String, String);
 
 type Source = Box<dyn Fn() -> Vec<Problem> + Send + Sync>;
 
-/// What is wrong, asked at each scrape. Nothing before somebody can say it. Clones share it.
+/// The problems, requested at each scrape. Empty before there is a source. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Said(Arc<OnceLock<Source>>);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Said {
 }
 
 impl Said {
-    /// How often each is said.
+    /// How often each occurs.
     pub(super) fn counted(&self) -> BTreeMap<Problem, usize> {
         let mut all = BTreeMap::new();
         for problem in self.0.get().map(|source| source()).unwrap_or_default() {
@@ -36,7 +36,7 @@ impl Said {
 }
 
 impl Metrics {
-    /// From now on this says what is wrong. Only the first that is given counts.
+    /// From now on this returns the problems. Only the first source counts.
     pub fn asks_what_is_wrong(&self, source: impl Fn() -> Vec<Problem> + Send + Sync + 'static) {
         let _ = self.said.0.set(Box::new(source));
     }

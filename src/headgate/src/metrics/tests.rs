@@ -189,7 +189,7 @@ fn a_binding_is_named_after_the_targetbinding_that_makes_it() {
     assert!(!page.contains("service=\""), "{page}");
 }
 
-/// The names of the labels of a sample, but for the bucket of a histogram.
+/// The names of the labels of a sample, without the bucket of a histogram.
 fn labels_of(sample: &str) -> Vec<&str> {
     let Some((_, labels)) = sample.split_once('{') else { return Vec::new() };
     let (labels, _) = labels.split_once('}').unwrap();

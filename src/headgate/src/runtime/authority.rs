@@ -1,7 +1,7 @@
-//! Whether this replica may act right now. Written by the one that holds the Lease, asked by everybody who is about to
-//! call AWS or to write to Kubernetes, immediately before they do.
+//! Whether this replica may act right now. The holder of the Lease writes it. Every task asks it immediately before
+//! it calls AWS or writes to Kubernetes.
 //!
-//! It is never told that it has ended: a term has an end, and when nobody prolongs it, it is over.
+//! It gets no message about its end: a term has an end, and without a renewal it is over.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
 
-/// What is known about who leads.
+/// What is known about the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The present term of this replica, if it has one; it may be over.
     pub term: Option<LeaseTerm>,
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub holder: Option<Box<str>>,
     /// The holder serves something else than this replica.
     pub stranger: Option<Stranger>,
@@ -30,15 +30,15 @@ pub struct Unable {
     pub reason: Reason,
     /// Since when.
     pub since: Moment,
-    /// Until when it does not stand for the Lease; `None`: it leads all the same, because nobody else could.
+    /// Until when it does not compete for the Lease; `None`: it leads anyway, because no other replica could.
     pub until: Option<Moment>,
 }
 
-/// A holder of the Lease that serves something else than this replica. While replicas are replaced by such with other
-/// settings that is as it should be; otherwise they are two installations with one Lease, of which one does nothing.
+/// A holder of the Lease with other settings than this replica. During an upgrade that is normal. If it lasts, two
+/// installations share one Lease, and one of them does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// What it serves, in words.
+    /// The namespaces that it manages, in words.
     pub serves: Box<str>,
     /// What that means and what to do, in a sentence.
     pub said: Box<str>,
@@ -76,13 +76,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority that the sender gives; nobody leads until it says so.
+    /// The authority that the sender sets; at first no replica leads.
     pub fn new(clock: Clock) -> (watch::Sender<Standing>, Self) {
         let (sender, standing) = watch::channel(Standing::default());
         (sender, Self { clock, standing })
     }
 
-    /// The authority of one who is alone, and always leads.
+    /// The authority of a replica without others, which always leads.
     pub fn alone(clock: Clock) -> Self {
         let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
@@ -101,7 +101,7 @@ impl Authority {
         self.term().is_some_and(|now| now.number == term)
     }
 
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub fn holder(&self) -> Option<Box<str>> {
         self.standing.borrow().holder.clone()
     }

@@ -1,7 +1,7 @@
 //! The only place that reads the monotonic clock, and whether the wall clock keeps step with it.
 //!
-//! Whatever waits, waits by the monotonic clock. The wall clock dates what is written for others, and nothing else hangs on
-//! it; so it may be wrong, and set while the process runs. What it is set to is followed, and a step is said.
+//! Every wait uses the monotonic clock. The wall clock only dates what is written for others, so it may be wrong, and
+//! change while the process runs. Headgate follows a change, and logs a step.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,13 +43,13 @@ pub fn wall() -> WallTime {
 
 /// A wall clock that is off by less is not corrected: reading two clocks takes time.
 const FOLLOWED: Duration = Duration::from_millis(500);
-/// If the two clocks have parted by so much since it was last said, it is said.
+/// A difference of the two clocks from the last report that is worth another one.
 const SAID: Duration = Duration::from_secs(5);
 
 /// By how much the wall clock was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It shows a later time than it would by itself.
+    /// It shows a later time than it would without the step.
     Forwards(Duration),
     /// An earlier one.
     Back(Duration),
@@ -67,7 +67,7 @@ impl Step {
     }
 }
 
-/// What is known of the wall clock: what it showed when the process began, as it is set now. See the module.
+/// What is known of the wall clock: its value when the process began, and its present setting. See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Wall {
     followed: WallTime,
@@ -95,7 +95,7 @@ impl Wall {
         self.followed
     }
 
-    /// It shows `wall` now: is that what was to be expected?
+    /// It shows `wall` now: does that agree with the time that passed?
     pub fn look(&mut self, wall: WallTime, now: Moment) -> Option<Parted> {
         let started = wall - now.elapsed();
         if Step::between(self.followed, started).by() < FOLLOWED {

@@ -1,5 +1,5 @@
-//! What every part stands on: the clock, the tasks and who watches over them, the authority to write, what is said of an
-//! outage and how often, and what the owner of the engine shows to the rest.
+//! The base of every part: the clock, supervised tasks, and the authority to write. Also how often an outage is
+//! reported, and what the engine's owner shows to the other parts.
 
 pub mod authority;
 pub mod clock;

@@ -4,10 +4,10 @@
 //! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
-//! Each failure is counted, whether it is told or not. It owns no clock and writes no line itself.
+//! Each failure is counted, also one that is not reported. It owns no clock and writes no line itself.
 //!
-//! Guarantees: an outage that lasts an hour is told at most 20 times, whatever the number of failures. One that comes
-//! and goes is told like one that lasts.
+//! Guarantees: an outage of an hour is reported at most 20 times, with any number of failures. An intermittent outage
+//! is reported like a continuous one.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -19,15 +19,15 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// What has failed and works again is trusted after this time.
 const SETTLED: Duration = Duration::from_secs(60);
-/// So many causes of one outage are told when they come up; more are only counted.
+/// The number of causes of one outage that are reported when they occur; more are only counted.
 const CAUSES: usize = 8;
 
-/// What to say.
+/// The report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It fails, and did not before.
     Begins,
-    /// It fails for a reason that was not told yet.
+    /// It fails for a reason without a report so far.
     Changed,
     /// It fails still.
     GoesOn,
@@ -59,14 +59,14 @@ struct State {
     due: Moment,
     /// It works since then.
     works: Option<Moment>,
-    /// That was told.
+    /// That was reported.
     over: bool,
-    /// It has failed again soon after that was told.
+    /// It failed again soon after that report.
     relapsed: bool,
 }
 
 impl Outage {
-    /// It has failed. `cause` tells one cause from another, and has nothing in it that changes each time.
+    /// It has failed. `cause` identifies the cause, and contains nothing that changes each time.
     pub fn failed(&mut self, cause: &str, now: Moment) -> Option<Told> {
         let settled =
             |state: &State| state.over && state.works.is_some_and(|works| now.since(works) >= SETTLED);
@@ -109,7 +109,7 @@ impl Outage {
         self.has_worked_since(now, now)
     }
 
-    /// Nothing has failed since `works`, and that is long enough to say that it works.
+    /// Nothing has failed since `works`, and that is long enough to report that it works.
     pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
         let state = self.0.as_mut().filter(|state| !state.over)?;
         let works = *state.works.get_or_insert(works);
@@ -126,7 +126,7 @@ impl Outage {
     }
 }
 
-/// A time as people say it: `45 s`, `12 min`, `5 h 10 min`.
+/// A time in the notation of people: `45 s`, `12 min`, `5 h 10 min`.
 pub struct Spelled(pub Duration);
 
 impl fmt::Display for Spelled {

@@ -1,4 +1,4 @@
-//! IngressDaemonSets as readers may see them. `headgate daemonsets` looks after them, and says in their status how they are.
+//! IngressDaemonSets as readers may see them. `headgate daemonsets` manages them, and writes their status.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
 
-/// A set as it is shown.
+/// A set for readers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownSet {
     /// The generation of its spec.
     pub generation: i64,
-    /// What `headgate daemonsets` says of it; `None`: nothing so far.
+    /// The status that `headgate daemonsets` wrote; `None`: none so far.
     pub status: Option<IngressDaemonSetStatus>,
 }
 
 impl ShownSet {
-    /// What is said of it as it is now.
+    /// A condition of its present generation.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         let status = self.status.as_ref()?;
         let is_it = |condition: &&Condition| {

@@ -1,4 +1,4 @@
-//! Named tasks: if one ends that should not have, the others are told to stop and the program fails.
+//! Named tasks: if one ends unexpectedly, the others stop and the program fails.
 
 use std::{future::Future, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-/// Tasks that have not ended this long after they were told to are given up.
+/// Tasks that have not ended this long after the signal to stop are given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A task that should have gone on has ended.
+/// A task that should have continued has ended.
 #[derive(Debug, Error)]
 #[error(
     "the task \"{name}\" ended by itself: {why}; this is a bug or a lost connection, see the log lines before"
@@ -36,7 +36,7 @@ impl Supervisor {
         Self { tasks: JoinSet::new(), stop }
     }
 
-    /// Starts a task. It is expected to go on until `stop`, or to be dropped then.
+    /// Starts a task. It should run until `stop`, or be dropped then.
     pub fn spawn(
         &mut self,
         name: impl Into<String>,
@@ -48,14 +48,14 @@ impl Supervisor {
             let ended = tokio::select! {
                 biased;
                 () = stop.cancelled() => Ok(()),
-                // What it needs may have stopped sooner than it has looked for that.
+                // A dependency may have stopped before the task noticed.
                 ended = task => if stop.is_cancelled() { Ok(()) } else { ended },
             };
             (name, ended)
         });
     }
 
-    /// Starts a task that ends by itself some time after `stop`.
+    /// Starts a task that ends some time after `stop`.
     pub fn spawn_draining(
         &mut self,
         name: impl Into<String>,
@@ -68,7 +68,7 @@ impl Supervisor {
     /// Waits for the end.
     ///
     /// # Errors
-    /// If a task ended before it was told to.
+    /// If a task ended before the signal to stop.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let mut failed = None;
         while let Some(ended) = self.tasks.join_next().await {

@@ -1,4 +1,5 @@
-//! What keeps this replica from leading: told by whoever makes calls and watches, asked by the one that holds the Lease.
+//! What keeps this replica from leading. Tasks that make calls and watches report it, and the holder of the Lease
+//! asks.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,7 +11,7 @@ use headgate_core::{
     leadership::ability::{Ability, Trouble},
 };
 
-/// What it is, in words.
+/// The cause, in words.
 pub const fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::RemovalsFail => "AWS has taken no removal",
@@ -29,7 +30,7 @@ impl Troubles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It has failed; `of` tells apart what fails for the same reason.
+    /// It has failed; `of` distinguishes what fails for the same reason.
     pub fn failed(&self, cause: Cause, of: &str, now: Moment) {
         self.ability().failed(cause, of, now);
     }
@@ -44,7 +45,7 @@ impl Troubles {
         self.ability().trouble(now)
     }
 
-    /// Whether the leader gives the Lease back, where so many others are ready and do not rest.
+    /// Whether the leader releases the Lease, when this many others are ready and not in backoff.
     pub fn step_down(&self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         self.ability().steps_down(others, now)
     }

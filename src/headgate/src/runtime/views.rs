@@ -27,22 +27,22 @@ pub struct Views {
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
     /// By object that binds.
     pub origins: DashMap<Origin, Arc<OriginView>>,
-    /// Namespaces that are selected, or were and are no more. Nobody's concern if all namespaces count.
+    /// Namespaces that are selected, or were and no longer are. Unused if all namespaces count.
     pub selections: DashMap<Arc<str>, Selection>,
-    /// Deleted TargetBindings that nothing keeps any more. Whoever lets one go takes it out.
+    /// Deleted TargetBindings that nothing keeps any more. The task that removes a finalizer also removes the entry.
     pub released: DashMap<ObjectKey, Uid>,
-    /// Nodes that are about to go, or gone while pods are left of them.
+    /// Nodes that are about to be removed, or were deleted while they have pods.
     pub nodes: DashMap<Arc<str>, Fate>,
     /// By target group: pods that ended before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
     /// Whether only those namespaces count that are selected.
     pub namespaces_are_selected: bool,
-    /// IngressDaemonSets, where they are to be shown. Not the engine's: they are as the API server has them.
+    /// IngressDaemonSets, where they should be shown. They are as the API server has them, not the engine's.
     pub sets: Arc<Sets>,
 }
 
 impl Views {
-    /// These nodes are about to go, and no others.
+    /// These nodes are about to be removed, and no others.
     pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
         let going: HashMap<&Arc<str>, Fate> = going.collect();
         self.nodes.retain(|node, fate| going.get(node) == Some(fate));
@@ -53,7 +53,7 @@ impl Views {
         }
     }
 
-    /// The bindings, in their order. Whoever looks long at them holds nothing that the owner of the engine waits for.
+    /// The bindings, in their order. A reader that needs long holds nothing that the owner of the engine waits for.
     pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
         let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.key.cmp(&other.key));

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use headgate_core::{Failure, FailureClass};
 use tokio::time::timeout;
 
-/// The code of a request that nobody answered in time.
+/// The code of a request without an answer in time.
 pub const TIMEOUT: &str = "Timeout";
 
 /// The end of a request, or that there was no answer within `patience`.

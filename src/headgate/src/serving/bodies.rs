@@ -4,8 +4,9 @@
 //! sent a valid request yet share a part of the room, so they cannot take it from the others. Who finds no room waits, which
 //! its server's time-out ends; then its room is free.
 //!
-//! A request on a path that is not served is refused before its body. But for a while the webhook serves a path that is no
-//! secret (until the first one is in use, and after somebody has replaced the configurations), and then anybody's body is read.
+//! A request with an unknown path is refused before its body. For some time, however, the webhook serves a path that
+//! is no secret. That is so until the first secret path is in use, and after somebody replaced the configurations.
+//! Then every body is read.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The connections of one server: what each of them does, since when, and which one is closed for a newer one.
 //!
-//! It does no I/O. A connection that is closed here is told so ([`Connection::closed`]) and ends by itself.
+//! It does no I/O. A connection that is closed here gets a signal ([`Connection::closed`]) and ends itself.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 /// What connections may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many at once.
+    /// The maximum number at the same time.
     pub connections: usize,
     /// Of one address; if that is all of them, addresses have no parts.
     pub of_an_address: usize,
@@ -27,7 +27,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// From the first byte of a request to the end of its header.
     pub header: Duration,
-    /// From the end of a header to the answer; a server may have a shorter one of its own.
+    /// From the end of a header to the answer; a server may set a shorter one.
     pub request: Duration,
     /// Without a byte of a request.
     pub idle: Duration,
@@ -76,7 +76,7 @@ struct Entry {
     close: CancellationToken,
 }
 
-/// Those that are there, in the order in which they came.
+/// The present connections, in the order of their arrival.
 #[derive(Debug, Default)]
 struct Table {
     entries: BTreeMap<u64, Entry>,
@@ -99,7 +99,7 @@ impl Table {
         for (id, entry) in others().filter(|(_, entry)| !entry.trusted) {
             strangers.entry(entry.peer).or_insert((0, *id)).0 += 1;
         }
-        // Of the address that has most; of those with as many, that of the oldest.
+        // The oldest connection of the address that has most.
         let stranger = strangers.values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest));
         let idle = || others().filter(|(_, entry)| entry.phase != Phase::Request);
         stranger
@@ -235,7 +235,7 @@ pub struct Connection {
     place: Arc<Place>,
 }
 
-/// Free again when the last that knows the connection is gone.
+/// Free again when the last reference to the connection is dropped.
 struct Place {
     id: u64,
     peer: IpAddr,
@@ -251,7 +251,7 @@ impl Drop for Place {
 }
 
 impl Connection {
-    /// Where it comes from.
+    /// The client's address.
     pub fn peer(&self) -> IpAddr {
         self.place.peer
     }
@@ -280,7 +280,7 @@ impl Connection {
         });
     }
 
-    /// Waits until it is to end.
+    /// Waits until it should end.
     pub async fn closed(&self) {
         self.place.close.cancelled().await;
     }

@@ -8,7 +8,7 @@ use std::{
 use tokio::net::TcpListener;
 use tracing::info;
 
-/// Listens. On a machine without IPv6 `[::]` means all addresses all the same.
+/// Listens. On a machine without IPv6 `[::]` still means all addresses.
 ///
 /// # Errors
 /// If the address cannot be had.

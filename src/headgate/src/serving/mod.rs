@@ -7,14 +7,16 @@
 //!                                  bodies     how much of all request bodies may be in memory
 //! ```
 //!
-//! **Guarantees.** A new connection is accepted however many there are. At the limit one is closed for it: first one that
-//! never sent a valid request, of the address that has most of those; then the one that has been idle for longest. One
-//! that has sent a valid request is never closed while its request is answered. A handshake, a header, a request and
-//! idling each have a time-out. What clients make the program keep in memory is bounded: by the limit of connections,
-//! hyper's buffers of [`BUFFER`], and [`bodies`].
+//! **Guarantees.** A new connection is always accepted. At the limit another one is closed for it. First come those
+//! that never sent a valid request, of the address that has most of them. Then comes the one with the longest idle
+//! time. A connection with a valid request is never closed while that request is answered.
 //!
-//! **Assumptions.** A server says what a valid request is ([`Connection::trust`]). hyper's own time-out for headers counts
-//! from when it begins to wait for a request, so it cannot tell a slow header from an idle connection; [`connections`] can.
+//! A handshake, a header, a request and idling each have a time-out. The memory that clients can occupy is limited: by
+//! the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
+//!
+//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own time-out for
+//! headers begins when it waits for a request. It cannot distinguish a slow header from an idle connection;
+//! [`connections`] can.
 
 pub mod bodies;
 pub mod connections;
@@ -55,7 +57,7 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub const BUFFER: usize = 16 * 1024;
 /// How often time-outs are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After being told to stop: how long requests under way may take.
+/// After the signal to stop: how long requests in flight may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A server that listens.
@@ -113,13 +115,13 @@ impl Server {
                     tokio::spawn(exchange.run(stream, tls.clone(), service));
                 }
                 Err(error) => {
-                    // Out of file descriptors, or the like.
+                    // File descriptors or memory are exhausted.
                     debug!(%error, server = self.name, "a connection could not be accepted");
                     connections.close_one();
                     sleep(Duration::from_millis(100)).await;
                 }
             }
-            // Behind whatever else is ready: no faster than those accepted before get their turn.
+            // Behind everything that is ready: no faster than the connections accepted before are served.
             yield_now().await;
         }
         connections.close_all_but_requests();

@@ -1,4 +1,4 @@
-//! What strangers can cause as often as they like is said at most once in a while, with how often it has occurred.
+//! What clients without rights can cause often is logged at most once in a while, with how often it occurred.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use headgate_core::Moment;
 
-/// Between two lines, unless a server says otherwise.
+/// Between two lines, unless a server sets another time.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether it is time for another line.
@@ -35,7 +35,7 @@ impl Seldom {
         Self { pause, said: Mutex::default() }
     }
 
-    /// It occurred again. `Some`: say it, with how many were left out since the last line.
+    /// It occurred again. `Some`: log it, with the number of occurrences since the last line.
     pub fn say(&self, now: Moment) -> Option<u64> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.last.is_some_and(|last| now.since(last) < self.pause) {

@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(60),
 };
 
-/// A server whose `/good` is a valid request, and whose `/slow` says that it has `begun` and is answered when `go` says so.
+/// A server whose `/good` is a valid request. Its `/slow` signals that it has `begun`, and is answered after `go`.
 struct Stage {
     address: SocketAddr,
     metrics: Arc<Metrics>,

@@ -1,4 +1,4 @@
-//! The certificate that is served, replaced while connections go on.
+//! The served certificate, which can change while connections continue.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub enum BadCertificate {
 /// Reads a certificate chain and its key, both PEM.
 ///
 /// # Errors
-/// Says what was expected.
+/// Returns what to set.
 pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, BadCertificate> {
     let unreadable = |what| move |error| BadCertificate::Unreadable { what, error };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
@@ -55,7 +55,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// Serves whatever certificate is the present one.
+/// Serves the present certificate.
 ///
 /// # Errors
 /// Never, with the provider that is built in.

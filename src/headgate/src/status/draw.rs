@@ -69,7 +69,7 @@ fn sets(views: &Views) -> Vec<IngressDaemonSet> {
     views.all_sets().into_iter().map(set).collect()
 }
 
-/// The nodes that go, each with the pods there that are targets.
+/// The nodes that are about to be removed, each with its pods that are targets.
 fn leaving_nodes(views: &Views) -> Vec<LeavingNode> {
     let mut pods: BTreeMap<Arc<str>, (Fate, BTreeSet<ObjectKey>)> =
         views.nodes.iter().map(|entry| (entry.key().clone(), (*entry.value(), BTreeSet::new()))).collect();

@@ -1,4 +1,4 @@
-//! What is wrong, where, and how every target group stands by zone: the server's half of `headgate status`.
+//! The problems, their objects, and the state of every target group by zone: the server's half of `headgate status`.
 //!
 //! ```text
 //!  headgate status ─► /debug/status ─► draw: from the views, which the engine's owner replaces when they change
@@ -12,5 +12,5 @@ pub mod draw;
 pub mod problems;
 pub mod report;
 
-/// Where it is asked.
+/// The path of its endpoint.
 pub const PATH: &str = "/debug/status";

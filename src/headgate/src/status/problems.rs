@@ -1,4 +1,4 @@
-//! What is wrong, the worst first: what has a cause further up in the list is said after that.
+//! The problems, most severe first. A problem comes after its cause.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use headgate_core::{
-    Moment, Reason,
+    Moment, Origin, Reason,
     model::{HealthState, ZoneName, target_group::TargetGroupArn},
     view::GroupView,
 };
@@ -15,12 +15,13 @@ use headgate_core::{
 use super::report::Problem;
 use crate::{
     aws::reach::Trouble,
-    runtime::{authority::Unable, outage::Spelled, times::Times, troubles::why, views::Views},
+    runtime::{authority::Unable, times::Times, troubles::why, views::Views},
 };
 
-/// A removal that AWS has not taken for so long is said. It takes milliseconds, and a second where AWS is slow.
+/// A deregistration that AWS has not accepted for this time is a problem. It takes milliseconds, and a second if AWS
+/// is slow.
 const SLOW_REMOVAL: Duration = Duration::from_secs(30);
-/// For so long it is said that a pod was held too short.
+/// For this time after it, a hold that was too short is a problem.
 const SAID_FOR: Duration = Duration::from_secs(3600);
 
 /// What a status is drawn from.
@@ -34,7 +35,7 @@ pub struct Known<'a> {
     pub unable: Option<Unable>,
 }
 
-/// The word of each problem and what it is about, without the sentence: what alerts go by.
+/// The reason and the object of each problem, without the sentence: alerts use these.
 pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
     let groups: Vec<_> = known.views.groups.iter().map(|group| group.value().clone()).collect();
     let all = problems(known, &groups, Times::at(now)).into_iter();
@@ -43,59 +44,40 @@ pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
 
 /// All that is wrong.
 pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> Vec<Problem> {
-    let mut all = BTreeSet::new();
-    let mut add = |reason: Reason, about: &str, message: String| {
-        all.insert((rank(reason), reason.as_str(), about.to_owned(), message));
-    };
+    let mut all = Found::default();
     if let Some(Trouble { reason, sentence, since }) = &known.aws {
-        add(*reason, "AWS", format!("for {} now: {sentence}", Spelled(times.now.since(*since))));
+        all.add(*reason, "AWS", sentence.clone()).since = Some(times.time(*since));
     }
     if let Some(Unable { reason, since, .. }) = &known.unable {
-        let said = format!("{reason} for {}: {}", Spelled(times.now.since(*since)), why(*reason));
-        add(Reason::CannotLead, "this replica", said);
+        let message = format!("{reason}: {}", why(*reason));
+        all.add(Reason::CannotLead, "this replica", message).since = Some(times.time(*since));
+    }
+    let bindings = known.views.all_bindings();
+    let mut bound: BTreeMap<&Origin, BTreeSet<&TargetGroupArn>> = BTreeMap::new();
+    for binding in &bindings {
+        bound.entry(&binding.key.origin).or_default().insert(&binding.key.group);
     }
     for origin in known.views.all_origins() {
         for problem in &origin.problems {
-            add(problem.reason, &origin.origin.to_string(), problem.said.clone());
+            let found = all.add(problem.reason, &origin.origin.to_string(), problem.said.clone());
+            let its = bound.get(&origin.origin).into_iter().flatten();
+            found.target_groups = its.map(ToString::to_string).collect();
         }
     }
     let mut unhealthy: BTreeMap<TargetGroupArn, BTreeMap<&str, usize>> = BTreeMap::new();
-    for binding in known.views.all_bindings() {
+    for binding in &bindings {
         for (reason, said) in &binding.said {
-            add(*reason, &group(&binding.key.group), said.clone());
+            all.add_to_group(*reason, &binding.key.group, said.clone());
         }
         for target in binding.targets.iter().filter(|target| target.state == Some(HealthState::Unhealthy)) {
             *unhealthy.entry(binding.key.group.clone()).or_default().entry(target.why).or_default() += 1;
         }
     }
     for view in groups {
-        let about = group(&view.group);
         if let Some(reasons) = unhealthy.get(&view.group) {
-            add(Reason::TargetUnhealthy, &about, unhealthy_said(reasons));
+            all.add_to_group(Reason::TargetUnhealthy, &view.group, unhealthy_said(reasons));
         }
-        if view.never_healthy > 0 {
-            let said = format!(
-                "{} targets have been registered for long and were never healthy; look at the containers, at port, path and \
-                 codes of the health check, and at the security groups",
-                view.never_healthy
-            );
-            add(Reason::NeverHealthy, &about, said);
-        }
-        if let Some(since) = view.oldest_removal.filter(|since| times.now.since(*since) >= SLOW_REMOVAL) {
-            let said = format!(
-                "AWS has not taken a removal for {}; the pod may end before the load balancer is told; expected an answer within a \
-                 second: the log says what AWS answers",
-                Spelled(times.now.since(since))
-            );
-            add(Reason::RemovalsFail, &about, said);
-        }
-        for zone in without_healthy(view) {
-            let said = format!(
-                "no target in zone {zone} is healthy, and those of other zones are; expected pods there too, or none wanted: \
-                 with cross-zone load balancing off the zone's clients are not served"
-            );
-            add(Reason::ZoneWithoutHealthyTarget, &about, said);
-        }
+        all.add_of_group(view, times);
     }
     for (key, set) in known.views.all_sets() {
         let about = format!("IngressDaemonSet {key}");
@@ -103,33 +85,76 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> V
         for (kind, reason) in kinds {
             let said = set.condition(kind).filter(|condition| condition.reason == reason.as_str());
             if let Some(condition) = said {
-                add(reason, &about, condition.message.clone());
+                all.add(reason, &about, condition.message.clone());
             }
         }
     }
     for short in known.views.too_short.iter().filter(|short| recent(short.last, times.now)) {
-        let said = format!(
-            "{} ended before the load balancer had stopped sending to them, the last {} ago; requests may have been lost; \
-             expected a hold that is long enough",
-            if short.pods == 1 { "1 pod has".to_owned() } else { format!("{} pods have", short.pods) },
-            Spelled(times.now.since(short.last))
+        let message = format!(
+            "{} stopped before the load balancer had stopped sending to them, the last at {}; requests may have been \
+             dropped; set a longer hold",
+            if short.pods == 1 { "1 pod".to_owned() } else { format!("{} pods", short.pods) },
+            times.time(short.last).0.strftime("%H:%M:%SZ")
         );
-        add(Reason::HoldTooShort, &group(short.key()), said);
+        all.add_to_group(Reason::HoldTooShort, short.key(), message);
     }
-    let problem = |(_, reason, about, message): (u8, &str, String, String)| Problem {
-        reason: reason.to_owned(),
-        about,
-        message,
-    };
-    all.into_iter().map(problem).collect()
+    all.0.into_values().collect()
+}
+
+/// The problems that were found, the worst first, each once.
+#[derive(Default)]
+struct Found(BTreeMap<(u8, &'static str, String, String), Problem>);
+
+impl Found {
+    fn add(&mut self, reason: Reason, about: &str, message: String) -> &mut Problem {
+        let key = (rank(reason), reason.as_str(), about.to_owned(), message.clone());
+        self.0.entry(key).or_insert_with(|| Problem {
+            reason: reason.to_string(),
+            about: about.to_owned(),
+            message,
+            since: None,
+            target_groups: Vec::new(),
+        })
+    }
+
+    fn add_to_group(&mut self, reason: Reason, group: &TargetGroupArn, message: String) -> &mut Problem {
+        let found = self.add(reason, &format!("target group {}", group.name()), message);
+        // Groups of several accounts may have one name.
+        let arn = group.to_string();
+        if !found.target_groups.contains(&arn) {
+            found.target_groups.push(arn);
+        }
+        found
+    }
+
+    /// What the view of a target group shows.
+    fn add_of_group(&mut self, view: &GroupView, times: Times) {
+        if view.never_healthy > 0 {
+            let message = format!(
+                "{} targets were registered some time ago and were never healthy; check the containers, the port, path and \
+                 codes of the health check, and the security groups",
+                view.never_healthy
+            );
+            self.add_to_group(Reason::NeverHealthy, &view.group, message);
+        }
+        if let Some(since) = view.oldest_removal.filter(|since| times.now.since(*since) >= SLOW_REMOVAL) {
+            let message = "AWS has not accepted a deregistration; the pod may stop before the load balancer stops sending; \
+                           look in the log for what AWS answers";
+            let found = self.add_to_group(Reason::RemovalsFail, &view.group, message.to_owned());
+            found.since = Some(times.time(since));
+        }
+        for zone in without_healthy(view) {
+            let message = format!(
+                "no target in zone {zone} is healthy, but targets in other zones are; run healthy pods there, or none: \
+                 with cross-zone load balancing off, the zone's clients are not served"
+            );
+            self.add_to_group(Reason::ZoneWithoutHealthyTarget, &view.group, message);
+        }
+    }
 }
 
 fn recent(last: Moment, now: Moment) -> bool {
     now.since(last) < SAID_FOR
-}
-
-fn group(arn: &TargetGroupArn) -> String {
-    format!("target group {}", arn.name())
 }
 
 fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
@@ -139,7 +164,7 @@ fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
     });
     let each = each.collect::<Vec<_>>().join(", ");
     format!(
-        "AWS calls targets unhealthy: {each}; look at port, path and codes of the health check, and at the security groups"
+        "AWS reports unhealthy targets: {each}; check port, path and codes of the health check, and the security groups"
     )
 }
 
@@ -156,8 +181,8 @@ fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     none.map(|(zone, _)| *zone).collect()
 }
 
-/// How far up something is said: what keeps Headgate from working, what loses requests now, what waits for somebody, and then
-/// what follows from such things.
+/// The position of a problem. First comes what keeps Headgate from working, then what drops requests now, then what
+/// waits for somebody. Last come the consequences of such problems.
 const fn rank(reason: Reason) -> u8 {
     match reason {
         Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,
@@ -180,13 +205,13 @@ const fn rank(reason: Reason) -> u8 {
 #[cfg(test)]
 mod tests {
     use headgate_core::{
-        Origin,
         model::{BindingKey, HoldWanted, ObjectKey, Problem as OfOrigin, Target, Uid},
         view::{BindingView, GateView, OriginView, TargetView, ZoneView},
     };
 
     use super::*;
     use crate::runtime::views::TooShort;
+    use k8s_openapi::jiff::Timestamp;
 
     const NOW: Duration = Duration::from_secs(10_000);
 
@@ -245,9 +270,14 @@ mod tests {
         views.bindings.insert(key, Arc::new(view));
     }
 
-    fn said(known: &Known<'_>, groups: &[GroupView]) -> Vec<String> {
+    fn found(known: &Known<'_>, groups: &[GroupView], later: Duration) -> Vec<Problem> {
         let groups: Vec<_> = groups.iter().cloned().map(Arc::new).collect();
-        let all = problems(known, &groups, Times::at(Moment::after_start(NOW)));
+        let time: Timestamp = "2026-03-04T05:06:07Z".parse().unwrap();
+        problems(known, &groups, Times { now: Moment::after_start(NOW + later), time: time + later })
+    }
+
+    fn said(known: &Known<'_>, groups: &[GroupView]) -> Vec<String> {
+        let all = found(known, groups, Duration::ZERO);
         all.into_iter()
             .map(|problem| format!("{} {}: {}", problem.reason, problem.about, problem.message))
             .collect()
@@ -305,14 +335,47 @@ mod tests {
                 "UnknownWriter",
             ]
         );
-        assert_eq!(said[0], "AwsUnreachable AWS: for 20 s now: nobody answers");
+        assert_eq!(said[0], "AwsUnreachable AWS: nobody answers");
         assert!(
-            said[2].contains("3 pods have ended") && said[2].contains("the last 90 s ago"),
+            said[2].contains("3 pods stopped before") && said[2].contains("the last at 05:04:37Z"),
             "{}",
             said[2]
         );
         assert!(said[6].contains("1 (no reason given), 2 (Target.Timeout)"), "{}", said[6]);
         assert!(said[7].contains("no target in zone c is healthy"), "{}", said[7]);
         assert_eq!(said[8], "InvalidBinding Service shop/other: it has none");
+    }
+
+    #[test]
+    fn a_problem_that_lasts_stays_as_it_is_and_names_when_it_began_and_its_target_groups() {
+        let views = Views::default();
+        binding(&views, "blue", &[Reason::Throttled], &[]);
+        let origin = Origin::Service(ObjectKey::new("shop", "web"));
+        let problems = vec![OfOrigin::of_all(Reason::InvalidBinding, "a part".to_owned())];
+        let view = OriginView { origin: origin.clone(), uid: Uid::new("1"), exists: true, problems };
+        views.origins.insert(origin, Arc::new(view));
+        let mut blue = quiet("blue");
+        blue.oldest_removal = Some(ago(45));
+        let aws =
+            Trouble { reason: Reason::AwsUnreachable, sentence: "nobody answers".to_owned(), since: ago(20) };
+        let known = Known { views: &views, aws: Some(aws), unable: None };
+        let first = found(&known, &[blue.clone()], Duration::ZERO);
+        assert_eq!(first, found(&known, &[blue], Duration::from_secs(7)), "nothing in it counts seconds");
+        let facts: Vec<(&str, Option<String>, Vec<String>)> = first
+            .iter()
+            .map(|problem| {
+                let since = problem.since.as_ref().map(|since| since.0.to_string());
+                (&*problem.reason, since, problem.target_groups.clone())
+            })
+            .collect();
+        let of_blue = vec![arn("blue").to_string()];
+        let began = |time: &str| Some(format!("2026-03-04T{time}Z"));
+        let expected = [
+            ("AwsUnreachable", began("05:05:47"), vec![]),
+            ("Throttled", None, of_blue.clone()),
+            ("RemovalsFail", began("05:05:22"), of_blue.clone()),
+            ("InvalidBinding", None, of_blue),
+        ];
+        assert_eq!(facts, expected);
     }
 }

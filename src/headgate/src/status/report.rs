@@ -1,4 +1,4 @@
-//! A status as it is sent. The names of the fields are stable.
+//! A status in its JSON form. The names of the fields are stable.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::api::ingress_daemon_set::NodeTurn;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// When it was so.
+    /// The time of the status.
     pub at: MicroTime,
-    /// The replica that says so.
+    /// The replica that answered.
     pub answered_by: Option<String>,
-    /// What is wrong, the worst first.
+    /// The problems, most severe first.
     pub problems: Vec<Problem>,
-    /// The nodes that are about to go, or gone while pods are left of them, by name.
+    /// The nodes that are about to be removed, or were deleted while they have pods, by name.
     #[serde(default)]
     pub leaving_nodes: Vec<LeavingNode>,
     /// The IngressDaemonSets, by name, where they are shown.
@@ -35,11 +35,12 @@ pub struct IngressDaemonSet {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The word for how its roll is; none: `headgate daemonsets` has said nothing of it as it is now.
+    /// The reason of its rollout's state; none: `headgate daemonsets` has not written the status of its present
+    /// generation.
     pub progress: Option<String>,
     /// The sentence.
     pub message: String,
-    /// Nodes that are to have pods.
+    /// Nodes that should have pods.
     pub nodes: i64,
     /// Those of them that have the newest template.
     pub updated_nodes: i64,
@@ -49,31 +50,38 @@ pub struct IngressDaemonSet {
     pub wanted_pods: i64,
     /// Pods that are available.
     pub available_pods: i64,
-    /// The nodes that have their turn.
+    /// The nodes that are being updated.
     pub turns: Vec<NodeTurn>,
 }
 
-/// A node that is about to go, or gone.
+/// A node that is about to be removed, or was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingNode {
     /// Its name.
     pub node: String,
-    /// The word for why its targets go.
+    /// The reason why its targets are deregistered.
     pub reason: String,
     /// How many pods there are still targets.
     pub pods: usize,
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// The word.
+    /// The reason word.
     pub reason: String,
-    /// What it is about: a target group, a Service, a TargetBinding, or Headgate itself.
+    /// What it is about: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or Headgate itself.
     pub about: String,
-    /// The sentence.
+    /// The sentence. It contains no age, so it changes only when the problem does.
     pub message: String,
+    /// When it began, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<MicroTime>,
+    /// The ARNs of the target groups that it concerns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_groups: Vec<String>,
 }
 
 /// A target group.
@@ -96,7 +104,7 @@ pub struct TargetGroup {
     pub paused: Option<Paused>,
     /// When the last read that AWS has answered was sent.
     pub last_read: Option<MicroTime>,
-    /// Of the removals that should be made and that AWS has not taken: when the first was caused.
+    /// The oldest pending deregistration: when it was caused.
     pub oldest_removal: Option<MicroTime>,
 }
 
@@ -116,9 +124,9 @@ pub struct Zone {
     pub zone: String,
     /// Targets that should be there.
     pub wanted: usize,
-    /// Of these, those that are healthy.
+    /// How many of these are healthy.
     pub serving: usize,
-    /// Targets that AWS shows, by state, whoever has put them there.
+    /// Targets that AWS shows, by state, including foreign ones.
     pub states: BTreeMap<String, usize>,
 }
 

@@ -18,9 +18,9 @@ use tokio::{
 
 use crate::runtime::pulse::Pulse;
 
-/// Questions that may wait for the engine's owner; whoever asks more waits until there is room.
+/// Questions that may wait for the engine's owner; a client with more of them waits for room.
 pub const QUEUE: usize = 64;
-/// An engine that has not moved for so long is stuck, and not busy: nobody waits for it. Soon the kubelet ends it.
+/// An engine that has not moved for this time is stuck, not busy: nobody waits for it. Soon the kubelet ends it.
 const STUCK: Duration = Duration::from_secs(15);
 
 /// A question to the engine's owner.
@@ -36,7 +36,7 @@ pub enum Question {
         ports: Vec<NamedPort>,
         /// What controls it, unless the request is a dry run.
         owner: Option<Uid>,
-        /// Where the answer goes, and whether pods of its owner were not created when they had a hold.
+        /// The channel for the answer, and whether pods of its owner were not created when they had a hold.
         answer: oneshot::Sender<(Known, bool)>,
     },
     /// May a pod be evicted?
@@ -45,7 +45,7 @@ pub enum Question {
         pod: ObjectKey,
         /// What was asked for.
         request: eviction::Request,
-        /// Where the answer goes.
+        /// The channel for the answer.
         answer: oneshot::Sender<Ruling>,
     },
 }
@@ -53,7 +53,7 @@ pub enum Question {
 /// The asking side.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The namespaces that are looked after.
+    /// The managed namespaces.
     pub scopes: Vec<Scope>,
     /// Whether only selected ones of them count, which only the engine knows.
     pub namespaces_are_selected: bool,
@@ -66,15 +66,15 @@ pub struct Asking {
 /// Why a question is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
-    /// The owner is gone.
+    /// The owner has ended.
     Gone,
     /// It takes too long.
     Late,
 }
 
 impl Asking {
-    /// What would bind the pod, as far as that is known within `patience`, and whether pods of its owner were not created
-    /// when they had a hold.
+    /// What would bind the pod, as far as it is known within `patience`. Also whether pods of its owner were not
+    /// created when they had a hold.
     pub async fn would_bind(
         &self,
         namespace: &str,
@@ -92,8 +92,8 @@ impl Asking {
         known.unwrap_or((Known::Unknown { served: !self.namespaces_are_selected }, false))
     }
 
-    /// Whether a pod may be evicted. `None`: the engine has too much to do to say so within `patience`. One that is gone or
-    /// does not move lets it through.
+    /// Whether a pod may be evicted. `None`: the engine is too busy to answer within `patience`. An engine that has
+    /// ended or is stuck allows it.
     pub async fn may_evict(
         &self,
         pod: ObjectKey,

@@ -1,8 +1,8 @@
-//! Requests for the eviction of a pod: each is answered at once, let through or with 429.
+//! Requests for the eviction of a pod. Each is answered at once: allowed, or refused with 429.
 //!
-//! What cannot be known or noted is let through; but not because there is much to do: then the answer is 429, too. No
-//! answer waits for a write ([`super::notes`]). A dry run is let through untouched, of both kinds:
-//! `kubectl drain --dry-run=server` says so in the body only.
+//! An eviction is allowed if Headgate cannot know or record enough. If it is only busy, the answer is 429. No answer
+//! waits for a write ([`super::notes`]). Both kinds of dry run are allowed without any effect: `kubectl drain
+//! --dry-run=server` has its flag only in the body.
 
 use std::{
     collections::BTreeSet,
@@ -35,33 +35,33 @@ use crate::kube::events;
 
 /// Nothing in Kubernetes has a longer name.
 const LONGEST_NAME: usize = 253;
-/// The leader's word is waited for so long at most.
+/// The maximum wait for the leader's decision.
 const KEPT_WAITING: Duration = Duration::from_millis(1_200);
-/// And so long the engine's, while the leader's is waited for.
+/// The maximum wait for the engine during that.
 const ENGINE: Duration = Duration::from_millis(500);
-/// After so long it is worth asking again, if there was too much to do.
+/// After this time a client should ask again, if the engine was too busy.
 const BUSY: Duration = Duration::from_secs(3);
-/// And so many requests wait for it at once: each is one more that the API server has under way.
+/// The number of requests that wait for it at once. Each is one more request in flight at the API server.
 const PLACES_TO_WAIT: usize = 8;
 /// It is looked for this often.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
-/// It is remembered of so many pods that an Event was sent; then each may get another one.
+/// The number of pods for which a sent Event is remembered; beyond it, a pod may get another one.
 const TOLD: usize = 10_000;
-/// With so little left of the load balancer's time the word may come while it is waited for.
+/// With so little left of the load balancer's time, the decision may come during the wait.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
 
 /// What evictions need.
 #[derive(Clone)]
 pub struct Evicting {
-    /// What is to be noted on pods.
+    /// The records to write on pods.
     pub notes: Notes,
     /// The nodes of pods without a hold.
     pub nodes: NodeReads,
     /// Events to be written.
     pub notices: events::Sender,
-    /// Places for requests that wait for the leader's word.
+    /// Places for requests that wait for the leader's decision.
     waiting: Arc<Semaphore>,
-    /// Of which life of a pod it was said why its eviction passes: it may be asked for again and again.
+    /// The pods, by UID, for which the log has why their eviction is allowed. Clients may request it repeatedly.
     told: Arc<Mutex<BTreeSet<(Uid, Cause)>>>,
 }
 
@@ -72,7 +72,7 @@ impl Evicting {
         Self { notes, nodes: reads, notices, waiting, told: Arc::default() }
     }
 
-    /// Whether that was not said before.
+    /// Whether this is the first time.
     fn is_news(&self, uid: &Uid, cause: Cause) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {
@@ -105,7 +105,7 @@ pub fn read(request: &Request) -> eviction::Request {
     eviction::Request { uid, grace, ..eviction::Request::default() }
 }
 
-/// What whoever asks is told.
+/// The answer to the client.
 fn waits(pod: &ObjectKey, cause: Cause) -> String {
     let why = match cause {
         Cause::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
@@ -125,8 +125,8 @@ fn waits(pod: &ObjectKey, cause: Cause) -> String {
 }
 
 impl Webhook {
-    /// Answers a request for the eviction of a pod until then, even if nothing is known by that time. The place to decide
-    /// is free again as soon as the engine has said what it knows; without one it is not asked.
+    /// Answers a request for the eviction of a pod until then, even without information. The place to decide is free
+    /// again when the engine has answered; without a place, the engine is not asked.
     pub(super) async fn evict(
         &self,
         request: &Request,
@@ -159,10 +159,10 @@ impl Webhook {
         }
     }
 
-    /// `Ok`: let through; otherwise why not, and after how many seconds it is worth asking again.
+    /// `Ok`: allowed. `Err`: why not, and after how many seconds the client should ask again.
     ///
-    /// The leader looks at a zone within milliseconds, and whoever asks comes back after seconds. So some are kept waiting
-    /// for its word, for a moment.
+    /// The leader checks a zone within milliseconds, and the client asks again after seconds. Some requests therefore
+    /// wait a moment for its decision.
     async fn ruled(
         &self,
         pod: &ObjectKey,
@@ -209,7 +209,7 @@ impl Webhook {
         Err((cause, retry.as_secs().max(1)))
     }
 
-    /// Asks again and again as long as a word of the leader may come within a moment. `Some`: it lets the pod go.
+    /// Asks repeatedly while the leader may decide within a moment. `Some`: it allows the eviction.
     async fn decided(
         &self,
         pod: &ObjectKey,
@@ -223,7 +223,7 @@ impl Webhook {
                 Ruling::AskNode { .. } => return None,
                 Ruling::Pass(cause) => return Some(cause),
                 Ruling::Regardless(cause, uid) => return Some(self.passes_regardless(pod, uid, cause)),
-                // What is to be noted will be, or when the next request comes.
+                // The record will be written, or with the next request.
                 Ruling::Wait { cause, retry, .. } => *wait = (cause, retry),
             }
         }
@@ -235,7 +235,7 @@ impl Webhook {
         until.since(self.clock.now())
     }
 
-    /// That it is to leave cannot be noted on the pod.
+    /// The eviction cannot be recorded on the pod.
     fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
         let cause = Cause::LeavingNotRecorded;
         let note = format!(

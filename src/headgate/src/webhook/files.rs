@@ -25,7 +25,7 @@ use crate::{
 /// A kubelet updates a mounted Secret within a minute or two; this adds little.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Where what was read is put.
+/// The receiver of what was read.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The certificate.
@@ -73,8 +73,8 @@ async fn read(folder: &Path) -> Result<Files, String> {
     Ok(Files { chain, key, path })
 }
 
-/// Serves what is in the folder, until nobody listens any more. What cannot be served is logged, and what was served before
-/// is served on.
+/// Serves the content of the folder until the receiver is dropped. Content that cannot be served is logged, and the
+/// earlier content remains in use.
 pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) {
     let mut before: Option<Result<Files, String>> = None;
     while !published.certificate.is_closed() {

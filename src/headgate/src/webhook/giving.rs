@@ -1,8 +1,8 @@
 //! What this Headgate has to give to new pods: the grace period of probes, and the program that holds where no shell can.
 //!
-//! The program, `headgate-hold`, is in Headgate's own image. It comes into a pod as an image volume, which an API server
-//! has by default from 1.35 on (KEP-4639); an older one would refuse the pod. So the API server is asked for its version,
-//! and again every hour: it may have been upgraded.
+//! The program, `headgate-hold`, is in Headgate's own image. A pod mounts it as an image volume, which an API server
+//! has by default from 1.35 on (KEP-4639). An older one would refuse the pod. This task therefore asks the API server
+//! for its version, and again every hour, because of upgrades.
 
 use std::{
     sync::{
@@ -23,15 +23,15 @@ const HAS_IMAGE_VOLUMES: u32 = 35;
 const AGAIN: Duration = Duration::from_secs(3600);
 /// Before an API server that did not answer is asked again.
 const RETRY: Duration = Duration::from_secs(5);
-/// The minor version while nobody has said it.
+/// The minor version before the first answer.
 const UNKNOWN: u32 = u32::MAX;
 
-/// How it was told.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// For how many seconds a probe leaves a held container alive that it ends.
     pub probe_grace: u32,
-    /// No grace period is raised above so many seconds.
+    /// No grace period is raised above this many seconds.
     pub max_grace: Option<u32>,
     /// The image that the program is in.
     pub image: Option<Box<str>>,
@@ -46,7 +46,7 @@ pub struct Giving {
 }
 
 impl Giving {
-    /// Before the API server has said its version.
+    /// Before the API server has returned its version.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options), server: Arc::new(AtomicU32::new(UNKNOWN)) }
     }

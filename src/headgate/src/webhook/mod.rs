@@ -8,9 +8,10 @@
 //!                                             giving: what there is to give
 //! ```
 //!
-//! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429
-//! (`evict`), and noted on the pod behind the answer (`notes`); the leader does the rest. Before the eviction of a pod without
-//! a hold passes, its Node is read (`node_reads`). What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
+//! Every replica serves it, also standbys. It never refuses a pod. An eviction that must wait gets 429 (`evict`), and
+//! is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
+//! without a hold is allowed, its Node is read (`node_reads`). A request that cannot be read gets a 4xx, which the
+//! API server treats as an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;
@@ -60,10 +61,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether it goes together with the rest; `lease`: how long the Lease lasts, if replicas elect their leader by one.
+    /// Whether it ends together with the other parts; `lease`: the duration of the Lease, if replicas elect their
+    /// leader by one.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// Returns what to set.
     pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
@@ -95,7 +97,7 @@ pub struct Webhook {
     pub path: watch::Receiver<Option<CallPath>>,
     /// What there is to give.
     pub giving: Giving,
-    /// What namespaces say.
+    /// The settings of namespaces.
     pub namespaces: Namespaces,
 }
 
@@ -107,7 +109,7 @@ pub struct Served {
     pub webhook: Webhook,
     /// Writes what is noted of evictions.
     pub evictions: Evictions,
-    /// Where the certificate and the path are put as soon as they are read.
+    /// The receivers of the certificate and the path, as soon as they are read.
     pub published: Published,
 }
 

@@ -1,6 +1,7 @@
-//! What a namespace says of the grace periods of its pods: a GET of its metadata, which counts for half a minute.
+//! The limit of a namespace on the grace periods of its pods: a GET of its metadata, which is used for half a minute.
 //!
-//! What cannot be read counts as not said, or as it was said before: a new pod waits for no answer longer than a moment.
+//! A namespace that cannot be read counts as one without a limit, or has its last known one. A new pod waits for no
+//! answer longer than a moment.
 
 use std::{
     collections::BTreeMap,
@@ -23,11 +24,11 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// For so long an answer counts.
+/// How long an answer is used.
 const COUNTS: Duration = Duration::from_secs(30);
-/// For so long a new pod waits for it.
+/// How long a new pod waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// So many namespaces are remembered.
+/// The number of namespaces that are remembered.
 const REMEMBERED: usize = 1_000;
 /// Whose limit it is.
 const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
@@ -35,7 +36,7 @@ const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
 /// A limit in seconds, and whose it is.
 type Limit = (u32, &'static str);
 
-/// When each namespace was read, and what it said.
+/// When each namespace was read, and its settings.
 type Known = BTreeMap<Box<str>, (Moment, Option<u32>)>;
 
 /// Reads the annotation of one namespace.
@@ -54,7 +55,7 @@ impl ReadNamespace for Client {
     }
 }
 
-/// What namespaces say.
+/// The settings of namespaces.
 #[derive(Clone)]
 pub struct Namespaces {
     shared: Arc<Shared>,
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Says one thing after the other, and counts.
+    /// Returns one answer after the other, and counts.
     struct Says(Vec<Result<Option<&'static str>, &'static str>>, Arc<AtomicUsize>);
 
     impl ReadNamespace for Says {

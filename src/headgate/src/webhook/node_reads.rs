@@ -1,12 +1,12 @@
 //! Whether the node of a pod remains whose eviction is asked for: a GET of the Node.
 //!
-//! The watch of nodes may lag behind: `kubectl drain` cordons a node and evicts its pods at once. So the Node is read before
-//! the eviction of a pod without a hold passes.
+//! The watch of nodes may lag behind: `kubectl drain` cordons a node and evicts its pods at once. The Node is
+//! therefore read before the eviction of a pod without a hold is allowed.
 //!
 //! **Guarantees.**
 //! * The GET begins after the request came. One that was under way may have been answered before the node was cordoned.
-//! * Each node is read by one GET at a time, and requests that come in the meantime share the next one. So the drain of a node
-//!   with a hundred pods needs two or three GETs.
+//! * Each node is read by one GET at a time, and requests that arrive in the meantime share the next one. The drain
+//!   of a node with a hundred pods needs two or three GETs.
 //! * What cannot be read does not count as remaining.
 
 use std::{
@@ -89,7 +89,7 @@ impl NodeReads {
         Self { shared: None }
     }
 
-    /// Reads nodes like that; `signals` are the signs of a node that is about to go.
+    /// Reads nodes in that way; `signals` are the signs of a node that is about to be removed.
     pub fn new(reader: impl ReadNode + 'static, signals: Signals, clock: Clock) -> Self {
         let (nodes, places) = (StdMutex::default(), Semaphore::new(AT_ONCE));
         let reader = Box::new(reader);
@@ -97,8 +97,8 @@ impl NodeReads {
         Self { shared: Some(Arc::new(shared)) }
     }
 
-    /// Whether the API server confirms that a node takes pods and is not about to go. `None`: others were read until
-    /// `patience` was over.
+    /// Whether the API server confirms that a node takes pods and is not about to be removed. `None`: others were
+    /// read until `patience` was over.
     pub async fn remains(&self, node: &Arc<str>, patience: Duration) -> Option<bool> {
         let Some(shared) = &self.shared else { return Some(false) };
         timeout(patience, shared.remains(node)).await.ok()

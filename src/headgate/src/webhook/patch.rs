@@ -130,7 +130,7 @@ fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     Some(command)
 }
 
-/// Where a container stands.
+/// The path of a container.
 fn path(place: Place) -> String {
     match place {
         Place::Container(at) => format!("/spec/containers/{at}"),

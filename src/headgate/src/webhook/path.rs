@@ -37,13 +37,13 @@ impl CallPath {
         Self(FIXED.to_owned())
     }
 
-    /// From the digits of its secret, as in a file.
+    /// Parses the digits of its secret, the form in a file.
     #[must_use]
     pub fn from_digits(digits: &str) -> Option<Self> {
         Self::from_path(&format!("/{}", digits.trim_ascii_end()))
     }
 
-    /// From a secret path, as in a webhook configuration.
+    /// Parses a secret path, the form in a webhook configuration.
     #[must_use]
     pub fn from_path(path: &str) -> Option<Self> {
         let digits = path.strip_prefix('/')?;
@@ -63,13 +63,13 @@ impl CallPath {
         &self.0
     }
 
-    /// Whether nobody can guess it.
+    /// Whether it is a secret.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.0.len() == DIGITS + 1
     }
 
-    /// Whether it is this one. This takes equally long however much of the path is right, so nobody can guess it piece by
+    /// Whether it is this one. The comparison takes the same time for any path, so nobody can guess it piece by
     /// piece.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {

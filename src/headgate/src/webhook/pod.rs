@@ -21,7 +21,7 @@ use crate::kube::slim::port_number;
 pub fn read(pod: &Value) -> Option<NewPod> {
     let containers = pod.pointer("/spec/containers")?.as_array()?;
     let sidecars = pod.pointer("/spec/initContainers").and_then(Value::as_array);
-    // A native sidecar runs as long as the pod does; other init containers can have no preStop.
+    // A native sidecar runs while the pod does; other init containers can have no preStop.
     let is_sidecar = |container: &&(usize, &Value)| container.1["restartPolicy"] == "Always";
     let sidecars: Vec<_> = sidecars.into_iter().flatten().enumerate().collect();
     let sidecars = sidecars.iter().filter(is_sidecar).map(|(at, one)| (Place::Sidecar(*at), *one));
@@ -77,7 +77,7 @@ fn controller(pod: &Value) -> Option<&Value> {
 struct OfPod {
     /// What keeps Headgate's program out of all of them.
     obstacle: Option<Obstacle>,
-    /// For so many seconds a command can run at most when the pod ends.
+    /// The number of seconds that a command can run at most when the pod terminates.
     grace: u32,
 }
 
@@ -96,7 +96,7 @@ impl OfPod {
     }
 
     fn container(&self, pod: &Value, place: Place, container: &Value) -> Container {
-        // A probe with a grace period of its own keeps it.
+        // A probe with a separate grace period keeps it.
         let probe = |probe: &Probe| {
             let probe = &container[probe.field()];
             probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
@@ -153,7 +153,7 @@ fn read_simple_hook(hook: &Value) -> Hook {
     sleep.filter(|_| is_alone(hook)).map_or(Hook::Other, Hook::Sleep)
 }
 
-/// `grace`: whatever a command does, it is ended after so many seconds.
+/// `grace`: every command ends after this many seconds.
 fn read_hook(container: &Value, grace: u32) -> Hook {
     let hook = &container["lifecycle"]["preStop"];
     if !is_alone(hook) {
@@ -203,8 +203,8 @@ pub struct HttpGet<'a> {
 }
 
 impl<'a> HttpGet<'a> {
-    /// Of a container, if its `preStop` is one that can be sent from within: plain, with a port that is known, and with
-    /// nothing in it that could be read as something else.
+    /// The request of a container's `preStop`, if it can be sent from within the container. It must be plain, with a
+    /// known port, and without any ambiguous part.
     pub fn of(container: &'a Value) -> Option<Self> {
         let get = container["lifecycle"]["preStop"]["httpGet"].as_object()?;
         let text = |name: &str, default: &'static str| match get.get(name) {

@@ -53,7 +53,7 @@ pub enum BadReview {
     /// Of another version, or another kind.
     #[error("the body is a {kind} of {version}; expected an {KIND} of {VERSION}")]
     Version {
-        /// The kind it says it is.
+        /// The kind in its text.
         kind: String,
         /// The version.
         version: String,
@@ -67,7 +67,7 @@ impl Request {
     /// Reads a body.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// Returns what to set.
     pub fn read(body: &[u8]) -> Result<Self, BadReview> {
         let review: Review = serde_json::from_slice(body)
             .map_err(|error| BadReview::Unreadable(shorten(&error.to_string())))?;
@@ -87,7 +87,7 @@ impl Request {
             && self.sub_resource.as_deref().unwrap_or_default().is_empty()
     }
 
-    /// Whether a pod is to be evicted.
+    /// Whether a pod may be evicted.
     pub fn evicts_a_pod(&self) -> bool {
         self.operation.as_deref() == Some("CREATE")
             && self.resource.group.is_empty()
@@ -101,7 +101,7 @@ impl Request {
         self.namespace.as_deref().filter(|name| !name.is_empty()).or_else(own).unwrap_or_default()
     }
 
-    /// The answer: go on, with these changes, and tell whoever asked this.
+    /// The answer: continue, with these changes, and show this to the client.
     pub fn allow(&self, operations: Vec<Value>, warnings: &[String]) -> Value {
         let mut response = json!({"uid": self.uid, "allowed": true});
         if !operations.is_empty() {
@@ -114,7 +114,7 @@ impl Request {
         json!({"apiVersion": VERSION, "kind": KIND, "response": response})
     }
 
-    /// The answer: not now, for this reason; ask again after so many seconds.
+    /// The answer: not now, for this reason; ask again after this many seconds.
     pub fn not_now(&self, message: &str, seconds: u64) -> Value {
         let status = json!({
             "status": "Failure",
@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// Whatever it is, it is said in an answer and in a log line. What cannot be read may be as long as a body.
+/// An excerpt of any value, for an answer and a log line. A value that cannot be read may have the size of a body.
 fn shorten(text: &str) -> String {
     excerpt(text).into()
 }

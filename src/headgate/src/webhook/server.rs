@@ -1,11 +1,13 @@
-//! What the webhook answers. What it cannot read it answers with a 4xx; it never refuses a pod, and lets an eviction wait
-//! only as [`headgate_core::model::eviction::Ruling`] says.
+//! The answers of the webhook. A request that it cannot read gets a 4xx. It never refuses a pod, and delays an
+//! eviction only as [`headgate_core::model::eviction::Ruling`] decides.
 //!
-//! Whoever knows the [path](super::path) may ask, which is the API server: anybody else is refused before a byte of the
-//! body is read, and hung up on. Which of the two questions it is, its content says. How connections are accepted and
-//! which are closed when there are too many is [`crate::serving`]'s. A place to decide is taken with the whole request in
-//! hand, so that slow clients take none; and it is free again before anything is waited for but the engine. Whoever finds
-//! none in time is answered without: a new pod as if nothing were known of what binds it, an eviction with 429.
+//! A client must know the [path](super::path), as the API server does. For all others the server reads no byte of the
+//! body and closes the connection. The content decides which of the two questions it is. [`crate::serving`] accepts
+//! and closes connections.
+//!
+//! A place to decide is taken with the whole request in hand, so slow clients take none. It
+//! is free again before the request waits for anything except the engine. A request without a place gets an answer
+//! without information: a new pod as if nothing bound it, an eviction 429.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -44,9 +46,9 @@ use headgate_core::{
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 /// Requests that are decided on at once.
 const DECISIONS: usize = 16;
-/// An API server keeps some dozens open, and each for 90 s after its last request. But for each request beyond them it
-/// opens another one, so a thousand evictions at once are a thousand connections; and those that have not sent their
-/// request yet are told from strangers by nothing.
+/// An API server keeps some dozens open, and each for 90 s after its last request. It opens another one for each
+/// further request, so a thousand evictions at once are a thousand connections. Before their first request they look
+/// like those of any other client.
 const LIMITS: Limits = Limits {
     connections: 1280,
     // The API server has one address.
@@ -56,11 +58,11 @@ const LIMITS: Limits = Limits {
     request: Duration::from_secs(10),
     idle: Duration::from_secs(120),
 };
-/// To receive a body and to answer. The API server waits 2 s for what becomes of a new pod, and 10 s for an eviction.
+/// To receive a body and to answer. The API server waits 2 s for a new pod, and 10 s for an eviction.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A place to decide is waited for so long.
+/// The maximum wait for a place to decide.
 const IN_LINE: Duration = Duration::from_millis(1_400);
-/// And so long the engine is asked what would bind a new pod: it answers between two steps, each of which takes
+/// The maximum wait for the engine about a new pod. The engine answers between two steps, each of which takes
 /// milliseconds.
 const DEADLINE: Duration = Duration::from_millis(500);
 /// An eviction is answered this long after its request came: the API server counts from when it began to connect.
@@ -113,7 +115,7 @@ pub async fn serve(
 }
 
 impl Webhook {
-    /// Answers one request, whatever it is.
+    /// Answers one request of any kind.
     pub async fn respond<B>(
         &self,
         request: HttpRequest<B>,
@@ -155,7 +157,8 @@ impl Webhook {
         response
     }
 
-    /// Refuses a request on a path that is not served, unread. The path is not said: it may be one that was served.
+    /// Refuses a request with an unknown path, unread. The answer does not contain the path: it may be an earlier
+    /// one.
     fn refuse(&self, connection: &Connection, room: &Room) -> Response<Full<Bytes>> {
         let now = self.clock.now();
         self.metrics.webhook_answered(StatusCode::NOT_FOUND.as_u16(), Duration::ZERO);
@@ -239,7 +242,7 @@ impl Webhook {
         if !dry_run {
             self.metrics.injected(&injection.news);
             for notice in injection.notices.iter().cloned() {
-                // One that finds no room was said of an earlier pod, or will be of a later one.
+                // A pod that finds no room was reported for an earlier pod, or will be for a later one.
                 let _ = self.evicting.notices.send(notice);
             }
         }

@@ -1,14 +1,14 @@
-//! The volume by which `headgate-hold` comes into a container: Headgate's own image, as it is, read only.
+//! The volume that brings `headgate-hold` into a container: Headgate's own image, unchanged and read-only.
 //!
-//! An image volume counts neither for a quota nor for the quality of service, is allowed by the restricted Pod Security
-//! Standard, and, unlike an `emptyDir`, neither stops `kubectl drain` nor cluster-autoscaler.
+//! An image volume counts neither for a quota nor for the quality of service, and the restricted Pod Security
+//! Standard allows it. Unlike an `emptyDir`, it stops neither `kubectl drain` nor cluster-autoscaler.
 
 use headgate_core::model::lifespan::HOLD_PROGRAM;
 use serde_json::{Value, json};
 
 /// The name of the volume.
 const NAME: &str = HOLD_PROGRAM;
-/// Where the image is in a container.
+/// The path of the image in a container.
 const PLACE: &str = "/.headgate";
 
 /// The program, where a container has it.

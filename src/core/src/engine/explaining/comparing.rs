@@ -1,4 +1,4 @@
-//! What should be in the target groups, beside what AWS showed last.
+//! The wanted content of the target groups, next to what AWS showed last.
 
 use crate::{
     engine::{
@@ -64,7 +64,7 @@ impl Engine {
     }
 }
 
-/// A target that is there, and should not be.
+/// A registered target that should not be.
 fn unwanted(group: &Group, target: &Target, due: &Due<'_>) -> Difference {
     let registrations = group.registrations();
     let (health, account) = (group.observation().health(target), registrations.account(target));

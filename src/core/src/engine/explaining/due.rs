@@ -24,7 +24,7 @@ pub struct Due<'a> {
 }
 
 impl Due<'_> {
-    /// Of a target that should be there; `turn` is when a token is there for it.
+    /// For a target that should be registered; `turn` is when a token is there for it.
     pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -54,7 +54,7 @@ impl Due<'_> {
         Next { step: Step::Register, at: at.map(|at| at.max(self.now)), waits }
     }
 
-    /// Of a target that should go.
+    /// For a target that should be deregistered.
     pub fn deregisters(&self, account: &Account<'_>) -> Option<Next> {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -68,15 +68,15 @@ impl Due<'_> {
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Deregister, Reason::TargetRefused)))
             }
-            // Nothing is done about it: the word of the place says why.
+            // Nothing is done about it: the reason of the place explains that.
             Under::Doubted | Under::Suspect => return None,
             _ => (group.next_removal(), self.failing(Step::Deregister)),
         };
         Some(Next { step: Step::Deregister, at: at.map(|at| at.max(self.now)), waits })
     }
 
-    /// Of a target that is there: it is looked at; `turns` is when a token is there for a read that is waited for, and for
-    /// any other.
+    /// For a registered target: it is read. `turns` is when a token is there for a read that somebody waits for, and
+    /// for any other.
     pub fn reads(&self, (awaited, other): (Moment, Moment)) -> Next {
         let awaited = self.group.next_awaited_read().map(|at| at.max(awaited));
         let other = self.group.next_read().map(|at| at.max(other));
@@ -85,7 +85,7 @@ impl Due<'_> {
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
     }
 
-    /// Who has paused it.
+    /// The object that is paused.
     fn pause(&self, account: &Account<'_>) -> Word {
         match account.paused_by {
             Some(origin) => (Reason::Paused, sayings::paused(self.arn, origin)),
@@ -106,7 +106,7 @@ impl Due<'_> {
         }
     }
 
-    /// What AWS refuses, as it is said on the Services.
+    /// What AWS refuses, as reported on the Services.
     fn refused(&self, step: Step, reason: Reason) -> Word {
         let all = self.group.troubles().refusals.iter();
         let mut said = all.filter(|((action, _), (said, _))| *action == step.as_str() && *said == reason);

@@ -1,6 +1,5 @@
-//! Everything that is known of one pod, or of the pods of a node: for `headgate explain`; and what is otherwise than it should
-//! be: for `headgate diff`. Decides nothing and changes nothing; each answer comes
-//! from the machine that decides.
+//! All information about one pod, or the pods of a node, for `headgate explain`. Also all differences, for `headgate
+//! diff`. Decides nothing and changes nothing; each answer comes from the machine that decides.
 
 mod comparing;
 mod due;
@@ -216,7 +215,7 @@ impl Engine {
         (progress, (account.cause.reason(), words::standing(&account)), Some(since))
     }
 
-    /// With what is said of the binding and the target group, what the last read showed, and what comes next.
+    /// With the reports about the binding and the target group, the result of the last read, and the next step.
     fn place(
         &mut self,
         pod: &ObjectKey,
@@ -278,7 +277,7 @@ impl Engine {
         said
     }
 
-    /// A pod is to be taken out before anybody asks for its eviction.
+    /// A pod should be deregistered before anybody requests its eviction.
     fn leaves_early(&self, pod: &ObjectKey, now: Moment) -> Option<Next> {
         let facts = self.known.index.pods().get(pod)?;
         let cause = match facts.leaving.as_deref() {

@@ -1,4 +1,4 @@
-//! The sentences of an explanation that are said nowhere else.
+//! The sentences that occur only in an explanation.
 
 use crate::{
     binding::annotation::TARGET_GROUPS,
@@ -19,7 +19,7 @@ pub const FOREIGN_STAYS: &str =
 pub const FOREIGN_GOES: &str =
     "somebody else has registered it: it is to be deregistered, for the target group is Headgate's alone";
 
-/// What becomes of a node.
+/// What happens to a node.
 pub fn node_goes(signal: &Signal) -> String {
     let sign = &signal.sign;
     match signal.fate {
@@ -90,7 +90,7 @@ pub const fn no_target(cause: Cause) -> &'static str {
     }
 }
 
-/// Why a pod that is to leave early has not left yet.
+/// Why a pod that should leave early has not left yet.
 pub const fn leaves_early(cause: Cause) -> &'static str {
     match cause {
         Cause::LastHealthyTarget => {

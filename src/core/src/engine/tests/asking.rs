@@ -1,4 +1,4 @@
-//! What is said about pods that do not exist yet.
+//! The report about pods that do not exist yet.
 
 use super::*;
 use crate::model::{

@@ -252,7 +252,7 @@ impl Kind {
         self.says(world, Change::Relisted(Scope::Cluster, list.to_vec()));
     }
 
-    /// The targets that are to be removed, and why.
+    /// The targets to remove, and why.
     fn removed(&self, world: &mut World) -> Vec<u8> {
         let all = world.open.iter().flat_map(|(_, call)| match call {
             Call::Deregister { items, .. } => items.clone(),

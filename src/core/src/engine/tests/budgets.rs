@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, and the departures that are counted for them.
+//! PodDisruptionBudgets, and the evictions that are counted for them.
 
 use super::{
     evicting::{asked, no_budget, out, three},
@@ -20,19 +20,19 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     assert_eq!(check.departing, []);
     world.allowed(&check, 1);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    // A dry run reserves nothing: the budget still says one.
+    // A dry run reserves nothing: the budget still allows one.
     for last in 2..=10 {
         let name = format!("p{last:02}");
         let check = world.check_of(&name);
         assert_eq!(check.departing.len(), 1);
         world.allowed(&check, 1);
-        // That it waits is written on it, beside the next question.
+        // The next question, and the record on it that it waits.
         let mark = world.mark_of(&name);
         assert!(matches!(mark.mark, Mark::Waits { reason: Cause::EvictionWaitsForDeparture, .. }));
         world.written_mark(&mark, Ok(()));
     }
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "and no other");
-    // The first has gone: the next one is let out.
+    // The first has terminated: the next one is allowed.
     world.delete(pod("p01", "u-p01").at(1).on("n"));
     world.wait(Duration::from_secs(2));
     let check = world.check_of("p02");

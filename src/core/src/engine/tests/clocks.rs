@@ -123,7 +123,8 @@ fn what_is_written_is_later_than_what_it_is_about_though_the_clock_is_behind() {
     assert!(matches!(mark, Mark::Deregistered { at, .. } if at > ahead), "{mark:?}");
 }
 
-/// A ledger says that the target of `a` was removed at a time, and a note on the pod, if there is one, that all were.
+/// A ledger contains that the target of `a` was removed at a time. A record on the pod, if there is one, contains
+/// that all were.
 fn taken_over(removed: WallTime, note: Option<WallTime>) -> World {
     let other = |note: Option<WallTime>| match note {
         Some(at) => out_since(at).labelled("other"),
@@ -151,7 +152,7 @@ fn what_the_ledger_says_was_removed_counts_from_when_it_was_read_whatever_clock_
         world.reads_again();
         let mark = world.mark_of("a").mark;
         assert!(matches!(mark, Mark::Deregistered { bound: BOUND, .. }), "{removed:?}: {mark:?}");
-        // Nor is it remembered for ever.
+        // It is not remembered without end either.
         for _ in 0..20 {
             world.wait(Duration::from_secs(20));
             world.answer_all();

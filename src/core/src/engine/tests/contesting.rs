@@ -1,4 +1,4 @@
-//! Two pods show one address: which of them has it, and what becomes of the other.
+//! Two pods show one address: which of them has it, and what happens to the other.
 
 use super::{leading::standby, *};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     model::{NodeFacts, Uid},
 };
 
-/// For so long a node is not ready before its pods lose their addresses.
+/// A node is not ready for this time before its pods lose their addresses.
 const LOST: Duration = Duration::from_secs(30);
 const NOT_YET: Duration = Duration::from_secs(29);
 
@@ -54,7 +54,8 @@ impl World {
 
 #[test]
 fn on_one_node_the_next_pod_has_the_address_at_once() {
-    // The CNI gives an address of the node again; also while the old pod still ends, or its sandbox was made anew.
+    // The CNI gives an address of the node again, also while the old pod still ends, or after its sandbox was created
+    // again.
     let ends: [fn(PodBuilder) -> PodBuilder; 4] =
         [|a| a, PodBuilder::terminating, PodBuilder::stopped, PodBuilder::without_sandbox];
     for end in ends {

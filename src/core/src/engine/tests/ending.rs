@@ -68,7 +68,7 @@ fn healthy() -> World {
     healthy_for(web(), &group("blue"))
 }
 
-/// It goes, AWS takes its removal at once, and so much later it is gone.
+/// It terminates, AWS accepts its removal at once, and this much later it is deleted.
 fn gone_after(world: &mut World, after: Duration) {
     world.apply(pod("a", "1").at(1).terminating());
     world.answer_all();
@@ -242,7 +242,7 @@ fn a_service_is_told_every_ten_minutes_at_most_and_of_each_pod_there_is_an_event
     assert_eq!(world.notes().iter().filter(|(about, _)| *about == "pod").count(), 3);
 }
 
-/// A replica that stands by and has seen the pod, while the ledger says this of it.
+/// A standby that has seen the pod, while the ledger contains this about it.
 fn next_leader(noted: Noted) -> World {
     let mut world = World::standby(cluster_wide());
     world.written(Change::Relisted(Scope::Cluster, vec![]));

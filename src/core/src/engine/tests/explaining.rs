@@ -1,4 +1,4 @@
-//! What is said of one pod when somebody asks.
+//! The answer to a question about one pod.
 
 use super::*;
 use crate::{
@@ -36,7 +36,7 @@ fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Opt
     (step, waits.map(|(reason, _)| reason), at)
 }
 
-/// Ends the open calls of an action so, and leaves the rest open.
+/// Ends the open calls of an action with this result, and keeps the others open.
 fn answer(world: &mut World, action: &str, result: &Result<Answer, Failure>) {
     let (meant, rest) =
         std::mem::take(&mut world.open).into_iter().partition(|(_, call)| call.action() == action);

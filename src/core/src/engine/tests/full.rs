@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// AWS with room for so many more targets.
+/// AWS with room for this many more targets.
 struct Aws {
     room: usize,
     /// What drains takes no room.

@@ -9,7 +9,7 @@ use crate::model::{
     settings::Granting,
 };
 
-/// For so long the targets of a namespace stay that may not bind their group any more.
+/// How long targets remain after their namespace may no longer bind their group.
 const STAY: Duration = Duration::from_secs(600);
 /// A second less.
 const SHORTER: Duration = Duration::from_secs(599);
@@ -57,7 +57,7 @@ fn world(
     world
 }
 
-/// What the ledger of `blue` says.
+/// The content of the ledger of `blue`.
 fn ledger(world: &World) -> (BTreeSet<Target>, Vec<&str>) {
     let Some((_, packed)) = world.ledgers.get(&object_name(&arn("blue"))) else { return Default::default() };
     let read = crate::ledger::Ledger::unpack(packed).unwrap();
@@ -234,7 +234,7 @@ fn what_was_registered_stays_for_a_while_when_a_grant_is_taken_away_and_nothing_
     assert_eq!(world.changes(), [""; 0]);
     let said = says(&world, Reason::NotGranted);
     assert!(said.len() == 1 && said[0].contains("stay for 10 min, and none is added"), "{said:?}");
-    // One that goes is removed at once all the same, and a grant gives everything back.
+    // A terminating pod is still removed at once, and a grant restores everything.
     world.apply(pod("q", "2").of("b").at(2).terminating());
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
     world.answer_all();

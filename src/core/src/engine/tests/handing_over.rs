@@ -70,7 +70,7 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.reads_again();
     let mark = world.mark_of("a");
     let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
-    // It counts from when the new leader has read that: what the ledger says is by another clock.
+    // It counts from when the new leader has read that: the ledger is by another clock.
     let left = BOUND.saturating_sub(Duration::from_secs(1));
     assert_eq!(bound, left);
 }
@@ -158,7 +158,7 @@ fn what_a_pod_was_taken_out_of_counts_while_it_has_another_address_too() {
     }
 }
 
-/// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
+/// What a leader writes on a pod that should leave, and that is out by the ledger.
 fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");
     let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);

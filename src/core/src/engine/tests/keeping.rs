@@ -30,7 +30,7 @@ fn world(service: ServiceBuilder) -> World {
 }
 
 impl World {
-    /// Both in zone `a` are not ready any more, for long enough.
+    /// Both in zone `a` are no longer ready, for the whole time.
     fn both_not_ready(&mut self) {
         self.apply(in_a("a1", 1));
         self.apply(in_a("a2", 2));

@@ -1,4 +1,4 @@
-//! A kill at each single step: whatever the instant, the next leader ends with exactly what should be there.
+//! A kill at each single step: at every instant, the next leader ends with exactly the wanted targets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -31,7 +31,7 @@ pub(super) fn standby(
 }
 
 impl World {
-    /// The first read begins when the ledger has been read, and says nothing of what it tells. The next one does.
+    /// The first read begins when the ledger has been read, and its report does not use it. The next one does.
     pub(super) fn reads_again(&mut self) {
         self.wait(Duration::from_secs(5));
         self.answer_all();
@@ -332,7 +332,7 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doub
     assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
 }
 
-/// `a` was asked to leave, and may; the ledger has its target at a port that nothing binds any more; and something beside it
+/// `a` should leave, and may; the ledger has its target at a port that nothing binds any more. Something next to it
 /// is in doubt.
 fn leaves_in_doubt() -> World {
     let at = WallTime::default();
@@ -457,7 +457,7 @@ fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_l
     assert_eq!(world.changes(), ["-green 10.0.0.7:80"]);
 }
 
-/// The target group is gone: every call that is open says so.
+/// The target group was deleted: every open call returns that.
 fn blue_is_gone(world: &mut World) {
     for (id, _) in std::mem::take(&mut world.open) {
         world.step(Input::Answered { id, result: Err(failure(FailureClass::Gone)) });
@@ -472,7 +472,8 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
         let mut world = standby(vec![], vec![], &noted);
         world.lead();
         world.wait(cluster_wide().late + seconds(1));
-        // Only now lands that the leader before has dropped the ledger: it is written anew, and the answer takes its time.
+        // Only now the earlier leader's deletion of the ledger takes effect. It is written again, and the answer
+        // takes its time.
         world.ledgers.clear();
         world.new_ledgers_wait = true;
         world.read(&[(1, HealthState::Unhealthy), (2, HealthState::Healthy)]);

@@ -1,4 +1,4 @@
-//! The engine as a whole: events in, calls out. AWS answers when the test says so.
+//! The engine as a whole: events in, calls out. AWS answers when the test decides.
 
 mod asking;
 mod brakes;
@@ -56,7 +56,7 @@ use crate::{
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };
 
-/// For so long a deleted Service keeps what was in force.
+/// How long a deleted Service keeps what was in force.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Registrations wait for no others, so that each can be seen.
@@ -92,7 +92,7 @@ struct World {
     loads: usize,
     /// Who writes a ledger that is not there waits for the answer until a test gives it.
     new_ledgers_wait: bool,
-    /// So does who loads all ledgers.
+    /// A replica that loads all ledgers does so too.
     ledgers_wait: bool,
 }
 
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// The same of all but changes, which are left open.
+    /// The same for everything except changes, which remain open.
     fn answer_but_changes(&mut self) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -367,7 +367,7 @@ fn failure(class: FailureClass) -> Failure {
     Failure::new(class, "Code", "text")
 }
 
-/// One that says so.
+/// A change that reports this.
 fn fails(class: FailureClass, message: &str) -> Failure {
     Failure::new(class, "Code", message)
 }

@@ -1,4 +1,4 @@
-//! Pods that whoever drains a node passes over, as those of DaemonSets: they leave before the machine ends under them.
+//! Pods that drain tools skip, such as those of DaemonSets, leave before the machine ends under them.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -29,7 +29,7 @@ pub struct Stage {
     gates: Vec<String>,
     /// The pods whose evictions budgets refuse.
     refused: BTreeSet<&'static str>,
-    /// The nodes that were said to be there.
+    /// The nodes that were reported as existing.
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     /// What is written on nodes comes to nothing.
     pub refuses_nodes: bool,
@@ -59,7 +59,7 @@ pub fn tainted(at: u8, taint: &str) -> NodeFacts {
 }
 
 impl Stage {
-    /// So many nodes, and a pod on each.
+    /// This many nodes, and a pod on each.
     pub fn new(nodes: u8, signals: Signals, of: impl Fn(u8) -> PodBuilder) -> Self {
         Self::refusing(BTreeSet::new(), nodes, signals, of)
     }
@@ -283,7 +283,7 @@ fn a_mark_that_many_nodes_have_moves_nothing_until_one_of_them_is_drained_cordon
         stage
     };
     let mut stage = marked();
-    // They are gone, and others in their place.
+    // They were deleted, and others replaced them.
     for at in 1..=2 {
         let gone = stage.pods.remove(&*format!("p{at}")).unwrap();
         stage.world.pod(Change::Deleted(gone));

@@ -1,4 +1,4 @@
-//! What the annotations beside the target groups ask for.
+//! What the other annotations ask for.
 
 use super::*;
 

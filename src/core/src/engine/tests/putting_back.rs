@@ -1,4 +1,4 @@
-//! Gates of pods whose targets are put back: they close before.
+//! Gates of pods whose targets are registered again: they close before.
 
 use super::{
     evicting::no_budget,
@@ -11,7 +11,7 @@ fn deregistering() -> ServiceBuilder {
     web().with(WHEN_NOT_READY, "deregister").with(REGISTER_WHEN, "ready")
 }
 
-/// The pod with an open gate was not ready for too long, and was taken out so many seconds ago.
+/// The pod with an open gate was not ready for too long, and was deregistered this many seconds ago.
 fn taken_out(seconds: u64) -> World {
     let mut world = World::new(vec![deregistering()], vec![]);
     world.passes(3, &[]);

@@ -1,4 +1,4 @@
-//! What has become otherwise comes out, on the leader and on standbys.
+//! Changes come out, on the leader and on standbys.
 
 use super::{
     evicting::{asked, three},

@@ -397,7 +397,7 @@ fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
         (world.changes(), world.causes()),
         (vec!["-blue 10.0.0.1:80".into()], vec![Cause::StaleTarget])
     );
-    // The address is another pod's now: its target goes at once.
+    // The address is another pod's now: its target is deregistered at once.
     assert_eq!(take_over("before").changes()[0], "-blue 10.0.0.1:80");
 }
 

@@ -1,4 +1,4 @@
-//! Which call is sent when, what becomes of its answer, and what users are told.
+//! When each call is sent, what happens with its answer, and what users read.
 
 use super::*;
 use crate::model::rates::Limit;
@@ -256,7 +256,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     });
     assert_eq!(group.unwrap().foreign, 1);
     world.annotate(service("web").port("http", 80));
-    // Its pod lives, so when it was taken out is remembered while the load balancer may go on sending.
+    // Its pod still runs, so the time of its removal is remembered while the load balancer may keep sending.
     for round in 0..10 {
         world.answer_all();
         let gone = world.views.contains(&Effect::Shows(Picture::GroupGone(arn("blue"))));

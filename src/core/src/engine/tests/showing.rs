@@ -1,4 +1,4 @@
-//! What readers see of a binding for as long as it is so.
+//! What readers see of a binding while it exists.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl World {
-    /// What is said in the last picture of the bindings of this object, without repetition.
+    /// The reports in the last picture of this object's bindings, without repetition.
     fn said_of(&mut self, name: &str) -> Vec<(Reason, String)> {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {

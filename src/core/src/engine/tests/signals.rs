@@ -34,7 +34,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, taint)), seen: self.now });
     }
 
-    /// The one mark that is to be written: it is, and the watch shows it.
+    /// The one annotation to write: it is written, and the watch shows it.
     fn marks_and_shows(&mut self, builder: &PodBuilder) -> Mark {
         let facts = builder.clone().build();
         let write = self.mark_of(&facts.key.name);
@@ -48,7 +48,7 @@ impl World {
         write.mark
     }
 
-    /// Every mark is written; gives them.
+    /// Every annotation is written; returns them.
     fn all_marked(&mut self) -> Vec<(String, Mark)> {
         let marks = self.marks();
         for write in &marks {
@@ -510,7 +510,7 @@ fn that_a_node_stays_is_not_said_of_a_pod_that_had_not_left() {
     assert_eq!((world.changes(), world.said()), (vec![], vec![]));
 }
 
-/// How many nodes are gone, with pods left of them.
+/// How many nodes were deleted, and still have pods.
 fn nodes_gone(world: &World) -> usize {
     world.engine.nodes_that_go().filter(|(_, fate)| *fate == Fate::Deleted).count()
 }

@@ -56,7 +56,7 @@ fn registered() -> World {
     world
 }
 
-/// Whether a gate is opened in the next so many seconds, in which reads fail.
+/// Whether a gate is opened in the next seconds of this number, in which reads fail.
 fn opens(world: &mut World, seconds: u64) -> bool {
     let mut opened = false;
     for _ in 0..seconds {

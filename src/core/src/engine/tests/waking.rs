@@ -34,7 +34,7 @@ impl World {
         self.now = until;
     }
 
-    /// Sleeps until a removal goes, for `most` at most; after how long that was.
+    /// Sleeps until a removal is sent, for `most` at most; returns how long that took.
     fn sleeps_until_removed(&mut self, most: Duration, there: &[u8]) -> Option<Duration> {
         let start = self.now;
         while self.now < start + most {

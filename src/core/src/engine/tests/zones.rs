@@ -46,7 +46,7 @@ impl World {
         self.apply(builder.clone().leaving(asked));
     }
 
-    /// The marks of all pods, each written.
+    /// The annotations of all pods, each written.
     fn marked(&mut self) -> Vec<(String, Mark)> {
         let marks = self.marks();
         for mark in &marks {
@@ -113,7 +113,7 @@ fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_
         let said = world.marked();
         assert!(!said.iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. })), "{said:?}");
     }
-    // What is never shown was taken away: it is decided anew.
+    // A record that is never shown was removed: the decision is made again.
     world.wait(Duration::from_secs(10));
     world.ask(&a1, true);
     let said = world.marked();
@@ -146,7 +146,7 @@ fn under_a_zonal_shift_its_zone_is_not_guarded_and_the_others_are_and_what_it_hi
     let mut said = world.marked();
     said.extend(world.marked());
     assert!(["a1", "a2"].iter().all(|pod| is_let_go(&said, pod, Cause::ZoneAllows)), "{said:?}");
-    // In the other zone one stays.
+    // In the other zone one remains.
     let (b1, b2) = (held("b1", 3, "b"), held("b2", 4, "b"));
     world.ask(&b1, true);
     world.ask(&b2, true);
@@ -221,7 +221,7 @@ fn two_whose_budgets_were_asked_about_side_by_side_do_not_leave_a_zone_together(
     world.reads(&[(1, HEALTHY), (2, HEALTHY)]);
     world.ask(&pods[0], false);
     let check = world.check_of("a1");
-    // Meanwhile the other one ends.
+    // In this time the other one ends.
     world.apply(pods[1].clone().terminating());
     world.apply(pod("a3", "u-a3").on("a"));
     world.checked(&check, Ok(no_budget()));

@@ -1,9 +1,9 @@
 //! What AWS knows of the target groups that users named: looked up once, asked again while there is none. Then how many healthy
 //! targets a group asks for: read once by each replica, and now and then by the one that leads.
 //!
-//! **Fair.** A namespace may name target groups that do not exist, as many as it likes. So the namespace whose look-up was
-//! longest ago goes first, and of its names the one that waits longest. Where many wait, a call asks for several, of one
-//! namespace only, because AWS answers none of them if one does not exist.
+//! **Fair.** A namespace may name any number of target groups that do not exist. The namespace with the oldest
+//! look-up is therefore served first, and of its names the one that waits longest. If many wait, a call asks for
+//! several names of one namespace only: AWS answers for none of them if one does not exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,10 @@ use crate::{
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after a fault that passes by itself.
+/// The longest wait after a temporary fault.
 const LAST_RETRY: Duration = Duration::from_secs(15);
-/// The longest wait for a target group that does not exist. The waits double, so it is about as long as the name has been
-/// wrong.
+/// The longest wait for a target group that does not exist. The waits double, so a wait is about equal to the age of
+/// the error.
 const LAST_RETRY_OF_MISSING: Duration = Duration::from_mins(5);
 /// How often the attributes of a target group are read again: somebody may change them. One that may not be read is asked about
 /// as often.
@@ -39,7 +39,7 @@ struct Entry {
     state: Resolution,
     namers: Namers,
     in_flight: bool,
-    /// A call that asked for it and others said that one of them does not exist.
+    /// In a call for it and others, AWS answered that one of them does not exist.
     alone: bool,
     retry: Backoff,
     missing: Backoff,
@@ -55,7 +55,7 @@ struct Attributes {
     retry: Backoff,
 }
 
-/// Kinds of look-ups, in the order in which they go.
+/// Kinds of look-ups, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Of references without an answer so far.
@@ -95,8 +95,8 @@ impl Entry {
         }
     }
 
-    /// Says whether anything is known now that was not before. What cannot be read for lasting reasons stays as it was, or is
-    /// taken for AWS's default.
+    /// Returns whether something new is known. If attributes cannot be read for a lasting reason, the known ones
+    /// remain, or AWS's default counts.
     fn learn_attributes(
         &mut self,
         group: &TargetGroupArn,
@@ -129,8 +129,8 @@ impl Entry {
     }
 }
 
-/// So many target groups are remembered although nothing names them any more: a Service that is deleted and made
-/// again finds its group at once.
+/// The number of target groups that are remembered without a reference: a Service that is deleted and created again
+/// finds its group at once.
 const REMEMBERED: usize = 1024;
 
 /// See the module.
@@ -185,8 +185,8 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Takes up references that have come to be named by these namespaces, and drops those that none names any more and that
-    /// have no group, or are too many.
+    /// Adds references that these namespaces name now. Drops those without any namespace that have no group, or are
+    /// too many.
     pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a Namers)>) {
         let many = self.entries.len() > REMEMBERED;
         for (reference, namers) in renamed {
@@ -271,7 +271,7 @@ impl Directory {
         })?
     }
 
-    /// The attributes of a group were read, or could not be. Says of which references anything is known now that was not before.
+    /// The attributes of a group were read, or could not be. Returns the references with new knowledge.
     pub fn attributes_read(
         &mut self,
         group: &TargetGroupArn,
@@ -288,7 +288,7 @@ impl Directory {
         learnt.collect()
     }
 
-    /// Begins to find one target group, or several that one namespace names; none if none is to be found.
+    /// Begins to find one target group, or several of one namespace; none if there is nothing to find.
     fn find(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
         let [unknown, missing, ..] = &self.due;
         let missing = if is_standby { None } else { Some(missing) };
@@ -297,7 +297,7 @@ impl Directory {
         let namers = |reference| self.entries.get(reference).into_iter().flat_map(|entry| &entry.namers);
         let last = |namespace: &Arc<str>| self.served.get(namespace).copied().unwrap_or_default();
         let all = due().flat_map(|reference| namers(reference).map(move |namespace| (namespace, reference)));
-        // Of equals the first: what nobody has asked for yet, and what waits longest.
+        // Of equals the first: the one without any request yet, then the one that waits longest.
         let Some((namespace, first)) = all.min_by_key(|(namespace, _)| last(namespace)) else {
             return Vec::new();
         };
@@ -309,7 +309,7 @@ impl Directory {
                 && known(first).is_some()
                 && other.arn().is_some() == first.arn().is_some()
         };
-        // A few are asked for one by one, which costs nothing: each answer is about one, whatever the others are.
+        // A few are requested one by one, which costs nothing: each answer is then independent of the others.
         let along = if due().nth(IN_A_CALL).is_some() { IN_A_CALL - 1 } else { 0 };
         let others = due().filter(goes_along).take(along).cloned();
         let (namespace, all): (_, Vec<GroupRef>) =
@@ -326,14 +326,14 @@ impl Directory {
         all
     }
 
-    /// The look-up of `references` has ended. Says of which of them anything is known now that was not before.
+    /// The look-up of `references` has ended. Returns those with new knowledge.
     pub fn answered(
         &mut self,
         references: &[GroupRef],
         result: &Result<Vec<TargetGroupFacts>, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // Which of them it is AWS does not say.
+        // AWS does not name the one.
         let one_of_several = references.len() > 1
             && result
                 .as_ref()
@@ -359,7 +359,7 @@ impl Directory {
         changed.cloned().collect()
     }
 
-    /// Says whether anything is known now that was not before.
+    /// Returns whether something new is known.
     fn learn(
         &mut self,
         reference: &GroupRef,
@@ -385,7 +385,7 @@ impl Directory {
                     }
                     match sentence(reference, &region, account.as_deref(), &failure) {
                         Some((reason, said)) => Resolution::Failed(reason, said.into()),
-                        // Nothing was learnt: what was known stays.
+                        // Nothing new: the earlier knowledge remains.
                         None => entry.state.clone(),
                     }
                 }
@@ -405,7 +405,8 @@ impl Directory {
         })
     }
 
-    /// Whether this replica leads. When it begins to, what AWS did not find before may exist, so it is looked up again at once.
+    /// Whether this replica leads. At the start of a term, what AWS did not find before may exist, so it is looked up
+    /// again at once.
     pub fn lead(&mut self, leads: bool) {
         if std::mem::replace(&mut self.leads, leads) || !leads {
             return;
@@ -420,7 +421,7 @@ impl Directory {
         }
     }
 
-    /// AWS says that this target group does not exist (any more): look its references up again.
+    /// AWS reports that this target group does not exist (any more): look its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
         let gone = self.entries.iter().filter(|(_, entry)| entry.is_found_as(group));
         let gone = gone.map(|(reference, _)| reference.clone());

@@ -1,12 +1,12 @@
 //! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
 //!
-//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`); the lanes and buckets that calls go through
-//!   ([`lanes`](crate::lanes)); since when calls wait.
-//! * **Flow.** What is due in the target groups, and what is to be looked up, goes when its account lets it
-//!   ([`Accounts::goes`]), and comes back with its answer ([`Accounts::answered`]).
-//! * **Guarantees**: equal names mean the same target group only within one account and region; what AWS throttles in one,
-//!   and a burst in one, slow down no other.
-//! * **Assumes**: each call that goes is answered, or given up, and its ticket comes back.
+//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`), the token buckets of calls,
+//!   and since when calls wait.
+//! * **Flow.** Due calls and look-ups are sent when their account allows it, and return with their answers
+//!   ([`Accounts::answered`]).
+//! * **Guarantees**: equal names mean the same target group only within one account and region. Throttling and bursts
+//!   in one account slow down no other.
+//! * **Assumes**: each sent call is answered, or given up, and its ticket is returned.
 //! * **Caveats**: a name is looked up in the first account, which is the program's own. An ARN belongs to the account that
 //!   [`Settings`](crate::Settings) list for it, and else to the first, which refuses another region with a sentence. The
 //!   program lists none. How often a group is read follows from how many there are in all accounts.
@@ -27,11 +27,11 @@ use crate::{
     targets::groups::{Calls, Groups},
 };
 
-/// What a call that goes now has taken, and for how long it had to wait for that; look-ups hardly ever have to.
+/// The token of a call that is sent now, and how long it had to wait for that; look-ups hardly ever wait.
 pub type Turn = (Ticket, Option<Duration>);
 
-/// Where the account of a target group is, of the first one and one for each key; the first, if the group is none of
-/// theirs or is meant by its name.
+/// The position of a target group's account. The first account is that of groups without one of the keys, or that are
+/// named by their name.
 fn place(keys: &[AccountKey], group: Option<&TargetGroupArn>) -> usize {
     let is_of = |key: &AccountKey| {
         group.is_some_and(|group| group.account() == &*key.id && group.region() == &*key.region)
@@ -52,19 +52,19 @@ impl Throttled {
         self.calls.get(place(&self.keys, Some(group))).copied().flatten()
     }
 
-    /// Of the only account.
+    /// The state of the only account.
     #[cfg(test)]
     pub fn everywhere(calls: &'static str) -> Self {
         Self { keys: Arc::default(), calls: vec![Some(calls)] }
     }
 }
 
-/// Since when calls of a lane that are due wait for a token of AWS's limits, or for their turn in a burst, by target group.
+/// Since when due calls of a kind wait for a token of AWS's limits, or for their place in a burst, by target group.
 #[derive(Clone, Debug, Default)]
 struct Waiting(BTreeMap<TargetGroupArn, Moment>);
 
 impl Waiting {
-    /// A call about this group goes now: for how long it has waited.
+    /// A call about this group is sent now: how long it has waited.
     fn goes(&mut self, group: &TargetGroupArn, now: Moment) -> Duration {
         self.0.remove(group).map_or(Duration::ZERO, |since| now.since(since))
     }
@@ -123,13 +123,14 @@ impl Accounts {
         }
     }
 
-    /// A target of this group has to go from now on.
+    /// A target of this group must be removed from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         let at = self.sent_to(Some(group));
         self.all[at].lanes.removal_caused(group, now);
     }
 
-    /// Which call of this lane goes now, of all that are due; its targets are its group's to say. If none: they wait.
+    /// The call of this kind to send now, of all due ones; its group decides the targets. If there is none, they
+    /// wait.
     pub fn goes(
         &mut self,
         lane: Lane,
@@ -157,7 +158,7 @@ impl Accounts {
         calls.due(lane).filter(|due| self.sent_to(Some(due.group)) == at).collect()
     }
 
-    /// A call has been answered, or given up. Says of which target groups a look-up has shown what was not known before.
+    /// A call was answered, or given up. Returns the target groups for which a look-up has found something new.
     pub fn answered(
         &mut self,
         call: &Call,
@@ -188,7 +189,7 @@ impl Accounts {
         }
     }
 
-    /// When something may go that is to be looked up, or is due by these `calls`; or what is throttled has changed.
+    /// When a look-up or one of these due `calls` may be sent, or when throttling has changed.
     pub fn next(&mut self, calls: Option<Calls<'_>>, is_standby: bool, now: Moment) -> Option<Moment> {
         let next = (0..self.all.len()).filter_map(|at| {
             let removals = calls.map(|calls| self.due(at, Lane::Removal, calls)).unwrap_or_default();
@@ -209,7 +210,7 @@ impl Accounts {
         next.min()
     }
 
-    /// When calls about this group may go.
+    /// When calls about this group may be sent.
     pub fn lanes(&self, group: &TargetGroupArn) -> &Lanes {
         &self.all[self.sent_to(Some(group))].lanes
     }

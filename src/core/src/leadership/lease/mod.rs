@@ -1,25 +1,28 @@
 //! Which replica leads: the algorithm of client-go's leader election, as a machine without a clock or a network.
 //!
-//! One Lease object names the holder. The holder renews it every retry period; the others look at it as often, and take
-//! it when it was released, or when it has not *changed* for its duration, measured with their own monotonic clock
-//! from the moment they saw it so. Times in the record come from other nodes' clocks: they are compared, never read.
-//! Each write carries the version it replaces, so of two that take it at once one fails.
+//! One Lease object names the holder. The holder renews it every retry period, and the others read it at the same
+//! rate. They take it when it was released, or when it has not *changed* for its duration. Each measures that with
+//! its own monotonic clock, from the moment when it saw the last change.
 //!
-//! The machine owns what was seen of the Lease and until when this replica may act ([`Lease::term`]). It never has
-//! more than one request out, and never assumes how a request ended that it has no answer of: it reads again. When
-//! nothing can be renewed, the term runs out [`Timing::renew_deadline`] after the last renewal that succeeded was
-//! *sent*, which is before any other replica can take over; there is no way to go on beyond that but to renew.
+//! Times in the Lease come from other nodes' clocks: they are compared, never used. Each write names the version that
+//! it replaces, so if two replicas take it at once, one fails.
 //!
-//! A holder that is proven dead (`proof`) is not waited for: it renews nothing, and begins nothing any more. What it
-//! had begun may still arrive, at the API server as at AWS; the new leader looks once more when none of it can
-//! ([`Term`](super::Term)). Who may write the status of Headgate's own pods can forge such a proof, and so have two
-//! replicas lead until the one that lives looks at the Lease.
+//! The machine owns what it has seen of the Lease, and until when this replica may act ([`Lease::term`]). It sends
+//! one request at a time. It assumes nothing about a request without an answer: it reads again. If no renewal
+//! succeeds, the term ends [`Timing::renew_deadline`] after the last successful renewal was *sent*. That is before
+//! any other replica can take over, and only a renewal extends it.
 //!
-//! A holder that cannot lead gives the Lease back and rests (`rest`, [`Ability`](super::ability::Ability)): it takes it
-//! again when its rest is over, or when nobody else has for the duration of the Lease.
+//! A holder that has provably terminated (`proof`) is not waited for: it renews and begins nothing any more. Requests
+//! that it had sent may still arrive at the API server and at AWS. The new leader looks once more when none of them
+//! can ([`Term`](super::Term)). People who may write the status of Headgate's own pods can forge that proof. Two
+//! replicas then lead until the living one reads the Lease.
 //!
-//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. What it cannot know is
-//! a holder of a Lease that came and was deleted while nobody here looked; do not delete it.
+//! A holder that cannot lead releases the Lease and is in backoff (`rest`, [`Ability`](super::ability::Ability)). It
+//! takes the Lease again when the backoff is over, or when no other replica has taken it for the duration of the
+//! Lease.
+//!
+//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. It cannot know
+//! about a Lease that was created and deleted while no replica here read it; do not delete it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -72,7 +75,7 @@ pub enum TimingError {
 }
 
 impl Default for Timing {
-    /// What client-go's users have: 15 s, 10 s, 2 s.
+    /// The defaults of client-go: 15 s, 10 s, 2 s.
     fn default() -> Self {
         Self {
             duration: Duration::from_secs(15),
@@ -141,7 +144,7 @@ pub enum Request {
 /// How a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The Lease has changed since, is gone, or is there already: nothing was written.
+    /// The Lease has changed since then, does not exist, or exists already: nothing was written.
     Conflict,
     /// Anything else; a write may or may not have been applied.
     Other(Box<str>),
@@ -155,7 +158,7 @@ struct Seen {
     since: Moment,
     /// Whether it was there when last looked at.
     there: bool,
-    /// Whether it never was there: then nobody holds it, as far as can be known.
+    /// Whether it never existed: then no replica holds it, as far as this one can know.
     never: bool,
 }
 
@@ -181,7 +184,8 @@ pub struct Lease {
     stay: Stay,
 }
 
-/// So many dead replicas are remembered: one may have written the Lease, and be seen in it, after its death was seen.
+/// The number of terminated replicas that are remembered. One of them may have written the Lease before its end, and
+/// be seen in it afterwards.
 const DEAD: usize = 8;
 
 /// Whether this replica stands as a candidate.
@@ -217,7 +221,7 @@ impl Lease {
         self.term.filter(|term| now < term.until)
     }
 
-    /// Who holds the Lease, as far as is known.
+    /// The holder of the Lease, if it is known.
     pub fn holder(&self) -> Option<&str> {
         let seen = self.seen.as_ref().filter(|seen| seen.there)?;
         seen.stored.record.holder.as_deref()
@@ -261,7 +265,7 @@ impl Lease {
         let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
         if self.gives_back() {
             if seen.there && mine {
-                // As client-go does: gone in a second even for those who do not look at the holder.
+                // The same as client-go: it expires in a second, also for programs that do not read the holder.
                 let duration = Duration::from_secs(1);
                 return replace(Claim {
                     holder: None,
@@ -291,19 +295,20 @@ impl Lease {
         }
     }
 
-    /// Whether the Lease is to be given back, if this replica holds it.
+    /// Whether this replica should release the Lease, if it holds it.
     fn gives_back(&self) -> bool {
         self.stay == Stay::Leaving || self.rests.gives_back()
     }
 
-    /// Whether this replica may go on without waiting. A Lease that was deleted says nothing any more: another one may
-    /// have held it between our last look and that.
+    /// Whether this replica may take the Lease without waiting. A deleted Lease proves nothing: another replica may
+    /// have held it between our last read and its deletion.
     fn is_mine(&self, seen: &Seen) -> bool {
         let named = seen.stored.record.holder.as_deref() == Some(&*self.me);
         named && (seen.there || self.term.is_some())
     }
 
-    /// When what was seen may be taken. Whoever last held it may act until then, even if the object is gone.
+    /// When the replica may take a Lease that it has seen. The last holder may act until then, even if the object
+    /// does not exist.
     fn free_at(&self, seen: &Seen) -> Moment {
         let record = &seen.stored.record;
         let is_dead = |holder: &str| self.dead.iter().any(|dead| **dead == *holder);
@@ -311,7 +316,7 @@ impl Lease {
         let duration = record.duration.unwrap_or(self.timing.duration);
         let free = if free { Moment::START } else { seen.since + duration };
         let Some(rested) = self.rests.until() else { return free };
-        // Rather one that could not lead than nobody.
+        // A leader that could not lead is better than none.
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
@@ -369,8 +374,8 @@ impl Lease {
         }
     }
 
-    /// A container of Headgate's own has ended. Says whether that proves, as nothing did before, that the holder is dead:
-    /// then its Lease is free.
+    /// A container of Headgate's own has terminated. Returns whether that proves for the first time that the holder
+    /// has: then its Lease is free.
     pub fn ended(&mut self, container: &EndedContainer, now: Moment) -> bool {
         self.lapse(now);
         let Some(dead) = proof::of(container).filter(|dead| *dead != &*self.me) else { return false };
@@ -386,7 +391,7 @@ impl Lease {
         self.holder() == Some(dead)
     }
 
-    /// Gives the Lease back because this replica cannot lead, and rests for so long.
+    /// Releases the Lease because this replica cannot lead. The backoff has this length.
     pub fn steps_down(&mut self, reason: Reason, pause: Duration, now: Moment) {
         self.lapse(now);
         if self.term.take().is_some() {
@@ -397,14 +402,14 @@ impl Lease {
         }
     }
 
-    /// Gives the Lease back: this replica leads no more. Goes on until [`has_left`](Self::has_left).
+    /// Releases the Lease: this replica no longer leads. Continues until [`has_left`](Self::has_left).
     pub fn leave(&mut self, now: Moment) {
         self.term = None;
         self.stay = Stay::Leaving;
         self.next = now;
     }
 
-    /// Takes in what stands there now.
+    /// Takes the present content.
     fn look(&mut self, stored: Option<Stored>, now: Moment) {
         self.fresh = true;
         self.rests.look(stored.as_ref().map_or(&[][..], |stored| &stored.rests[..]), now);
@@ -456,7 +461,7 @@ impl Lease {
         }
     }
 
-    /// A term that has run out does not come back to life by a late answer.
+    /// A late answer does not revive an expired term.
     fn lapse(&mut self, now: Moment) {
         if self.term.is_some_and(|term| term.until <= now) {
             self.term = None;

@@ -1,12 +1,12 @@
-//! What proves that a replica is dead, so that nobody need wait for its Lease to run out.
+//! What proves that a replica has terminated, so that no replica need wait for its Lease to expire.
 //!
-//! A container cannot know its own ID, but it can leave a word. At its start a replica writes its identity into its
-//! termination log. That is one file for each container instance, and the kubelet puts its content into the status of the
-//! pod when it knows that the container has ended, also after SIGKILL. No other replica ever has that identity. So whoever
-//! reads it there knows that this very process is dead.
+//! A container cannot know its own ID, but it can write a file. At its start a replica writes its identity to its
+//! termination log, one file for each container instance. The kubelet puts its content into the pod's status when the
+//! container has terminated, also after SIGKILL. No other replica ever has that identity, so it proves that this very
+//! process has terminated.
 //!
-//! Nothing else proves it. A pod that is gone may have been deleted by force, and its container run on. A kubelet that
-//! cannot find a container says `ContainerStatusUnknown`. Then the Lease decides.
+//! Nothing else proves it. A deleted pod may have been deleted by force while its container still runs. For a
+//! container that it cannot find, a kubelet writes `ContainerStatusUnknown`. Then the Lease decides.
 
 use crate::model::lease::EndedContainer;
 
@@ -19,7 +19,7 @@ const SEPARATOR: char = '_';
 pub(super) fn of(ended: &EndedContainer) -> Option<&str> {
     let EndedContainer { pod, reason, message } = ended;
     let (named, own) = message.split_once(SEPARATOR)?;
-    // A pod of another name tells of itself alone.
+    // A pod with another name proves only its own end.
     (**reason != *UNKNOWN && named == &**pod && !own.is_empty()).then_some(&**message)
 }
 

@@ -1,17 +1,17 @@
 //! Who could not lead, has given the Lease back, and rests.
 //!
-//! The Lease carries a note of each such replica, with the length of its pause. How much of it is over is measured with the
-//! local clock from the moment at which the note was first seen: a note that is seen late counts for longer, which only
-//! delays who would hand over to that replica. Whoever holds the Lease leaves out what is over.
+//! The Lease has an annotation for each such replica, with the length of its backoff. The local clock measures it
+//! from the moment when the annotation was first seen. A late reader therefore counts longer, which only delays a
+//! handover to that replica. The holder of the Lease removes expired ones.
 
 use std::time::Duration;
 
 use super::proof::pod_of;
 use crate::model::{Moment, lease::Rest};
 
-/// So many are read.
+/// The number that are read.
 const MOST: usize = 16;
-/// No pause is longer, whatever stands there.
+/// The maximum, for any content of the annotation.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// This replica's own rest.
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 struct Own {
     note: Rest,
     until: Moment,
-    /// The Lease is given back, or is another one's.
+    /// The Lease is released, or another replica's.
     gave_back: bool,
 }
 
@@ -36,12 +36,12 @@ impl Rests {
         self.own = Some(Own { note, until, gave_back: false });
     }
 
-    /// Whether the Lease is still to be given back.
+    /// Whether the Lease must still be released.
     pub(super) fn gives_back(&self) -> bool {
         self.own.as_ref().is_some_and(|own| !own.gave_back)
     }
 
-    /// It is given back, or another one's.
+    /// It is released, or another replica's.
     pub(super) fn gave_back(&mut self) {
         if let Some(own) = &mut self.own {
             own.gave_back = true;
@@ -53,7 +53,7 @@ impl Rests {
         self.own.as_ref().map(|own| own.until)
     }
 
-    /// Takes in the notes that stand in the Lease.
+    /// Takes the annotations in the Lease.
     pub(super) fn look(&mut self, notes: &[Rest], now: Moment) {
         let since =
             |note: &Rest| self.known.iter().find(|(known, _)| known == note).map_or(now, |known| known.1);

@@ -342,7 +342,7 @@ fn a_paused_holder_learns_nothing_good_from_an_old_answer() {
     poll_after_pause(&mut lease);
 }
 
-/// Another one has taken over meanwhile: that is found, and respected.
+/// Another replica has taken over in the meantime: this one detects and respects that.
 fn poll_after_pause(lease: &mut Lease) {
     lease.request(at(62.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(62.0));

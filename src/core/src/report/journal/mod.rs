@@ -1,11 +1,10 @@
 //! The journal: what became of targets, pods, nodes and this replica's lead, in the order in which it came to be known here.
 //!
 //! * **Owns** the last entries, up to a number of them.
-//! * **Flow.** The engine says what has become otherwise ([`Transition`]); whoever owns a journal records it, and answers
-//!   who asks.
-//! * **Guarantees.** It never holds more than that number. When it is full, the namespace that fills most of it loses its oldest
-//!   entry: one that starts pods without end takes nothing from what is known of the others. What becomes of a pod
-//!   that was never a target, nor is one, is not kept.
+//! * **Flow.** The engine emits changes ([`Transition`]); the owner of a journal records them, and answers questions.
+//! * **Guarantees.** It never holds more than that number. When it is full, the namespace with the most entries loses
+//!   its oldest one, so a namespace with endless pods takes nothing from others. Pods that were never targets are not
+//!   kept.
 //! * **Assumptions.** Each replica has its own, from the moment it began. What only a leader knows (what AWS answered
 //!   and showed) is in it from the moment when it led.
 
@@ -44,7 +43,7 @@ impl Journal {
         }
     }
 
-    /// This has become otherwise. Says whether it was worth an entry.
+    /// Records a change. Returns whether it was worth an entry.
     pub fn record(&mut self, what: Transition, at: Moment) -> bool {
         if let Transition::Leads(leads) = what {
             self.leads_since = leads.then_some(at);

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!  environment, profile, web identity (STS), Pod Identity, instance metadata
-//!       │   as long as that takes, again and again if it fails
+//!       │   without a time-out of a call, repeatedly if it fails
 //!       ▼
 //!  Keeper::run ──► Kept ──► a call takes what is there
 //! ```
 //!
-//! **Guarantees.** A call never waits for STS: its own time-out is for its own answer. Credentials are fetched again when a
-//! quarter of their life is left, with time-outs and retries of their own; meanwhile those at hand are used. A call that
-//! finds none, or only such that have expired, fails at once and says which provider failed, why, and what was expected.
+//! **Guarantees.** A call never waits for STS: its time-out covers only its own answer. Credentials are fetched again
+//! when a quarter of their life is left, with separate time-outs and retries. Until then the current ones are used. A
+//! call that finds none, or only expired ones, fails at once. The error names the provider that failed, the cause,
+//! and what to set.
 //!
-//! **Caveats.** Credentials that this machine's clock calls expired are used all the same if the last fetch gave them: the
-//! clock may be wrong, and AWS knows better.
+//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them.
+//! The clock may be wrong, and AWS decides.
 
 mod source;
 #[cfg(test)]
@@ -49,7 +50,7 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 /// For one fetch, with all its attempts.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// A call that comes before the first fetch has ended waits so long for it.
+/// A call that comes before the first fetch has ended waits at most this long for it.
 const FIRST: Duration = Duration::from_secs(4);
 /// After a fetch that failed the next one begins so much later, then twice as much, and so on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -65,7 +66,7 @@ const REFRESH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// Why there are no credentials.
 #[derive(Clone, Debug)]
 struct Fault {
-    /// No provider has any; otherwise one should, and cannot get them.
+    /// No provider has any, or one that should have them cannot get them.
     is_none: bool,
     said: Box<str>,
 }
@@ -79,7 +80,7 @@ struct State {
     fault: Option<Fault>,
 }
 
-/// The credentials that are there.
+/// The present credentials.
 #[derive(Clone, Debug)]
 pub struct Kept(watch::Receiver<State>);
 
@@ -130,7 +131,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Of the standard chain of providers, in this region.
+    /// Uses the standard chain of providers, in this region.
     pub async fn of_chain(region: Region, clock: Clock) -> (Self, Kept) {
         let timeouts =
             TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build();
@@ -156,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// Fetches them once; gives after what time they are to be fetched again.
+    /// Fetches them once, and returns after what time to fetch them again.
     pub async fn fetch(&mut self) -> Duration {
         match timeout(PATIENCE, self.provider.provide_credentials()).await {
             Ok(Ok(credentials)) => self.came(credentials),
@@ -182,7 +183,7 @@ impl Keeper {
         if let Some(told) = self.outage.failed(why, self.clock.now())
             && (self.kept.borrow().credentials.is_some() || told.what != What::Begins)
         {
-            // Without any it is said when a call fails.
+            // Without credentials, the next call reports why.
             warn!(failures = told.failures, "AWS credentials cannot be fetched again: {said}");
         }
         self.kept.send_modify(|state| state.fault = Some(Fault { is_none, said: said.into() }));

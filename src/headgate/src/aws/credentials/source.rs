@@ -1,4 +1,4 @@
-//! Where credentials come from, as far as the environment says, in words.
+//! The source of the credentials, in words, as far as the environment shows it.
 
 /// Which provider should have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Source {
         Self { name: "the instance's metadata".into(), expected }
     }
 
-    /// What is said when it has none.
+    /// The report when it has none.
     pub fn fault(&self, why: &str) -> String {
         format!("{}: {why}; expected {}", self.name, self.expected)
     }

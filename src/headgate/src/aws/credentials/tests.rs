@@ -7,7 +7,7 @@ use super::*;
 /// What a provider does next.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// Gives some that expire after so many seconds.
+    /// Returns some that expire after this many seconds.
     Gives(i64),
     Denies,
     HasNone,
@@ -15,7 +15,7 @@ enum Does {
     Hangs,
 }
 
-/// A provider that does one thing at a time, each so many milliseconds after it was asked.
+/// A provider that does one thing at a time, each this many milliseconds after the request.
 #[derive(Clone, Debug)]
 struct Stub {
     does: Arc<Mutex<Does>>,

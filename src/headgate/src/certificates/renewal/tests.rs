@@ -158,9 +158,9 @@ fn any_stored_time_leads_to_a_step() {
 /// What happens between two looks.
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many seconds pass.
+    /// This many seconds pass.
     Pass(i64),
-    /// The process takes its next step; if it is interrupted, one of two configurations stays as it is.
+    /// The process takes its next step; if it is interrupted, one of two configurations does not change.
     Step { is_interrupted: bool },
     /// A tool writes its own `caBundle`, or none, into one of the configurations.
     Wipe { at: usize, bundle: &'static str },
@@ -264,7 +264,7 @@ impl World {
         match *event {
             Event::Pass(seconds) => self.now += seconds,
             Event::Step { is_interrupted } => self.take(self.decide(), is_interrupted),
-            // Who takes away all that says what is trusted leaves nothing to go on with.
+            // If somebody removes everything that shows what is trusted, nothing remains to continue with.
             Event::Wipe { at, bundle } if self.stored.serving.is_some() => self.write(at, bundle, false),
             Event::Empty if self.own == [true; 2] => self.stored = Stored::default(),
             Event::Unmark => self.stored.since = None,
@@ -277,7 +277,7 @@ impl World {
         self.called.retain(|(_, until)| now < *until);
     }
 
-    /// What was called by this process's word trusts all that may be served.
+    /// An entry that this process has called trusts every certificate that replicas may serve.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = self.configurations.iter().zip(self.own).filter(|(_, own)| *own);
         let now = now.map(|(entries, _)| &entries[0].bundle);

@@ -39,7 +39,7 @@ fn made() -> TargetBinding {
     object(&json!({"labels": {MADE_FROM: FROM_SERVICE}, "finalizers": []}))
 }
 
-/// Deleted so many minutes ago, and without targets.
+/// Deleted this many minutes ago, and without targets.
 fn deleted(keeper: &Bindings<fn() -> bool>, minutes: i64) -> TargetBinding {
     keeper.views.released.insert(ObjectKey::new(HERE, "mine"), Uid::new("1"));
     object(&json!({"deletionTimestamp": Time(Timestamp::now() - minutes.minutes())}))
@@ -93,7 +93,7 @@ async fn it_parts_from_those_of_a_namespace_that_is_not_selected_any_more_once()
     let [Write::Part(_, status, left)] = &due[..] else { panic!("{due:?}") };
     assert_eq!((status.wanted, &left[..]), (0, &["other".to_owned()][..]));
 
-    // Whoever looks after it now has put its finalizer on it.
+    // The present Headgate has put its finalizer on it.
     memory.parted.insert(ObjectKey::new(HERE, "mine"));
     assert_eq!(verbs(&keeper.due(&written, &mut memory)), [""; 0]);
     assert_eq!(verbs(&keeper.due(&there(made()), &mut memory)), [""; 0]);

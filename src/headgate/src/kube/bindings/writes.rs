@@ -24,9 +24,9 @@ pub(super) enum Write {
     Make(Box<TargetBinding>),
     /// It binds nothing any more.
     Unmake(Arc<TargetBinding>),
-    /// Its finalizers are to be these.
+    /// Its finalizers should be these.
     Finalizers(Arc<TargetBinding>, Vec<String>),
-    /// It is looked after no more: its last status, and then its finalizers.
+    /// It is no longer managed: writes its last status, and then its finalizers.
     Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),
     /// Its status.
     Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
@@ -81,7 +81,7 @@ impl Write {
                 api(&object).delete(&object.name_any(), &parameters).await?;
             }
             Self::Finalizers(object, finalizers) => {
-                // With the version that was seen: nobody else's finalizer is written over.
+                // With the version that was seen: no finalizer of others is overwritten.
                 let patch = versioned(&*object, json!({ "finalizers": finalizers }));
                 api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
             }

@@ -1,4 +1,4 @@
-//! A PodDisruptionBudget as it is watched, and the one that is kept for a set.
+//! A watched PodDisruptionBudget, and the one that is kept for a set.
 
 use headgate_core::model::{
     limits,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::kube::slim::{identity, without_annotations};
 
-/// A PodDisruptionBudget as it is watched.
+/// A watched PodDisruptionBudget.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = PodDisruptionBudget)]
 pub struct SlimBudget {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  watches ──► set, pod, node, revision, budget     an object, as the core knows it
-//!  shown                                            what the status of a set says, for readers
+//!  shown                                            the status of a set, for readers
 //!  requests ◄── template, status                    what the core asks for, as an object
 //! ```
 

@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::time;
 
-/// Longer values of annotations are nobody's handshake.
+/// Longer values of annotations belong to no handshake.
 const LONGEST: usize = 256;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A node as it is watched.
+/// A watched node.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Node)]
 pub struct SlimSetNode {

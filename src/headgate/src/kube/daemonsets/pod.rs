@@ -1,4 +1,4 @@
-//! A pod of a set as it is watched.
+//! A watched pod of a set.
 
 use headgate_daemonset::model::{OWNED_BY, REVISION, SetPod};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{owner, time};
 use crate::kube::slim::{identity, without_annotations};
 
-/// A pod as it is watched.
+/// A watched pod.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimSetPod {

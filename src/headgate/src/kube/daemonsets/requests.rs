@@ -1,7 +1,7 @@
 //! What the core asks for a set, as requests to the API server.
 //!
-//! Each is about one life of an object: deletions and patches carry its UID. One that nobody answers in time counts as
-//! neither done nor refused.
+//! Each concerns one object with its UID: deletions and patches carry it. A request without an answer in time counts
+//! as neither done nor refused.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ use crate::{
     redact::redacted,
 };
 
-/// A request is waited for so long. Whoever leads anew waits as long before it looks.
+/// The maximum wait for a request. A new leader waits this long before it reads.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a request is made of, besides what is asked.
@@ -60,13 +60,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Of this API server. Nodes get no other annotations than these, whatever a set asks for: who may write sets may not
-    /// write nodes.
+    /// These of this API server. Nodes get no other annotations than these, for any set: people who may write sets
+    /// may not write nodes.
     pub fn new(client: Client, node_annotations: Arc<[String]>) -> Self {
         Self { evictions: Evictions::new(client.clone()), client, node_annotations }
     }
 
-    /// Asks, and says what became of it.
+    /// Sends the request, and returns the result.
     pub async fn ask(&self, asked: &Asked, with: With, wall: WallTime) -> Outcome {
         let answer = self.answer(asked, with, wall);
         timeout(PATIENCE, answer)
@@ -161,7 +161,7 @@ impl Requests {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        // As it is: no field of a newer Kubernetes is lost.
+        // Unchanged: no field of a newer Kubernetes is lost.
         let url = K::url_path(&(), Some(&set.namespace));
         let request = hyper::Request::post(url)
             .header(hyper::header::CONTENT_TYPE, "application/json")
@@ -193,8 +193,8 @@ impl Requests {
         done(api.delete(name, &DeleteParams::default().preconditions(only)).await.map(|_| None))
     }
 
-    /// A set that is gone adopts nothing: whoever deletes it may have wanted its pods to stay, and the garbage collector
-    /// deletes what has an owner that is gone.
+    /// A deleted set adopts nothing. People who deleted it may want to keep its pods, and the garbage collector
+    /// deletes objects whose owner does not exist.
     async fn adopt<K>(&self, set: &ObjectKey, uid: &Uid, name: &str, own: &Uid) -> Outcome
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,

@@ -1,4 +1,4 @@
-//! A ControllerRevision of a set as it is watched.
+//! A watched ControllerRevision of a set.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::kube::slim::{identity, without_annotations};
 
-/// A ControllerRevision as it is watched.
+/// A watched ControllerRevision.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = ControllerRevision)]
 pub struct SlimRevision {
@@ -40,7 +40,7 @@ pub struct SeenRevision {
 }
 
 impl SlimRevision {
-    /// What is to be known of it.
+    /// What the controller needs of it.
     pub fn seen(mut self) -> Option<SeenRevision> {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A set as it is watched.
+//! A watched set.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use crate::{
     kube::slim::{identity, without_annotations},
 };
 
-/// How many seconds after a node was detached it may be changed, if the set does not say.
+/// The default number of seconds after which a detached node may be changed.
 const GRACE: u64 = 10;
 
-/// A set as it is watched.
+/// A watched set.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = IngressDaemonSet)]
 pub struct SlimSet {
@@ -52,7 +52,7 @@ pub struct SeenSet {
 }
 
 impl SlimSet {
-    /// What is to be known of it.
+    /// What the controller needs of it.
     pub fn seen(mut self) -> Option<SeenSet> {
         let version = self.metadata.resource_version.take().unwrap_or_default();
         let generation = self.metadata.generation.unwrap_or_default();

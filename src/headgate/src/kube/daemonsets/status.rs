@@ -1,4 +1,4 @@
-//! The status of a set as it is written: counts, the nodes in their turn, conditions.
+//! The status of a set as it is written: counts, the nodes that are being updated, conditions.
 
 use headgate_core::WallTime;
 use headgate_daemonset::model::status::{Roll, Status};
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::set::shown;
 
-/// So many degraded nodes are named.
+/// The number of degraded nodes that are named.
 const MOST_NAMED: usize = 100;
 
-/// What a condition says: its status, its reason, a sentence.
+/// The content of a condition: its status, its reason, a sentence.
 type Says = (&'static str, &'static str, String);
 
-/// The patch that writes a status upon this version of the set. What the conditions were before says since when they are so.
+/// The patch that writes a status to this version of the set. The earlier conditions provide the transition times.
 pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime) -> Value {
     let turns: Vec<Value> = status
         .remembered
@@ -35,7 +35,7 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
         })
     };
     if status.roll == Roll::TooLarge {
-        // Nothing is counted, so all else stays as it was written.
+        // Nothing is counted, so everything else remains as it was written.
         let others =
             before.iter().filter(|condition| condition.type_ != "Progressing").map(|other| json!(other));
         let conditions: Vec<Value> =

@@ -1,4 +1,4 @@
-//! The pod template of a set: what tells one from another, where its pods may be, and the pods that are made of it.
+//! The pod template of a set: what distinguishes templates, the nodes for its pods, and the pods from it.
 
 use headgate_core::model::object::{Labels, ObjectKey, Uid};
 use headgate_daemonset::{
@@ -27,14 +27,14 @@ pub fn revision_of(text: &str) -> String {
     digest.iter().take(20).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
-/// The labels that pods of a template have, but for that of their revision.
+/// The labels of pods of a template, without that of their revision.
 pub fn labels(template: &Value, set: &str) -> Labels {
     let own = template["metadata"]["labels"].as_object();
     let own = own.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
     own.chain([(OWNED_BY, set)]).collect()
 }
 
-/// Where pods of a template may be.
+/// The nodes that pods of a template may use.
 pub fn placement(template: &Value) -> Placement {
     let spec = &template["spec"];
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
@@ -53,7 +53,7 @@ pub fn placement(template: &Value) -> Placement {
     Placement { selector: selector.collect(), terms, tolerations: tolerations.chain(tolerated()).collect() }
 }
 
-/// How many things say where pods of a template may be.
+/// The number of conditions for the nodes of a template's pods.
 pub fn placement_size(template: &Value) -> usize {
     let spec = &template["spec"];
     let count = |value: &Value| value.as_array().map_or(0, Vec::len);

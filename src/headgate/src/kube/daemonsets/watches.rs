@@ -20,7 +20,7 @@ use crate::kube::{
     watch::{Closed, Following, stream, within},
 };
 
-/// What a watch says.
+/// The news of a watch.
 #[allow(clippy::large_enum_variant)] // they are moved once, and hardly any waits
 #[derive(Clone, Debug)]
 pub enum News {
@@ -43,7 +43,7 @@ pub struct Watches {
     pub client: Client,
     /// How it is followed.
     pub following: Following,
-    /// Where news goes.
+    /// The receiver of news.
     pub into: mpsc::Sender<News>,
 }
 

@@ -1,5 +1,5 @@
-//! Events that wait to be written: round robin between namespaces, so that a tenant whose objects are wrong by the thousand
-//! keeps no Event of another one back.
+//! Events that wait to be written: round robin between namespaces. A tenant with thousands of wrong objects therefore
+//! delays no Event of another one.
 //!
 //! * **Owns** what waits, and how many Events each namespace may still have.
 //! * **Guarantees.** [`QUEUE`] wait at most, [`OF_A_NAMESPACE`] of one namespace. A namespace gets [`Allowance::MOST`] at once
@@ -22,7 +22,7 @@ use crate::runtime::clock::Clock;
 pub const QUEUE: usize = 1024;
 /// Of one namespace.
 const OF_A_NAMESPACE: usize = 128;
-/// Allowances of so many namespaces are kept; then those that are full again are forgotten.
+/// Allowances of this many namespaces are kept; then full ones are forgotten.
 const NAMESPACES: usize = 1024;
 
 /// How many Events there may be.
@@ -37,7 +37,7 @@ impl Allowance {
     /// At once.
     pub const MOST: f64 = 100.0;
 
-    /// All at once, and then so many a second.
+    /// This many at once, and then this many a second.
     pub const fn new(a_second: f64, now: Moment) -> Self {
         Self { left: Self::MOST, at: now, a_second }
     }
@@ -67,7 +67,7 @@ const A_SECOND: f64 = 2.0;
 #[derive(Debug, Default)]
 struct Queue {
     waiting: BTreeMap<Arc<str>, VecDeque<Notice>>,
-    /// The namespaces of which something waits, in their turn.
+    /// The namespaces with waiting Events, in their order.
     turns: VecDeque<Arc<str>>,
     allowances: BTreeMap<Arc<str>, Allowance>,
 }
@@ -128,7 +128,7 @@ impl Queue {
     }
 }
 
-/// Where Events go to be written.
+/// The way in for Events.
 #[derive(Clone, Debug)]
 pub struct Sender {
     queue: Arc<Mutex<Queue>>,
@@ -137,7 +137,7 @@ pub struct Sender {
     clock: Clock,
 }
 
-/// Where they come out.
+/// The way out for Events.
 #[derive(Debug)]
 pub struct Receiver {
     queue: Arc<Mutex<Queue>>,
@@ -166,14 +166,14 @@ impl Sender {
         waits
     }
 
-    /// Whether less than half of the places are taken: good news leave the rest to Warnings.
+    /// Whether less than half of the places are taken: Normal Events keep the other half free for Warnings.
     pub fn has_room(&self) -> bool {
         self.places.capacity() > QUEUE / 2
     }
 }
 
 impl Receiver {
-    /// The next one; `None`: nobody can send any more.
+    /// The next one; `None`: all senders are dropped.
     pub async fn recv(&mut self) -> Option<Notice> {
         self.places.recv().await?;
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -24,7 +24,7 @@ use crate::{
 
 /// News that may wait; a watch that is faster waits itself.
 pub const QUEUE: usize = 256;
-/// What the API server has refused for so long, and nothing else, will not come by itself.
+/// After this time of refusals only, the API server will not change its answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the keeper needs.
@@ -39,7 +39,7 @@ pub struct Keeper {
     pub shown: watch::Sender<Shown>,
     /// Whether a target group can be bound only if a grant names it.
     pub required: bool,
-    /// Whether this replica leads: only then it says what is wrong with a grant.
+    /// Whether this replica leads: only then does it report errors in grants.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,
@@ -52,7 +52,7 @@ pub struct Keeper {
 pub struct Shown {
     /// Whether they are required.
     pub required: bool,
-    /// Those that are in force; `None`: the engine has not been told yet.
+    /// Those that are in force; `None`: the engine has none yet.
     pub all: Option<Vec<GrantFacts>>,
     /// Why grants, or the namespaces that they select, cannot be read.
     pub unread: Vec<String>,
@@ -79,7 +79,7 @@ impl Source {
         was_told
     }
 
-    /// What was listed stays.
+    /// Listed grants remain.
     fn refused(&mut self, why: String, now: Moment) {
         match self {
             Self::Awaited => *self = Self::Refused { since: now, why, told: false },
@@ -134,7 +134,7 @@ struct Memory {
     namespaces: Source,
     sent: Option<Vec<GrantFacts>>,
     said: Notices<About>,
-    /// Objects about which something was said.
+    /// Objects with a report.
     bad: Vec<About>,
 }
 
@@ -174,7 +174,7 @@ impl Memory {
         }
     }
 
-    /// Says of what cannot be read that it is not waited for any longer, or that it is.
+    /// Logs that it no longer waits for something unreadable, or that it does.
     fn give_up(&mut self, required: bool, now: Moment) {
         let then = if required {
             "with --grants=required nothing is registered and nothing is removed until they can be read"
@@ -211,7 +211,7 @@ impl Memory {
         Shown { required, all: self.sent.clone(), unread, problems: problems.collect() }
     }
 
-    /// What has not been said yet of what cannot be read.
+    /// Failures without a report so far.
     fn unsaid(&mut self) -> Vec<Notice> {
         let mut problems = self.known.problems();
         problems.retain(|_, problems| !problems.is_empty());
@@ -232,7 +232,7 @@ impl Memory {
 }
 
 impl Keeper {
-    /// Keeps them until the engine takes no more, or the watches are gone.
+    /// Keeps them until the engine receives no more, or the watches have ended.
     pub async fn run(mut self) -> Result<(), String> {
         let mut memory = Memory::default();
         loop {
@@ -281,7 +281,7 @@ impl Keeper {
     }
 }
 
-/// An object, as people say it.
+/// An object, in the notation of people.
 fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),

@@ -18,7 +18,7 @@ use super::{
     written::{Written, read},
 };
 
-/// So many things are said of one object.
+/// The number of reports about one object.
 const SAID: usize = 8;
 
 type Labels = BTreeMap<String, String>;
@@ -100,7 +100,7 @@ impl Known {
         self.namespaces.is_none() && self.grants.values().any(|grant| grant.written.selector.is_some())
     }
 
-    /// All grants, but for those whose namespaces are not known: half of them would shut out the others.
+    /// All grants, without those whose namespaces are unknown: half of them would exclude the others.
     pub fn facts(&self) -> Vec<GrantFacts> {
         let is_known = |grant: &Grant| self.namespaces.is_some() || grant.written.selector.is_none();
         let known = self.grants.iter().filter(|(_, grant)| is_known(grant));

@@ -1,4 +1,4 @@
-//! Who may bind which target groups: the grants that are watched, resolved, for the engine.
+//! Which namespaces may bind which target groups: the watched grants, resolved for the engine.
 //!
 //! ```text
 //!  watch of TargetGroupGrants ─┐          Written: what of each can be read
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! * **Owns** what was seen of grants and of the labels of namespaces.
-//! * **Guarantees** that the engine is sent nothing before the grants have listed, and the namespaces too if a grant needs
-//!   their labels; and from then on all that there is, whenever that changes. What was listed once stays until a list or
-//!   an event says otherwise, whatever fails meanwhile.
-//! * **Caveat**: where the API server refuses the list for good (the kind is not installed, the right is missing), there is
-//!   nothing to wait for. If grants are optional, Headgate goes on after [`keeper::PATIENCE`] as if there were none;
-//!   if they are required, it waits. An API server that does not answer is waited for either way.
+//! * **Guarantees** that the engine gets nothing before the grants have listed, and the namespaces too if a grant
+//!   needs their labels. From then on it gets all grants at every change. A listed grant remains until a list or an
+//!   event changes it, during any failure.
+//! * **Caveat**: if the API server refuses the list for good (the kind is not installed, the right is missing), there
+//!   is nothing to wait for. If grants are optional, Headgate continues after [`keeper::PATIENCE`] as if there were
+//!   none; if they are required, it waits. It always waits for an API server that does not answer.
 
 pub mod keeper;
 pub mod known;

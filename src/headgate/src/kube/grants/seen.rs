@@ -1,4 +1,4 @@
-//! What the watches say of grants and namespaces.
+//! The news of the watches of grants and namespaces.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use serde_json::Value;
 
-/// What a watch has to say.
+/// The news of a watch.
 #[derive(Debug)]
 pub enum Seen<T> {
     /// It has seen this.
     Changed(Change<T>),
     /// The API server refuses it, and will until somebody does something: why, and what was expected.
     Refused(String),
-    /// It has failed otherwise.
+    /// It failed in another way.
     Failed,
 }
 
@@ -34,7 +34,7 @@ pub struct Entry {
     pub name: Arc<str>,
     /// The object.
     pub about: About,
-    /// What it says.
+    /// Its content.
     pub spec: Value,
 }
 

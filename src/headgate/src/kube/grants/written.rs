@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::seen::Entry;
 use crate::{api::TargetGroupGrant, kube::slim::without_annotations};
 
-/// So many entries of each list are read, as the schema has it.
+/// The number of entries of each list that are read; the schema has the same.
 const GROUPS: usize = 200;
 const NAMES: usize = 1000;
 const ALLOWED: usize = 10;
 
-/// A TargetGroupGrant as it is watched.
+/// A watched TargetGroupGrant.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetGroupGrant)]
 pub struct SlimGrant {
@@ -27,7 +27,7 @@ pub struct SlimGrant {
 }
 
 impl SlimGrant {
-    /// What it says; `None` for an object without identity, which the API server never sends.
+    /// Its content; `None` for an object without identity, which the API server never sends.
     pub fn into_entry(self) -> Option<Entry> {
         let name: Arc<str> = self.metadata.name?.into();
         let about = About::Grant(name.clone(), Uid::new(self.metadata.uid?));
@@ -48,8 +48,8 @@ pub struct Written {
     pub(super) exclusive: bool,
 }
 
-/// Reads what a grant says. Where a part cannot be read, the other parts count, and so does what was there `before`: a slip
-/// takes nothing away. Gives with it what is wrong, and what was expected.
+/// Reads a grant. If a part cannot be read, the other parts count, and so does its value `before`: an error removes
+/// nothing. Also returns the errors, and what to write instead.
 pub(super) fn read(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
     let nothing = Written::default();
     let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };
@@ -79,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of a list, `most` at most; says what is none, and whether all were.
+    /// The texts of a list, `most` at most. Reports what is no text, and whether all were.
     fn texts<'v>(&mut self, path: &str, list: &'v Value, most: usize) -> (Vec<&'v str>, bool) {
         let items: &'v [Value] = match list {
             Value::Null => &[],

@@ -25,7 +25,7 @@ fn grant(name: &str) -> Value {
     })
 }
 
-/// What is said of the grants, if it is said as it should be.
+/// The reports about the grants, if they have the right form.
 fn said(known: &Known) -> Result<usize, TestCaseError> {
     let said: Vec<String> = known.problems().into_values().flatten().collect();
     for problem in &said {

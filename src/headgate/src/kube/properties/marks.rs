@@ -52,7 +52,7 @@ fn what_is_written_in_any_order_is_read_back_by_the_pod_it_is_about_and_by_no_ot
     });
 }
 
-/// What somebody may have written there who may patch pods.
+/// What people who may patch pods could have written there.
 fn forged() -> impl Strategy<Value = String> {
     let time = || {
         prop_oneof![

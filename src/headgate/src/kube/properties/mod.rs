@@ -1,5 +1,5 @@
-//! Properties of what is read of objects: nothing that stands in one stops the list that it is in, and nothing that is
-//! read is out of bounds.
+//! Properties of the readers of objects. No content of an object stops the list that it is in, and no value is out of
+//! its range.
 
 mod grants;
 mod ledger;

@@ -60,8 +60,8 @@ const OF_POD: [&str; 7] = {
     [EXPECTED_BINDINGS, policy::HOLD, AS_DAEMON, leaving, waits, deregistered, may_go]
 };
 
-/// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read
-/// but those that count.
+/// Those of a pod. There may be a hundred thousand pods with long annotations, so only the relevant annotations are
+/// read.
 #[derive(Default)]
 pub struct OfPod(BTreeMap<String, String>);
 

@@ -1,5 +1,5 @@
-//! The metadata that is kept of an object: which one it is, its labels, its age, whether it goes, its controller, and some
-//! annotations.
+//! The metadata that is kept of an object: its identity, labels and age, whether it is being deleted, its controller,
+//! and some annotations.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ struct Meta<A> {
     generation: Option<i64>,
     labels: Option<BTreeMap<String, Option<String>>>,
     creation_timestamp: Option<String>,
-    /// Only that it is there counts.
+    /// Only its presence counts.
     deletion_timestamp: Option<IgnoredAny>,
     owner_references: Option<Vec<Option<Owner>>>,
     annotations: Option<A>,
@@ -87,7 +87,7 @@ where
     null_is_default::<_, Meta<A>>(from).map(Into::into)
 }
 
-/// Takes out which object it is.
+/// Returns the identity of the object.
 pub fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
     let key = ObjectKey::new(meta.namespace.take()?, meta.name.take()?);
     Some((key, Uid::new(meta.uid.take()?)))

@@ -1,9 +1,9 @@
 //! Slim types for the watches: only the fields Headgate needs are decoded, and nothing in them can fail.
 //!
-//! A full `Pod` costs about 65 KB of heap and 370 allocations to decode; this form some 2 KB. Fields are lenient
-//! on purpose: one item that cannot be decoded would fail a whole list forever. The API server decodes every object
-//! itself before it serves it, so a field has the type that the API says; but any of them may be `null`, a number may
-//! be out of range, and a later Kubernetes may have words in it that are not known here.
+//! A full `Pod` costs about 65 KB of heap and 370 allocations to decode; this form costs some 2 KB. Fields are
+//! lenient on purpose: one item that cannot be decoded would fail a whole list permanently. The API server decodes
+//! every object before it serves it, so a field has the type of the API. However, it may be `null`, a number may be
+//! out of range, and a later Kubernetes may have unknown values.
 
 mod annotations;
 mod meta;
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Every document that has `null` in one place of `whole` instead of what is there.
+    /// Every document that has `null` in one place of `whole`.
     fn with_one_null(whole: &serde_json::Value) -> Vec<serde_json::Value> {
         fn places(value: &serde_json::Value, here: &str, all: &mut Vec<String>) {
             all.push(here.to_owned());

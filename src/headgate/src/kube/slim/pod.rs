@@ -26,7 +26,7 @@ use super::{
 };
 use crate::kube::marks;
 
-/// A pod as it is watched.
+/// A watched pod.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimPod {
@@ -151,7 +151,7 @@ struct PodIp {
 
 /// Whether the containers are ready, and every gate but our own has a condition that is true.
 fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readiness {
-    // Both may be long: whoever may create pods writes as many gates as fit into the object.
+    // Both may be long: people who may create pods can write as many gates as an object can hold.
     let mut statuses = BTreeMap::new();
     for Condition { kind, status, .. } in conditions.iter().flatten() {
         statuses.entry(kind.as_deref()).or_insert(status.as_deref());
@@ -179,7 +179,8 @@ fn own_gate(
     }))
 }
 
-/// The condition that says whether the sandbox of a pod is there, with its network (Kubernetes: "Pod network readiness").
+/// The condition that shows whether the sandbox of a pod exists, with its network (Kubernetes: "Pod network
+/// readiness").
 const SANDBOX: &str = "PodReadyToStartContainers";
 
 /// The taint of nodes that Karpenter disrupts, without a value and with the effect `NoSchedule`. It does not evict pods that
@@ -200,8 +201,8 @@ impl Toleration {
     }
 }
 
-/// Who passes over a pod of this controller; `as_daemon`: it says that it is as a DaemonSet's. Static pods are controlled by
-/// their Node.
+/// Which drain tools skip a pod of this controller; `as_daemon`: it claims to be like a DaemonSet's. A static pod's
+/// controller is its Node.
 fn passed_over(
     controller: Option<&OwnerReference>,
     tolerations: &[Option<Toleration>],
@@ -267,7 +268,7 @@ impl SlimPod {
             .remove(EXPECTED_BINDINGS)
             .and_then(|text| limits::EXPECTED.text(&text).map_err(|excess| beyond.push(excess)).ok());
         let terminating = self.metadata.deletion_timestamp.is_some();
-        // Containers that run before or beside the others count too: one of them may be what serves.
+        // Containers that run before or next to the others count too: one of them may be the server.
         let main = self.status.container_statuses.unwrap_or_default();
         let all = main.iter().chain(self.status.init_container_statuses.iter().flatten()).flatten();
         let runs = |container: &ContainerStatus| {
@@ -278,7 +279,7 @@ impl SlimPod {
         let sandbox = conditions.iter().flatten().find(|it| it.kind.as_deref() == Some(SANDBOX));
         let has_sandbox = sandbox.map_or(any_runs, |it| it.status.as_deref() != Some("False"));
         let gate = own_gate(&gates, &conditions, expected);
-        // A native sidecar is an init container that is restarted: it runs as long as the pod does.
+        // A native sidecar is an init container that is restarted: it runs while the pod does.
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
         let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let containers = self.spec.containers.unwrap_or_default().into_iter().flatten();

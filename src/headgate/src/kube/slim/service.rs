@@ -22,7 +22,7 @@ use super::{
     null_is_default, port_number,
 };
 
-/// A Service as it is watched.
+/// A watched Service.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Service)]
 pub struct SlimService {

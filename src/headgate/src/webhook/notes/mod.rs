@@ -1,7 +1,7 @@
 //! The notes on pods that are asked to leave (`headgate.dev/leaving`), written behind the answers.
 //!
-//! The API server waits ten seconds for an answer about an eviction, and then lets it through. So no answer waits for a
-//! write: it says 429, and the note comes after it.
+//! The API server waits ten seconds for an answer about an eviction, and then allows it. No answer therefore waits
+//! for a write: it is 429, and the record comes after it.
 //!
 //! ```text
 //!  evict ──► Notes::ask ──► queue: one note of each pod, who was asked for first is first
@@ -14,15 +14,16 @@
 //!
 //! **Guarantees.**
 //! * A pod that is asked for again keeps its place, so none is asked for again and again and never noted.
-//! * What is written is what is to be noted then ([`OnPods`]): nothing, if another replica has noted it. It says since when
-//!   somebody asks, however long it has waited.
-//! * What fails is tried again, and holds up no other. If it fails for longer than `--eviction-patience`, or Kubernetes
-//!   refuses it for good, whoever asks next is told, and that eviction is let through.
-//! * There are never more than [`CAPACITY`](queue::CAPACITY) notes. Without room nothing is noted, and the answer is the
-//!   same: whoever asks comes again.
-//! * The writes of the leader find room at the API server beside those of a storm.
+//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The
+//!   record contains the time of the request, even if it waited.
+//! * A failed write is retried, and delays no other. If it fails for longer than `--eviction-patience`, or Kubernetes
+//!   refuses it for good, the next request gets that answer, and the eviction is allowed.
+//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room nothing is recorded, and
+//!   the answer is the same: the client asks again.
+//! * The leader's writes find room at the API server next to those of a storm.
 //!
-//! **Assumptions.** Whoever was told to ask again does so. So a note may be lost, as with the process: it is asked for anew.
+//! **Assumptions.** A client that got 429 asks again. A record may therefore be lost, for example with the process:
+//! the next request makes it again.
 
 pub mod queue;
 #[cfg(test)]
@@ -55,13 +56,13 @@ use crate::{
     },
 };
 
-/// Notes that are written at the same time. Whatever else Headgate writes is not held up by them.
+/// Records that are written at the same time. They delay no other write of Headgate.
 pub const AT_ONCE: usize = 16;
-/// With so many a new one has no turn for seconds.
+/// With this many, a new one waits for seconds.
 const MANY: usize = 20 * AT_ONCE;
 /// What was not written within this time is tried again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For the engine to say what is to be noted.
+/// The time in which the engine decides what to record.
 const ASKS_FOR: Duration = Duration::from_secs(1);
 
 /// Writes one note.
@@ -90,7 +91,7 @@ impl Notes {
         Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
     }
 
-    /// It is to be noted on this life of a pod that somebody asks for its eviction.
+    /// Records on this pod, by its UID, that a client requests its eviction.
     pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
         let now = self.shared.clock.now();
         let asked = self.change(|queue| queue.ask(pod, uid, now));
@@ -152,7 +153,7 @@ impl Notes {
     }
 }
 
-/// Writes notes on pods, as the engine says what is to be noted by then.
+/// Writes records on pods, as the engine decides at that time.
 pub struct OnPods {
     /// The engine.
     pub asking: Asking,
@@ -166,13 +167,13 @@ impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
         let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
         let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
-        // The node was read when the note was asked for; the watch may not show yet what that has found.
+        // The node was read when the record was requested; the watch may not show the result yet.
         let ruling = self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await;
         match ruling.map(|ruling| ruling.with_node(false)) {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
                 self.evictions.mark(&note.pod, &note.uid, mark).await
             }
-            // Another replica has noted it, or it may go.
+            // Another replica has written it, or the pod may be evicted.
             Some(_) => Ok(()),
             None => {
                 let busy = format!("the engine did not answer within {ASKS_FOR:?}");

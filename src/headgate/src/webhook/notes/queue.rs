@@ -1,10 +1,10 @@
-//! The notes that are still to be written, and in which order. No I/O, no clock.
+//! The records that are still to be written, and their order. No I/O, no clock.
 //!
 //! ```text
-//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod is gone
+//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
 //!            ▲                                     ├──► Waits: tried again after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: whoever asks next is told
+//!                                                  └──► Refused: the next request gets that answer
 //! ```
 
 use std::{
@@ -22,12 +22,12 @@ use headgate_core::{
 
 /// Notes that may wait. Each is about a pod that is bound and on which nothing is noted.
 pub const CAPACITY: usize = 10_000;
-/// What has failed is tried again after so long, then after twice as long, and so on.
+/// A failed write is retried after this time, then after twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// But never after more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// A note on a pod: somebody asks for its eviction.
+/// A record on a pod: a client requests its eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The pod.
@@ -41,22 +41,22 @@ pub struct Note {
     ticket: u64,
 }
 
-/// What becomes of a note that is asked for.
+/// The state of a requested record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// It will be written.
     Waits,
-    /// There is no room: nothing is noted. Whoever asks comes again.
+    /// There is no room: nothing is recorded. The client asks again.
     Full,
     /// It cannot be written, for this reason.
     Refused(Box<str>),
 }
 
-/// A note that was tried and not written.
+/// A record that was tried and not written.
 #[derive(Debug)]
 struct Failing {
     since: Moment,
-    /// For how long of that it waited for its turn, behind those of other pods.
+    /// How long of that it waited behind the records of other pods.
     queued: Duration,
     pause: Duration,
     why: Box<str>,
@@ -64,7 +64,7 @@ struct Failing {
 
 #[derive(Debug)]
 enum State {
-    /// For its turn, which is not before then.
+    /// For its time, which is not before then.
     Waits(Moment),
     UnderWay,
     /// It cannot be written. That is forgotten then.
@@ -74,7 +74,7 @@ enum State {
 #[derive(Debug)]
 struct Entry {
     uid: Uid,
-    /// Who has a smaller one came before.
+    /// A smaller number came earlier.
     ticket: u64,
     first: Moment,
     last: Moment,
@@ -83,7 +83,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// When something is to be done about it.
+    /// When to work on it.
     const fn due(&self) -> Option<Moment> {
         match self.state {
             State::Waits(due) | State::Refused(due, _) => Some(due),
@@ -96,8 +96,8 @@ impl Entry {
         if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
     }
 
-    /// Why it is not waited for any longer. What was tried too seldom, because there is much to write, has not failed for
-    /// long.
+    /// Why nobody waits for it any longer. A record that was tried too seldom, because many are waiting, has not
+    /// failed for a long time.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
@@ -124,13 +124,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// None yet. What fails is given up after `limits.patience`, what nobody asks for any more after
-    /// `limits.given_up_after`, and what had no turn after `limits.silence()`.
+    /// None yet. A failing record is given up after `limits.patience`, one without requests after
+    /// `limits.given_up_after`, and one that was never tried after `limits.silence()`.
     pub fn new(limits: Limits) -> Self {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
 
-    /// The eviction of this life of a pod is asked for, and that is to be noted.
+    /// A client requests the eviction of this pod, by its UID, and that should be recorded.
     pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
         let forgotten = self.limits.given_up_after;
         let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;
@@ -180,7 +180,7 @@ impl Queue {
         self.order.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// A note was written, or could not be.
+    /// A record was written, or could not be.
     pub fn ended(&mut self, note: &Note, result: Result<(), Failure>, now: Moment) {
         let is_meant = |entry: &&mut Entry| entry.ticket == note.ticket;
         let Some(entry) = self.entries.get_mut(&note.pod).filter(is_meant) else { return };

@@ -1,4 +1,4 @@
-//! AdmissionReviews of new pods and of evictions, as nobody would send them.
+//! AdmissionReviews of new pods and of evictions, in forms that no API server would send.
 
 use headgate_core::{
     inject::decide,

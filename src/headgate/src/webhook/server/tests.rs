@@ -31,7 +31,7 @@ use headgate_core::{
 /// A secret path.
 const PATH: &str = "/5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
 
-/// A namespace that says nothing.
+/// A namespace without a limit.
 struct Silent;
 
 impl ReadNamespace for Silent {
@@ -40,7 +40,7 @@ impl ReadNamespace for Silent {
     }
 }
 
-/// One whose engine is gone.
+/// One whose engine has ended.
 fn webhook() -> Webhook {
     let (questions, _) = mpsc::channel(QUEUE);
     let (scopes, clock) = (vec![headgate_core::Scope::Cluster], Clock::start());
@@ -236,7 +236,7 @@ fn eviction(dry_run: bool) -> String {
     review.to_string()
 }
 
-/// What is answered to an eviction when the engine says this, which is asked at most once.
+/// The answer to an eviction when the engine decides this; the engine is asked at most once.
 async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(1));
     webhook.asking.questions = questions;
@@ -317,7 +317,7 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
     }
 }
 
-/// An engine that takes so long for each question, and says that each pod is to be noted.
+/// An engine that needs this long for each question, and wants a record on each pod.
 fn engine_that_takes(millis: u64) -> Webhook {
     engine_that_rules(millis, wait(Some(Mark::Asked(Asked::first(WallTime::default())))))
 }
@@ -471,7 +471,7 @@ fn odd(random: &mut fastrand::Rng) -> Value {
     }
 }
 
-/// The body and, if it still is a document, what it says.
+/// The body and, if it still is a document, its text.
 fn bad(random: &mut fastrand::Rng) -> Vec<u8> {
     let mut document = review();
     let mut all = Vec::new();
@@ -507,7 +507,7 @@ async fn five_thousand_bad_inputs_are_answered_by_a_proper_review_or_a_4xx() {
         let (status, answer) = post(&webhook, body.clone()).await;
         if status == 200 {
             answered += 1;
-            // What is left out is not looked at closely: the answer counts all the same.
+            // What is left out is not checked in detail: the answer counts anyway.
             match serde_json::from_slice(&body) {
                 Ok(review) => drop(patched(&review, &answer)),
                 Err(_) => assert!(answer.contains("\"allowed\":true"), "seed {seed}: {answer}"),
