@@ -106,6 +106,13 @@ impl Aws {
         });
     }
 
+    /// Somebody else removes it. That a health check had reached a pod stays true.
+    pub fn remove_by_hand(&mut self) {
+        let proven = self.proven;
+        self.deregister();
+        self.proven = proven;
+    }
+
     /// Somebody else registers it.
     pub fn register_stranger(&mut self) {
         self.change(|aws| {

@@ -23,7 +23,8 @@ impl World {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = DefaultHasher::new();
         let to = &mut hasher;
-        (&self.aws, &self.pods, self.zombie, &self.late_calls, self.is_settled, self.left).hash(to);
+        (&self.aws, &self.pods, self.zombie, &self.late_calls, self.is_settled, self.was_paused, self.left)
+            .hash(to);
         for group in 0..self.shape.groups() {
             let ledger = &self.ledgers[group];
             let content = ledger.content.as_ref().map(|(_, content)| content);

@@ -33,6 +33,9 @@ impl World {
 
     /// A call is about to be sent.
     pub fn may_send(&self, target: usize, way: Way, state: Option<&State>) -> Held {
+        if self.was_paused {
+            return Ok(());
+        }
         let aws = &self.aws[target];
         let is_none =
             matches!(state, None | Some(State::Absent { .. } | State::Draining(_) | State::Claiming { .. }));
@@ -47,6 +50,9 @@ impl World {
 
     /// DeregisterTargets is about to take effect.
     pub fn may_remove(&self, target: usize) -> Held {
+        if self.was_paused {
+            return Ok(());
+        }
         let Some(nth) = self.holder(target) else { return Ok(()) };
         let pod = &self.pods[nth];
         let serves = pod.phase == Phase::Running && pod.is_bound && pod.gate_is_open;
@@ -58,10 +64,13 @@ impl World {
 
     /// The gate of a pod is about to open.
     pub fn may_be_open(&self, nth: usize) -> Held {
+        if self.was_paused {
+            return Ok(());
+        }
         let pod = &self.pods[nth];
         for target in self.shape.at(pod.address).filter(|_| pod.phase == Phase::Running) {
             let aws = &self.aws[target];
-            if !aws.is_registered {
+            if !aws.is_registered && !aws.proven[nth] {
                 return Err(format!("A2: the gate of pod {nth} opens, and its target is not registered"));
             }
             // Nobody can see that somebody else registers our address between our last read and our call.
@@ -75,6 +84,9 @@ impl World {
 
     /// An eviction is about to be allowed.
     pub fn may_go(&self, nth: usize) -> Held {
+        if self.was_paused {
+            return Ok(());
+        }
         let mut targets = self.shape.at(self.pods[nth].address);
         if targets.any(|target| self.aws[target].sends()) {
             return Err(format!("A3: pod {nth} may go, and AWS may send to it"));
@@ -108,7 +120,8 @@ impl World {
             if wanted.is_some() && !aws.is_registered {
                 return Err(format!("L1: target {target} is wanted and not registered"));
             }
-            if wanted.is_none() && aws.is_registered && aws.by_us {
+            // What comes later than anybody assumes counts as foreign.
+            if wanted.is_none() && aws.is_registered && aws.by_us && !self.was_paused {
                 return Err(format!("L1: target {target} is ours and stays"));
             }
             if self.claim(target) != wanted.map(mark) {

@@ -6,6 +6,8 @@ use headgate_core::targets::claims::Delays;
 
 /// How long a call that was given up may take effect, in ticks.
 pub const LATE: u32 = 2;
+/// How long one may that a leader sends which stood still, beyond what anybody assumes.
+pub const BEYOND: u32 = 8;
 /// How old what a read shows may be.
 pub const STALE: u32 = 1;
 /// How long a load balancer goes on sending to what was removed.
@@ -30,6 +32,13 @@ pub struct Faults {
     pub handed_over: u8,
     /// Somebody else registers an address of ours.
     pub stranger: u8,
+    /// Somebody else removes a target of ours.
+    pub removed_by_hand: u8,
+    /// AWS refuses a call.
+    pub refused: u8,
+    /// A leader stands still after it has checked that it leads, and goes on later than any time-out. From then on only what must
+    /// hold at rest is asked.
+    pub paused: u8,
     /// A write that opens a gate is given up and may arrive later.
     pub late_gate: u8,
     /// Somebody deletes the ledger.
@@ -101,6 +110,9 @@ const NONE: Faults = Faults {
     deposed: 0,
     handed_over: 0,
     stranger: 0,
+    removed_by_hand: 0,
+    refused: 0,
+    paused: 0,
     late_gate: 0,
     ledger_deleted: 0,
     stops: 0,
@@ -128,7 +140,7 @@ const REUSED: Shape = Shape { second_pod: true, deleted: [true, false], ..ONE };
 const EVICTED: Shape = Shape { evicted: [true, false], ..ONE };
 
 /// All of them.
-pub const SHAPES: [Shape; 13] = [
+pub const SHAPES: [Shape; 16] = [
     Shape {
         name: "a pod is deleted and another one gets its address",
         faults: Faults {
@@ -267,6 +279,30 @@ pub const SHAPES: [Shape; 13] = [
         name: "a pod is deleted, another one gets its address, and the leader sees that late",
         late_watch: true,
         faults: Faults { all: 1, given_up: 1, stale_read: 1, crash: 1, ..NONE },
+        ..REUSED
+    },
+    Shape {
+        name: "somebody removes targets of ours, and AWS refuses calls",
+        faults: Faults {
+            all: 2,
+            removed_by_hand: 1,
+            refused: 1,
+            stale_read: 1,
+            given_up: 1,
+            crash: 1,
+            ..NONE
+        },
+        ..REUSED
+    },
+    Shape {
+        name: "somebody removes a target of ours while its pod is evicted",
+        faults: Faults { all: 2, removed_by_hand: 1, refused: 1, crash: 1, stops: 1, ..NONE },
+        ..EVICTED
+    },
+    Shape {
+        name: "a leader stands still for longer than any time-out",
+        evicted: [false, true],
+        faults: Faults { all: 2, paused: 1, crash: 1, given_up: 1, ..NONE },
         ..REUSED
     },
 ];

@@ -12,7 +12,7 @@ use headgate_core::{
 use super::{
     aws::{Aws, Shown},
     leader::{Call, Leader, Reading, Write},
-    shapes::{Faults, LATE, Shape},
+    shapes::{BEYOND, Faults, LATE, Shape},
 };
 
 /// What is wrong, in words.
@@ -88,6 +88,7 @@ pub enum Act {
     Unbound,
     HealthCheck(usize),
     Stranger(usize),
+    RemovedByHand(usize),
     LateCallArrives(usize),
     LateCallIsLost(usize),
     LateWriteArrives(usize),
@@ -101,6 +102,8 @@ pub enum Act {
     CallApplied(usize, usize),
     CallAnswered(usize, usize),
     CallGivenUp(usize, usize),
+    CallRefused(usize, usize),
+    Paused,
     Written(usize, usize),
     WriteGivenUp(usize, usize),
     Read(usize, [Shown; 2]),
@@ -135,6 +138,8 @@ pub struct World {
     pub late_writes: Vec<(usize, Write)>,
     /// Whether the Lease says that nothing of the last leader can take effect any more.
     pub is_settled: bool,
+    /// Whether a leader stood still for longer than anybody assumes.
+    pub was_paused: bool,
     pub left: Faults,
 }
 
@@ -174,6 +179,7 @@ impl World {
             late_calls: Vec::new(),
             late_writes: Vec::new(),
             is_settled: true,
+            was_paused: false,
             left: Faults { all: faults.min(shape.faults.all), ..shape.faults },
         };
         world.take(Act::Elected)?;
@@ -237,6 +243,8 @@ impl World {
             acts.push(Act::CallAnswered(who, target));
             acts.extend((!call.is_applied).then_some(Act::CallApplied(who, target)));
             acts.extend(self.can(self.left.given_up).then_some(Act::CallGivenUp(who, target)));
+            let may_be_refused = !call.is_applied && self.can(self.left.refused);
+            acts.extend(may_be_refused.then_some(Act::CallRefused(who, target)));
         }
         for (group, _) in leader.writes.iter().enumerate().filter(|(_, write)| write.is_some()) {
             acts.push(Act::Written(who, group));
@@ -315,9 +323,14 @@ impl World {
             if self.can(self.left.stranger) && !self.aws[target].is_registered {
                 acts.push(Act::Stranger(target));
             }
+            if self.can(self.left.removed_by_hand) && self.aws[target].is_registered {
+                acts.push(Act::RemovedByHand(target));
+            }
         }
         let Some(leader) = &self.leaders[0] else { return };
         acts.extend(self.can(self.left.crash).then_some(Act::Crash));
+        let sends = leader.calls.iter().flatten().any(|call| !call.is_applied);
+        acts.extend((sends && self.can(self.left.paused)).then_some(Act::Paused));
         let may_be_deposed = self.can(self.left.deposed) && self.leaders[1].is_none();
         acts.extend(may_be_deposed.then_some(Act::Deposed));
         let may_hand_over = self.can(self.left.handed_over) && leader.is_idle();
@@ -406,7 +419,7 @@ impl World {
         for who in 0..2 {
             while self.reacts(who)? {}
         }
-        self.holds()
+        if self.was_paused { Ok(()) } else { self.holds() }
     }
 
     /// A leader does what is due. Gives whether there was anything.
@@ -535,6 +548,10 @@ impl World {
                 self.spend(|left| &mut left.stranger);
                 self.aws[target].register_stranger();
             }
+            Act::RemovedByHand(target) => {
+                self.spend(|left| &mut left.removed_by_hand);
+                self.aws[target].remove_by_hand();
+            }
             Act::LateCallArrives(nth) => {
                 let Late { is_registration, target, pod, .. } = self.late_calls.remove(nth);
                 self.applies(is_registration, target, pod)?;
@@ -549,6 +566,14 @@ impl World {
                 self.spend(|left| &mut left.crash);
                 if let Some(leader) = self.leaders[0].take() {
                     self.leaves_behind(&leader, LATE);
+                }
+            }
+            // It is replaced, and what it was about to send comes when it goes on.
+            Act::Paused => {
+                self.spend(|left| &mut left.paused);
+                self.was_paused = true;
+                if let Some(leader) = self.leaders[0].take() {
+                    self.leaves_behind(&leader, BEYOND);
                 }
             }
             Act::Deposed => {
@@ -589,6 +614,11 @@ impl World {
                     self.is_late(target, call, if who == 1 { self.zombie.1 } else { LATE });
                 }
                 self.call_ends(who, target, call, Outcome::Unknown);
+            }
+            Act::CallRefused(who, target) => {
+                let Some(call) = self.call(who, target) else { return Ok(()) };
+                self.spend(|left| &mut left.refused);
+                self.call_ends(who, target, call, Outcome::Refused);
             }
             Act::Written(who, group) => {
                 let Some(write) = self.write(who, group) else { return Ok(()) };
