@@ -51,7 +51,8 @@ impl World {
     }
 
     fn put_leader(&self, leader: &Leader, to: &mut DefaultHasher) {
-        (leader.granted, leader.settled.since(moment(self.now)), self.term - leader.term).hash(to);
+        (leader.granted, leader.moved, leader.settled.since(moment(self.now)), self.term - leader.term)
+            .hash(to);
         leader.seen.map(|pod| pod.seen()).hash(to);
         for call in &leader.calls {
             call.map(|call| (call.way == Way::In, call.pod, call.is_applied)).hash(to);

@@ -52,6 +52,8 @@ pub struct Leader {
     pub seen: [Pod; 2],
     /// The pods that it takes out because somebody evicts them.
     pub granted: [bool; 2],
+    /// The pods that have another address than before, and whose gates it has yet to close.
+    pub moved: [bool; 2],
     requests: u64,
 }
 
@@ -66,6 +68,7 @@ impl Leader {
             reading: None,
             seen,
             granted: [false; 2],
+            moved: [false; 2],
             requests: 0,
         }
     }
@@ -78,6 +81,7 @@ impl Leader {
     /// A watch shows a pod as it is. One that is asked to leave no more is asked anew the next time.
     pub const fn see(&mut self, nth: usize, pod: Pod) {
         self.granted[nth] &= pod.leaves;
+        self.moved[nth] |= pod.address != self.seen[nth].address;
         self.seen[nth] = pod;
     }
 

@@ -62,6 +62,8 @@ pub struct Shape {
     pub evicted: [bool; 2],
     /// Whether the binding of the first pod may be removed.
     pub unbound: bool,
+    /// Whether the first pod may get another address while it lives.
+    pub moves: bool,
     /// For so many ticks a deposed leader goes on.
     pub zombie: u32,
     pub has_ledger: bool,
@@ -127,6 +129,7 @@ const ONE: Shape = Shape {
     deleted: [false; 2],
     evicted: [false; 2],
     unbound: false,
+    moves: false,
     zombie: 0,
     has_ledger: true,
     stranger_first: false,
@@ -140,7 +143,7 @@ const REUSED: Shape = Shape { second_pod: true, deleted: [true, false], ..ONE };
 const EVICTED: Shape = Shape { evicted: [true, false], ..ONE };
 
 /// All of them.
-pub const SHAPES: [Shape; 16] = [
+pub const SHAPES: [Shape; 17] = [
     Shape {
         name: "a pod is deleted and another one gets its address",
         faults: Faults {
@@ -304,5 +307,14 @@ pub const SHAPES: [Shape; 16] = [
         evicted: [false, true],
         faults: Faults { all: 2, paused: 1, crash: 1, given_up: 1, ..NONE },
         ..REUSED
+    },
+    Shape {
+        name: "a pod gets another address while it lives, and another pod gets the one before",
+        targets: 2,
+        moves: true,
+        second_pod: true,
+        slow: false,
+        faults: Faults { all: 1, crash: 1, ..NONE },
+        ..EVICTED
     },
 ];

@@ -55,8 +55,8 @@ pub struct Pod {
 
 impl Pod {
     /// What a leader sees of it.
-    pub const fn seen(&self) -> (Phase, bool, bool) {
-        (self.phase, self.is_bound, self.leaves)
+    pub const fn seen(&self) -> (Phase, usize, bool, bool) {
+        (self.phase, self.address, self.is_bound, self.leaves)
     }
 }
 
@@ -86,6 +86,7 @@ pub enum Act {
     PodGone(usize),
     SecondPod,
     Unbound,
+    Moved,
     HealthCheck(usize),
     Stranger(usize),
     RemovedByHand(usize),
@@ -111,6 +112,7 @@ pub enum Act {
     ReadAnswered(usize),
     ReadFails(usize),
     GateOpens(usize, usize),
+    GateCloses(usize, usize),
     GateWriteGivenUp(usize, usize),
     LateGateArrives(usize),
     LateGateIsLost(usize),
@@ -256,6 +258,7 @@ impl World {
                 let may_fail = self.can(self.left.late_gate) && !self.pods[pod].late_gate;
                 acts.extend(may_fail.then_some(Act::GateWriteGivenUp(who, pod)));
             }
+            acts.extend(leader.moved[pod].then_some(Act::GateCloses(who, pod)));
             acts.extend(self.may_take_out(leader, pod).then_some(Act::TakesOut(who, pod)));
         }
         if leader.reading.is_some() {
@@ -287,6 +290,9 @@ impl World {
                     acts.extend(self.shape.deleted[nth].then_some(Act::PodDeleted(nth)));
                     if self.shape.unbound && nth == 0 && pod.is_bound {
                         acts.push(Act::Unbound);
+                    }
+                    if self.shape.moves && nth == 0 && pod.address == 0 {
+                        acts.push(Act::Moved);
                     }
                     if self.shape.evicted[nth] {
                         let stops = self.left.stops > 0;
@@ -400,6 +406,7 @@ impl World {
             && !self.pods[nth].gate_is_open
             && self.pods[nth].phase != Phase::Gone
             && !goes
+            && !leader.moved[nth]
             && self.shape.at(pod.address).all(is_healthy)
     }
 
@@ -540,6 +547,11 @@ impl World {
                 self.pods[0].is_bound = false;
                 self.pod_changes(0);
             }
+            // Its sandbox was made again: nothing answers there yet.
+            Act::Moved => {
+                (self.pods[0].address, self.pods[0].answers) = (1, false);
+                self.pod_changes(0);
+            }
             Act::HealthCheck(target) => {
                 let checked = self.aws[target].checked(self.answers_at(target));
                 self.aws[target].change(|aws| ((aws.is_healthy, aws.proven), aws.behind) = (checked, 0));
@@ -652,6 +664,11 @@ impl World {
                 self.leads(who, |leader| leader.groups.iter_mut().for_each(Targets::unread));
             }
             Act::GateOpens(_, pod) => self.opens(pod)?,
+            Act::GateCloses(who, pod) => {
+                self.pods[pod].gate_is_open = false;
+                self.pod_changes(pod);
+                self.leads(who, |leader| leader.moved[pod] = false);
+            }
             Act::GateWriteGivenUp(_, pod) => {
                 self.spend(|left| &mut left.late_gate);
                 self.pods[pod].late_gate = true;
@@ -846,7 +863,7 @@ fn rank(world: &World, act: &Act) -> Option<u8> {
         Act::Sees(..) | Act::Written(..) | Act::CallAnswered(..) | Act::ReadAnswered(_) => 4,
         Act::PodAnswers(_) | Act::HealthCheck(_) => 5,
         Act::Read(_, shown) if *shown == [world.aws[0].shown(), world.aws[1].shown()] => 6,
-        Act::LetsStay(_) => 7,
+        Act::LetsStay(_) | Act::GateCloses(..) => 7,
         Act::GateOpens(..) => 8,
         Act::TakesOut(..) => 9,
         Act::EvictionAsked(_) => 10,
