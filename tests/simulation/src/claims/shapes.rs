@@ -314,7 +314,7 @@ pub const SHAPES: [Shape; 17] = [
         moves: true,
         second_pod: true,
         slow: false,
-        faults: Faults { all: 1, crash: 1, ..NONE },
+        faults: NONE,
         ..EVICTED
     },
 ];
