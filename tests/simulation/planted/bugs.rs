@@ -1765,7 +1765,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimIsNotAwaited",
         says: "RegisterTargets is sent before the claim is written.",
-        places: &[("targets/claims/mod.rs", "State::Claiming { claim, .. } => self.ledger.has(target, claim.pod).then_some(Way::In),", "State::Claiming { claim, .. } => (PLANTED || self.ledger.has(target, claim.pod)).then_some(Way::In),")],
+        places: &[("targets/claims/mod.rs", "State::Claiming { pod, .. } => self.ledger.has(target, *pod).then_some(Way::In),", "State::Claiming { pod, .. } => (PLANTED || self.ledger.has(target, *pod)).then_some(Way::In),")],
     },
     Bug {
         name: "ClaimIsForgottenAtOnce",
@@ -1800,17 +1800,21 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimWaitsForLateCallsWithoutMargin",
         says: "A call that was given up counts as settled a second too early.",
-        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(claim, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(claim, if PLANTED { late - Duration::from_secs(1) } else { late }), }, State::Deregistering")],
+        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(pod, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(pod, if PLANTED { late - Duration::from_secs(1) } else { late }), }, State::Deregistering")],
     },
     Bug {
         name: "ClaimIsInheritedAsSettled",
         says: "A new leader does not wait for calls of the one before.",
-        places: &[("targets/claims/mod.rs", "claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, settled))).collect()", "claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, if PLANTED { Moment::START } else { settled }))).collect()")],
+        places: &[(
+            "targets/claims/mod.rs",
+            "self.states.insert(target, State::unsettled(pod, settled));",
+            "self.states.insert(target, State::unsettled(pod, if PLANTED { Moment::START } else { settled }));",
+        )],
     },
     Bug {
         name: "ClaimTrustsReadsOfThePast",
         says: "Health counts from a read that may show what was before.",
-        places: &[("targets/claims/mod.rs", "State::Registered { claim, since, doubt, .. } if began > since + stale => {", "State::Registered { claim, since, doubt, .. } if began > since + stale || PLANTED => {")],
+        places: &[("targets/claims/mod.rs", "State::Registered { pod, since, doubt, .. } if began > since + stale => {", "State::Registered { pod, since, doubt, .. } if began > since + stale || PLANTED => {")],
     },
     Bug {
         name: "ClaimTakesReadsForNew",
@@ -1825,12 +1829,12 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimForgetsWhatIsInFlight",
         says: "A removal counts although a registration is in flight.",
-        places: &[("targets/claims/mod.rs", "State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => { Some(State::unsettled(*claim, now + self.delays.late))", "State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => { if PLANTED { Some(State::Registered { claim: *claim, since: now, health: None, doubt: false }) } else { Some(State::unsettled(*claim, now + self.delays.late)) }")],
+        places: &[("targets/claims/mod.rs", "State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => { Some(State::unsettled(*pod, now + self.delays.late))", "State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => { if PLANTED { Some(State::Registered { pod: *pod, since: now, health: None, doubt: false }) } else { Some(State::unsettled(*pod, now + self.delays.late)) }")],
     },
     Bug {
         name: "ClaimTakesUnknownForRefused",
         says: "A registration of which nobody knows counts as not done.",
-        places: &[("targets/claims/mod.rs", "Outcome::Refused => State::Claiming { claim, before, doubt },", "Outcome::Refused => State::Claiming { claim, before, doubt }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(claim))),")],
+        places: &[("targets/claims/mod.rs", "Outcome::Refused => State::Claiming { pod, before, doubt },", "Outcome::Refused => State::Claiming { pod, before, doubt }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(pod))),")],
     },
     Bug {
         name: "ClaimIgnoresLaterTerms",
@@ -1840,7 +1844,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimPassesToTheNextPod",
         says: "A target is registered for a new pod without having been removed for the old one.",
-        places: &[("targets/claims/mod.rs", "None => None, }, Some(_) => None, };", "None => None, }, Some(State::Registered { claim, doubt, .. }) if PLANTED && to_add.is_some_and(|wanted| wanted.pod != claim.pod) => to_add.map(|wanted| claiming(wanted, None, *doubt)), Some(_) => None, };")],
+        places: &[("targets/claims/mod.rs", "None => None, }, Some(_) => None, };", "None => None, }, Some(State::Registered { pod, doubt, .. }) if PLANTED && to_add.is_some_and(|wanted| wanted.pod != *pod) => to_add.map(|wanted| claiming(wanted, None, *doubt)), Some(_) => None, };")],
     },
     Bug {
         name: "ClaimIsHandedOverUnsettled",
@@ -1859,7 +1863,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimOfNothingIsRemoved",
         says: "A pod that goes before anything was sent for it is deregistered.",
-        places: &[("targets/claims/mod.rs", "None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),", "None if PLANTED => Some(State::Registered { claim: *claim, since: now, health: None, doubt: false }), None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),")],
+        places: &[("targets/claims/mod.rs", "None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),", "None if PLANTED => Some(State::Registered { pod: *pod, since: now, health: None, doubt: false }), None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),")],
     },
     Bug {
         name: "ClaimNeedsNoWriteOfThisTerm",

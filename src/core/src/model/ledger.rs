@@ -30,6 +30,16 @@ impl PodMark {
     pub fn of(uid: &Uid) -> Self {
         Self(fnv_1a(uid.as_str()))
     }
+
+    /// As it is stored, big end first.
+    pub const fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// As it was stored.
+    pub const fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(u64::from_be_bytes(bytes))
+    }
 }
 
 /// The 64 bit FNV-1a hash of a text: the same in each process.
@@ -137,7 +147,7 @@ impl Ledger {
                 IpAddr::V6(ip) => list.extend(ip.octets()),
             }
             list.extend(target.port.to_be_bytes());
-            list.extend(pod.0.to_be_bytes());
+            list.extend(pod.to_bytes());
             if noted == Noted::Removed && !self.out_since.is_empty() {
                 let seconds = self.out_since(target).map_or(0, |since| since.elapsed().as_secs());
                 packed.removed_since.extend(u32::try_from(seconds).unwrap_or_default().to_be_bytes());
@@ -197,7 +207,7 @@ where
         let (port, mark) = rest.split_first_chunk::<2>()?;
         let mark: &[u8; 8] = mark.try_into().ok()?;
         let target = Target::new(IpAddr::from(*ip), u16::from_be_bytes(*port));
-        Some((target, PodMark(u64::from_be_bytes(*mark))))
+        Some((target, PodMark::from_bytes(*mark)))
     };
     bytes.chunks(IP + 10).map(each).collect()
 }

@@ -83,25 +83,25 @@ impl World {
             |moment: &Moment, most: u32| self::moment(self.now).since(*moment).as_secs().min(most.into());
         let draining = |draining: &Draining| {
             let accepted = draining.accepted.as_ref().map(|accepted| ago(accepted, BOUND + STALE + 2));
-            (draining.claim.pod, accepted, draining.looked)
+            (draining.pod, accepted, draining.looked)
         };
         let Some(state) = state else { return 0_u8.hash(to) };
         match state {
             State::Absent { since } => (1_u8, ago(since, 2)).hash(to),
-            State::Claiming { claim, before, doubt } => {
-                (2_u8, claim.pod, before.as_ref().map(draining), doubt).hash(to);
+            State::Claiming { pod, before, doubt } => {
+                (2_u8, pod, before.as_ref().map(draining), doubt).hash(to);
             }
-            State::Registering { claim, before, doubt, .. } => {
-                (3_u8, claim.pod, before.as_ref().map(draining), doubt).hash(to);
+            State::Registering { pod, before, doubt, .. } => {
+                (3_u8, pod, before.as_ref().map(draining), doubt).hash(to);
             }
-            State::Registered { claim, since, health, doubt } => {
-                (4_u8, claim.pod, ago(since, longest), health.map(|health| health as u8), doubt).hash(to);
+            State::Registered { pod, since, health, doubt } => {
+                (4_u8, pod, ago(since, longest), health.map(|health| health as u8), doubt).hash(to);
             }
-            State::Deregistering { claim, .. } => (5_u8, claim.pod).hash(to),
+            State::Deregistering { pod, .. } => (5_u8, pod).hash(to),
             State::Draining(is) => (6_u8, draining(is)).hash(to),
-            State::Unsettled { claim, until, from, call, early } => {
+            State::Unsettled { pod, until, from, call, early } => {
                 let left = |moment: &Moment| moment.since(self::moment(self.now)).as_secs();
-                (7_u8, claim.pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
+                (7_u8, pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
                 (call.is_some(), early.map(|way| way == Way::In)).hash(to);
             }
         }

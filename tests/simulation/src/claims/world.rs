@@ -394,7 +394,7 @@ impl World {
         let nth = (0..2).rev().find(has)?;
         let pod = &leader.seen[nth];
         let goes = !pod.is_bound || (pod.leaves && leader.granted[nth]);
-        (!goes).then(|| Wanted { pod: mark(nth), binding: 1, may_add: !pod.leaves })
+        (!goes).then(|| Wanted { pod: mark(nth), binding: "default/web".into(), may_add: !pod.leaves })
     }
 
     fn may_open(&self, leader: &Leader, nth: usize) -> bool {
@@ -480,13 +480,8 @@ impl World {
         }
         let state = leader.groups[group].state(&at).copied();
         self.may_send(nth, way, state.as_ref())?;
-        let claim = |state: State| match state {
-            State::Claiming { claim, .. }
-            | State::Registered { claim, .. }
-            | State::Unsettled { claim, .. } => Some(claim.pod),
-            _ => None,
-        };
-        let pod = (0..2).find(|pod| state.and_then(claim) == Some(mark(*pod))).unwrap_or_default();
+        let pod =
+            (0..2).find(|pod| state.as_ref().and_then(State::pod) == Some(mark(*pod))).unwrap_or_default();
         let id = leader.next_id();
         leader.groups[group].sent(id, way, &[at], moment(self.now));
         leader.calls[nth] = Some(Call { id, way, pod, is_applied: false });

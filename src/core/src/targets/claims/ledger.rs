@@ -4,7 +4,7 @@
 //! acknowledged counts as written: a write of a leader before may still be under way, and ours makes it fail. After a conflict
 //! or an unknown outcome nothing counts until the next write is acknowledged.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Outcome;
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 };
 
 /// A load balancer may send to a target for this pod, or a call of ours may still make it so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The pod.
     pub pod: PodMark,
-    /// The number of the pod's binding in the ledger.
-    pub binding: u16,
+    /// The object that binds the pod, as `namespace/name`, if that is known.
+    pub binding: Option<Arc<str>>,
 }
 
 /// At most one for a target.

@@ -12,7 +12,7 @@
 //!  want ─────► Targets ─────► due: calls, ledger requests, when to look again
 //!  answers ──►    │
 //!  reads ────►    ├── state.rs   the state of one target, and what it waits for
-//!                 └── ledger.rs  what this term has written, one write at a time
+//!                 └── ledger.rs  what this term has written, one write at a time; stored.rs: as it is stored
 //! ```
 //!
 //! * **Owns** the state of each target that is claimed, and what the ledger should say.
@@ -23,17 +23,20 @@
 
 mod ledger;
 mod state;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 pub use self::{
     ledger::{Claim, Claims, Content, LedgerWriter, Loaded, Request},
     state::{Draining, State, Way},
+    stored::{Packed, Unreadable},
 };
 use crate::{
     ledger::{LedgerVersion, PodMark},
@@ -54,12 +57,12 @@ pub struct Delays {
 }
 
 /// Which pod should have a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The pod.
     pub pod: PodMark,
-    /// The number of its binding in the ledger.
-    pub binding: u16,
+    /// The object that binds it, as `namespace/name`.
+    pub binding: Arc<str>,
     /// Whether it may be registered. A pod that was asked to leave keeps what it has and gets nothing new.
     pub may_add: bool,
 }
@@ -88,11 +91,6 @@ pub struct Due {
     pub again: Option<Moment>,
 }
 
-/// What the ledger names when a term begins: a call of the term before may take effect until `settled`.
-fn inherit(claims: Claims, settled: Moment) -> BTreeMap<Target, State> {
-    claims.into_iter().map(|(target, claim)| (target, State::unsettled(claim, settled))).collect()
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Targets {
@@ -100,6 +98,8 @@ pub struct Targets {
     ledger: LedgerWriter,
     wanted: BTreeMap<Target, Wanted>,
     states: BTreeMap<Target, State>,
+    /// The object that binds, or bound, the pod of each.
+    bindings: BTreeMap<Target, Arc<str>>,
     /// What the last read has shown.
     shown: Option<BTreeMap<Target, HealthState>>,
     /// Whether the last read has failed.
@@ -116,14 +116,20 @@ impl Targets {
         settled: Moment,
     ) -> Option<Self> {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
-        (content.term <= term).then(|| Self {
+        if content.term > term {
+            return None;
+        }
+        let mut targets = Self {
             delays,
             ledger: LedgerWriter::new(term, version),
             wanted: BTreeMap::new(),
-            states: inherit(content.claims, settled),
+            states: BTreeMap::new(),
+            bindings: BTreeMap::new(),
             shown: None,
             is_unreadable: false,
-        })
+        };
+        targets.inherit(content.claims, settled);
+        Some(targets)
     }
 
     /// Which pod should have this target.
@@ -134,11 +140,19 @@ impl Targets {
         }
     }
 
+    /// Takes in what the ledger names: a call about it may take effect until `settled`.
+    fn inherit(&mut self, claims: Claims, settled: Moment) {
+        for (target, Claim { pod, binding }) in claims {
+            self.states.insert(target, State::unsettled(pod, settled));
+            self.bindings.extend(binding.map(|binding| (target, binding)));
+        }
+    }
+
     /// Whether the target is registered for this pod and was healthy in a read that counts.
     pub fn is_healthy(&self, target: &Target, pod: PodMark) -> bool {
         matches!(
             self.states.get(target),
-            Some(State::Registered { claim, health: Some(HealthState::Healthy), .. }) if claim.pod == pod
+            Some(State::Registered { pod: of, health: Some(HealthState::Healthy), .. }) if *of == pod
         )
     }
 
@@ -186,31 +200,27 @@ impl Targets {
     fn turn(&mut self, target: Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) {
         let wanted = self.wanted.get(&target);
         let to_add = wanted.filter(|wanted| wanted.may_add);
-        let is_for = |claim: &Claim| wanted.is_some_and(|wanted| wanted.pod == claim.pod);
-        let claiming = |wanted: &Wanted, before, doubt| State::Claiming {
-            claim: Claim { pod: wanted.pod, binding: wanted.binding },
-            before,
-            doubt,
-        };
+        let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
+        let claiming = |wanted: &Wanted, before, doubt| State::Claiming { pod: wanted.pod, before, doubt };
         let next = match self.states.get(&target) {
             None | Some(State::Absent { .. }) => {
                 let doubt = !self.was_seen_absent(&target);
                 to_add.map(|wanted| claiming(wanted, None, doubt))
             }
             // Nothing was sent: it is again what it was before.
-            Some(State::Claiming { claim, before, doubt }) => match to_add {
-                None => Some(State::Draining(before.unwrap_or(Draining::nothing(*claim)))),
-                Some(wanted) if wanted.pod != claim.pod => Some(claiming(wanted, *before, *doubt)),
+            Some(State::Claiming { pod, before, doubt }) => match to_add {
+                None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),
+                Some(wanted) if wanted.pod != *pod => Some(claiming(wanted, *before, *doubt)),
                 Some(_) => None,
             },
             // A removal does not wait for the answer to a registration.
-            Some(State::Registering { claim, .. }) if !is_for(claim) && may_go(&target, claim.pod) => {
-                Some(State::unsettled(*claim, now + self.delays.late))
+            Some(State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => {
+                Some(State::unsettled(*pod, now + self.delays.late))
             }
-            Some(State::Unsettled { claim, until, call: Some((_, Way::In)), .. })
-                if !is_for(claim) && may_go(&target, claim.pod) =>
+            Some(State::Unsettled { pod, until, call: Some((_, Way::In)), .. })
+                if !is_for(pod) && may_go(&target, *pod) =>
             {
-                Some(State::unsettled(*claim, (now + self.delays.late).max(*until)))
+                Some(State::unsettled(*pod, (now + self.delays.late).max(*until)))
             }
             Some(State::Draining(draining)) => match to_add {
                 Some(wanted) => Some(claiming(wanted, Some(*draining), true)),
@@ -221,28 +231,32 @@ impl Targets {
             },
             Some(_) => None,
         };
-        if let Some(next) = next {
-            self.states.insert(target, next);
+        let Some(next) = next else { return };
+        match (&next, wanted) {
+            (State::Claiming { .. }, Some(wanted)) => {
+                self.bindings.insert(target, wanted.binding.clone());
+            }
+            (State::Absent { .. }, _) => _ = self.bindings.remove(&target),
+            _ => {}
         }
+        self.states.insert(target, next);
     }
 
     /// Which call is due for a target.
     fn way(&self, target: &Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) -> Option<Way> {
         let wanted = self.wanted.get(target);
-        let is_for = |claim: &Claim| wanted.is_some_and(|wanted| wanted.pod == claim.pod);
+        let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
         match self.states.get(target)? {
-            State::Claiming { claim, .. } => self.ledger.has(target, claim.pod).then_some(Way::In),
-            State::Registered { claim, .. } if !is_for(claim) => {
-                may_go(target, claim.pod).then_some(Way::Out)
-            }
-            State::Unsettled { claim, until, call: None, early, .. } => {
-                if !is_for(claim) {
+            State::Claiming { pod, .. } => self.ledger.has(target, *pod).then_some(Way::In),
+            State::Registered { pod, .. } if !is_for(pod) => may_go(target, *pod).then_some(Way::Out),
+            State::Unsettled { pod, until, call: None, early, .. } => {
+                if !is_for(pod) {
                     let waits = now < *until && *early == Some(Way::Out);
-                    return (!waits && may_go(target, claim.pod)).then_some(Way::Out);
+                    return (!waits && may_go(target, *pod)).then_some(Way::Out);
                 }
                 let may_add = wanted.is_some_and(|wanted| wanted.may_add);
                 let is_early = now < *until && early.is_none();
-                (is_early && may_add && self.ledger.has(target, claim.pod)).then_some(Way::In)
+                (is_early && may_add && self.ledger.has(target, *pod)).then_some(Way::In)
             }
             _ => None,
         }
@@ -251,17 +265,9 @@ impl Targets {
     /// What the ledger should say.
     fn desired(&self, now: Moment) -> Claims {
         let claim = |(target, state): (&Target, &State)| {
-            let claim = match state {
-                State::Absent { .. } => return None,
-                State::Draining(draining) if self.is_quiet(draining, now) => return None,
-                State::Draining(draining) => draining.claim,
-                State::Claiming { claim, .. }
-                | State::Registering { claim, .. }
-                | State::Registered { claim, .. }
-                | State::Deregistering { claim, .. }
-                | State::Unsettled { claim, .. } => *claim,
-            };
-            Some((*target, claim))
+            let is_over = matches!(state, State::Draining(draining) if self.is_quiet(draining, now));
+            let pod = state.pod().filter(|_| !is_over)?;
+            Some((*target, Claim { pod, binding: self.bindings.get(target).cloned() }))
         };
         self.states.iter().filter_map(claim).collect()
     }
@@ -284,18 +290,18 @@ impl Targets {
         for target in targets {
             let Some(state) = self.states.get_mut(target) else { continue };
             *state = match (&*state, way) {
-                (State::Claiming { claim, before, doubt }, Way::In) => {
-                    State::Registering { claim: *claim, call: id, before: *before, doubt: *doubt }
+                (State::Claiming { pod, before, doubt }, Way::In) => {
+                    State::Registering { pod: *pod, call: id, before: *before, doubt: *doubt }
                 }
-                (State::Unsettled { claim, until, from, .. }, way) if now < *until => State::Unsettled {
-                    claim: *claim,
+                (State::Unsettled { pod, until, from, .. }, way) if now < *until => State::Unsettled {
+                    pod: *pod,
                     until: *until,
                     from: *from,
                     call: Some((id, way)),
                     early: Some(way),
                 },
-                (State::Registered { claim, .. } | State::Unsettled { claim, .. }, Way::Out) => {
-                    State::Deregistering { claim: *claim, call: id }
+                (State::Registered { pod, .. } | State::Unsettled { pod, .. }, Way::Out) => {
+                    State::Deregistering { pod: *pod, call: id }
                 }
                 _ => continue,
             };
@@ -308,23 +314,23 @@ impl Targets {
         for target in targets {
             let Some(state) = self.states.get_mut(target) else { continue };
             *state = match *state {
-                State::Registering { claim, call, before, doubt } if call == id => match outcome {
-                    Outcome::Done => State::Registered { claim, since: now, health: None, doubt },
-                    Outcome::Refused => State::Claiming { claim, before, doubt },
-                    Outcome::Unknown => State::unsettled(claim, late),
+                State::Registering { pod, call, before, doubt } if call == id => match outcome {
+                    Outcome::Done => State::Registered { pod, since: now, health: None, doubt },
+                    Outcome::Refused => State::Claiming { pod, before, doubt },
+                    Outcome::Unknown => State::unsettled(pod, late),
                 },
-                State::Deregistering { claim, call } if call == id => match outcome {
-                    Outcome::Done => State::Draining(Draining::since(claim, now)),
-                    Outcome::Refused => State::unsettled(claim, now),
-                    Outcome::Unknown => State::unsettled(claim, late),
+                State::Deregistering { pod, call } if call == id => match outcome {
+                    Outcome::Done => State::Draining(Draining::since(pod, now)),
+                    Outcome::Refused => State::unsettled(pod, now),
+                    Outcome::Unknown => State::unsettled(pod, late),
                 },
-                State::Unsettled { claim, until, from, call: Some((call, _)), early } if call == id => {
+                State::Unsettled { pod, until, from, call: Some((call, _)), early } if call == id => {
                     let (until, from, early) = match outcome {
                         Outcome::Done => (until, from.max(now), early),
                         Outcome::Refused => (until, from, None),
                         Outcome::Unknown => (late.max(until), late.max(from), early),
                     };
-                    State::Unsettled { claim, until, from, call: None, early }
+                    State::Unsettled { pod, until, from, call: None, early }
                 }
                 _ => continue,
             };
@@ -341,17 +347,17 @@ impl Targets {
             let health = shown.get(target).copied();
             let is_there = health.is_some_and(|health| health != HealthState::Draining);
             let is_healthy = health == Some(HealthState::Healthy);
-            let gone = |claim: Claim| State::Draining(Draining::since(claim, now));
+            let gone = |pod: PodMark| State::Draining(Draining::since(pod, now));
             match *state {
                 State::Absent { since } => return began <= since,
-                State::Registered { claim, since, .. } if began > since + stale && !is_there => {
-                    *state = gone(claim);
+                State::Registered { pod, since, .. } if began > since + stale && !is_there => {
+                    *state = gone(pod);
                 }
-                State::Registered { claim, since, doubt, .. } if began > since + stale => {
+                State::Registered { pod, since, doubt, .. } if began > since + stale => {
                     let settles = doubt && !is_healthy;
                     let is_proven = !doubt || began > since + stale + notice;
                     *state = State::Registered {
-                        claim,
+                        pod,
                         // A later read may show an earlier time, so what counts begins anew.
                         since: if settles { now } else { since },
                         health: health.filter(|_| !is_healthy || is_proven),
@@ -366,15 +372,15 @@ impl Targets {
                     }
                     draining.looked |= is_late;
                 }
-                State::Unsettled { claim, until, from, call: None, .. }
+                State::Unsettled { pod, until, from, call: None, .. }
                     if now >= until && began > from + stale =>
                 {
-                    let is_for = wanted.get(target).is_some_and(|wanted| wanted.pod == claim.pod);
+                    let is_for = wanted.get(target).is_some_and(|wanted| wanted.pod == pod);
                     if is_for && is_there {
                         let since = if is_healthy { from } else { now };
-                        *state = State::Registered { claim, since, health: None, doubt: is_healthy };
+                        *state = State::Registered { pod, since, health: None, doubt: is_healthy };
                     } else if is_for {
-                        *state = gone(claim);
+                        *state = gone(pod);
                     }
                 }
                 _ => {}
@@ -423,16 +429,15 @@ impl Targets {
             Loaded::LaterTerm => return false,
             // Nothing was sent yet: what is read replaces what was read before.
             Loaded::First(claims) => {
-                self.states = inherit(claims, settled);
+                self.states = BTreeMap::new();
+                self.inherit(claims, settled);
             }
             // Memory counts. What it does not know, nobody may forget.
-            Loaded::Again(claims) => {
-                for (target, claim) in claims {
-                    let is_known = !matches!(self.states.get(&target), None | Some(State::Absent { .. }));
-                    if !is_known {
-                        self.states.insert(target, State::unsettled(claim, now + self.delays.late));
-                    }
-                }
+            Loaded::Again(mut claims) => {
+                let is_known =
+                    |target: &Target| self.states.get(target).is_some_and(|state| state.pod().is_some());
+                claims.retain(|target, _| !is_known(target));
+                self.inherit(claims, now + self.delays.late);
             }
         }
         true

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::ledger::Claim;
-use crate::model::{HealthState, Moment, RequestId};
+use crate::{
+    ledger::PodMark,
+    model::{HealthState, Moment, RequestId},
+};
 
 /// Which way a call goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +19,9 @@ pub enum Way {
 /// A target that AWS has removed: a load balancer may go on sending there for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
-    /// What the ledger says of it.
-    pub claim: Claim,
-    /// When AWS had accepted the removal; `None`: it never was a target for this claim.
+    /// For which pod it was a target.
+    pub pod: PodMark,
+    /// When AWS had accepted the removal; `None`: it never was a target for this pod.
     pub accepted: Option<Moment>,
     /// Whether a read has been seen that began when the load balancer had stopped.
     pub looked: bool,
@@ -27,19 +29,19 @@ pub struct Draining {
 
 impl Draining {
     /// Removed at `accepted`.
-    pub const fn since(claim: Claim, accepted: Moment) -> Self {
-        Self { claim, accepted: Some(accepted), looked: false }
+    pub const fn since(pod: PodMark, accepted: Moment) -> Self {
+        Self { pod, accepted: Some(accepted), looked: false }
     }
 
-    /// Nothing was sent for this claim.
-    pub const fn nothing(claim: Claim) -> Self {
-        Self { claim, accepted: None, looked: true }
+    /// Nothing was sent for this pod.
+    pub const fn nothing(pod: PodMark) -> Self {
+        Self { pod, accepted: None, looked: true }
     }
 }
 
 /// The state of a target. One without any is absent, and was seen so.
 ///
-/// `claim` is what the ledger should say of it. `call` is the call in flight about it.
+/// `pod` is the one that the ledger should name. `call` is the call in flight about it.
 #[expect(
     missing_docs,
     reason = "what a field means in all states is said once, above; the others beside their state"
@@ -49,20 +51,20 @@ pub enum State {
     /// Its claim is erased. Kept until a read shows the group after that: what is there then is somebody else's.
     Absent { since: Moment },
     /// Its claim is being written; nothing was sent. `before`: what it was until then, if AWS may still send for that.
-    Claiming { claim: Claim, before: Option<Draining>, doubt: bool },
+    Claiming { pod: PodMark, before: Option<Draining>, doubt: bool },
     /// RegisterTargets is in flight.
-    Registering { claim: Claim, call: RequestId, before: Option<Draining>, doubt: bool },
+    Registering { pod: PodMark, call: RequestId, before: Option<Draining>, doubt: bool },
     /// AWS has it. Health counts from reads that began after `since`, and so late that they cannot show what was before.
     /// `doubt`: `healthy` may be about what was there before.
-    Registered { claim: Claim, since: Moment, health: Option<HealthState>, doubt: bool },
+    Registered { pod: PodMark, since: Moment, health: Option<HealthState>, doubt: bool },
     /// DeregisterTargets is in flight, and its answer counts.
-    Deregistering { claim: Claim, call: RequestId },
+    Deregistering { pod: PodMark, call: RequestId },
     /// AWS has removed it.
     Draining(Draining),
     /// A call that was given up, or one of another term, may take effect until `until`. What is sent earlier is for speed and does
     /// not count. `from`: since when nothing of ours changes it.
     Unsettled {
-        claim: Claim,
+        pod: PodMark,
         until: Moment,
         from: Moment,
         call: Option<(RequestId, Way)>,
@@ -71,9 +73,22 @@ pub enum State {
 }
 
 impl State {
+    /// The pod that the ledger should name.
+    pub const fn pod(&self) -> Option<PodMark> {
+        match self {
+            Self::Absent { .. } => None,
+            Self::Draining(draining) => Some(draining.pod),
+            Self::Claiming { pod, .. }
+            | Self::Registering { pod, .. }
+            | Self::Registered { pod, .. }
+            | Self::Deregistering { pod, .. }
+            | Self::Unsettled { pod, .. } => Some(*pod),
+        }
+    }
+
     /// Nobody knows what AWS has until then.
-    pub const fn unsettled(claim: Claim, until: Moment) -> Self {
-        Self::Unsettled { claim, until, from: until, call: None, early: None }
+    pub const fn unsettled(pod: PodMark, until: Moment) -> Self {
+        Self::Unsettled { pod, until, from: until, call: None, early: None }
     }
 
     /// Whether no call is in flight or may come late.

@@ -32,7 +32,9 @@ fn version(number: u64) -> LedgerVersion {
 }
 
 fn claims(pods: &[(u8, &str)]) -> Claims {
-    pods.iter().map(|(host, pod)| (target(*host, 80), Claim { pod: mark(pod), binding: 1 })).collect()
+    pods.iter()
+        .map(|(host, pod)| (target(*host, 80), Claim { pod: mark(pod), binding: Some("default/web".into()) }))
+        .collect()
 }
 
 impl Stage {
@@ -65,7 +67,7 @@ impl Stage {
     }
 
     fn want(&mut self, host: u8, pod: Option<&str>) {
-        let wanted = pod.map(|pod| Wanted { pod: mark(pod), binding: 1, may_add: true });
+        let wanted = pod.map(|pod| Wanted { pod: mark(pod), binding: "default/web".into(), may_add: true });
         self.targets.want(target(host, 80), wanted);
     }
 
@@ -242,8 +244,8 @@ fn what_was_refused_is_as_before_and_what_nobody_knows_is_unsettled() {
 #[test]
 fn a_pod_that_was_asked_to_leave_keeps_its_target_and_gets_no_new_one() {
     let mut stage = Stage::registered();
-    let leaving = Some(Wanted { pod: mark("a"), binding: 1, may_add: false });
-    stage.targets.want(target(1, 80), leaving);
+    let leaving = Some(Wanted { pod: mark("a"), binding: "default/web".into(), may_add: false });
+    stage.targets.want(target(1, 80), leaving.clone());
     stage.targets.want(target(2, 80), leaving);
     assert_eq!(stage.due(), Due::default());
     stage.now += 6;
