@@ -242,7 +242,7 @@ mod more {
                 "{text}"
             );
             assert!(unable.probe("/livez").await.unwrap().contains("CannotLead"));
-            s.cluster.wait_warning("lead-a", "CannotLead", "the Lease is given back").await;
+            s.cluster.wait_warning("lead-a", "CannotLead", "Lease released").await;
             let given = "headgate_lease_given_back_total{reason=\"AwsUnreachable\"}";
             assert_eq!(
                 (unable.metric(given).await, unable.metric("headgate_cannot_lead").await),

@@ -142,7 +142,7 @@ impl Shared {
     ) -> anyhow::Result<Self> {
         let namespaces_are_selected = options.serves.selector.is_some();
         let views = Arc::new(Views { namespaces_are_selected, ..Views::default() });
-        let metrics = Arc::new(Metrics::new(views.clone(), clock));
+        let metrics = Arc::new(Metrics::new(views.clone(), clock, options.metrics));
         let pulse = Arc::new(Pulse::new(clock));
         let own_namespace = options.leading.own_namespace();
         let troubles = Troubles::default();
@@ -231,8 +231,13 @@ impl Shared {
     }
 
     /// Writes Events to Kubernetes.
-    pub(super) fn write_events(&self, notices: events::Receiver, tasks: &mut Supervisor) {
-        let writing = events::write(self.client.clone(), notices, self.metrics.clone());
+    pub(super) fn write_events(
+        &self,
+        notices: events::Receiver,
+        docs: Option<Box<str>>,
+        tasks: &mut Supervisor,
+    ) {
+        let writing = events::write(self.client.clone(), notices, self.metrics.clone(), docs);
         tasks.spawn("events", async move {
             writing.await;
             Ok(())

@@ -83,16 +83,16 @@ impl Reports {
         let name = group.name();
         let (reason, note) = match step {
             TargetStep::Registered => {
-                (Reason::TargetRegistered, format!("target {target} is registered in target group {name}"))
+                (Reason::TargetRegistered, format!("Target {target}: registered in target group {name}."))
             }
             TargetStep::Shown(None | Some(HealthState::Initial), Some(health))
                 if health.state == HealthState::Healthy =>
             {
-                (Reason::TargetsHealthy, format!("target {target} is healthy in target group {name}"))
+                (Reason::TargetsHealthy, format!("Target {target}: healthy in target group {name}."))
             }
             TargetStep::Deregistered => (
                 Reason::TargetDeregistered,
-                format!("target {target} is deregistered from target group {name}"),
+                format!("Target {target}: deregistered from target group {name}."),
             ),
             _ => return,
         };
@@ -314,21 +314,20 @@ impl Reports {
     }
 
     fn say_of_aws(&self, said: &Said) {
-        let (reason, sentence, failures) = (said.reason, &said.sentence, said.told.failures);
+        let (reason, failures) = (said.reason, said.told.failures);
         let lasted = Spelled(said.told.lasted);
-        let note = match said.told.what {
-            What::Begins | What::Changed => sentence.clone(),
-            What::GoesOn => format!("for {lasted} now: {sentence}"),
+        let with_time = |sentence: &str| match said.told.what {
+            What::Begins | What::Changed => sentence.to_owned(),
+            What::GoesOn => format!("For {lasted} now: {sentence}"),
             What::Over => format!("{sentence}, after {lasted}"),
         };
         if said.told.what == What::Over {
-            info!(%reason, failures, "{note}");
+            info!(%reason, failures, "{}", with_time(&said.sentence));
         } else {
-            warn!(%reason, failures, "{note}");
+            warn!(%reason, failures, "{}", with_time(&said.sentence));
         }
-        if !said.all || self.authority.term().is_none() {
-            return;
-        }
+        let Some(short) = said.short.as_deref().filter(|_| self.authority.term().is_some()) else { return };
+        let note = with_time(short);
         // People who wait for a target look at its binding.
         let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
