@@ -281,10 +281,7 @@ mod tests {
                 json!({"targetGroup": {"name": "web"}, "serviceRef": {"name": "web", "port": 0}}),
                 "0 is not a port",
             ),
-            (
-                json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}),
-                "targetGroup is empty",
-            ),
+            (json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}), "targetGroup is empty"),
             (
                 json!({"targetGroup": {"name": 7}, "serviceRef": {"name": "web", "port": 80}}),
                 "spec is invalid",
