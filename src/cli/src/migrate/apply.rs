@@ -83,7 +83,7 @@ pub async fn apply(
         if waits_since.1.elapsed() > options.timeout {
             let why: Vec<&str> = now.iter().filter_map(|step| step.state.why()).collect();
             bail!(
-                "{}: not within {:?}: {}; run this again when that is mended, it goes on from here",
+                "{}: not done within {:?}: {}. Fix the cause, then run this again to continue",
                 now[0].says,
                 options.timeout,
                 why.join("; ")

@@ -69,7 +69,7 @@ impl Listeners {
         let debug = listening(options.debug_address, "--debug-address").await?;
         let at = debug.local_addr()?;
         if !at.ip().is_loopback() {
-            warn!(debug = %at, "whoever reaches --debug-address may ask what Headgate knows; expected an address of loopback");
+            warn!(debug = %at, "anyone who reaches --debug-address can query Headgate. Set a loopback address");
         }
         Ok(Self { admin, debug })
     }

@@ -162,7 +162,7 @@ impl Reports {
                     Ok(Answer::Checked(Checked { refused: Some(by), .. })) => {
                         debug!(%pod, %uid, "its eviction would wait: {by}");
                     }
-                    Ok(_) => debug!(%pod, %uid, "its eviction would be let through"),
+                    Ok(_) => debug!(%pod, %uid, "its eviction would be allowed"),
                     Err(failure) if failure.class == FailureClass::Gone => {
                         debug!(%pod, %uid, "its eviction was asked about, and it is gone");
                     }
@@ -349,17 +349,17 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
     let MarkWrite { pod, uid, mark, .. } = write;
     let (reason, said) = match mark {
         Mark::Asked(Asked { early: true, .. }) => {
-            (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
+            (Reason::NodeDisrupted, "eviction pending, because its node is being removed")
         }
-        Mark::Asked(_) => (Reason::EvictionWaits, "it is asked to leave"),
-        Mark::Waits { reason, .. } => (reason.reason(), "its eviction waits"),
+        Mark::Asked(_) => (Reason::EvictionWaits, "eviction pending"),
+        Mark::Waits { reason, .. } => (reason.reason(), "eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
-        Mark::MayGo { reason, .. } => (reason.reason(), "its eviction is let through"),
-        Mark::Undone => (Reason::RegisteredAgain, "its eviction is given up"),
+        Mark::MayGo { reason, .. } => (reason.reason(), "eviction allowed"),
+        Mark::Undone => (Reason::RegisteredAgain, "eviction abandoned"),
         Mark::Disbelieved => {
-            (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")
+            (Reason::LeavingNotCredible, "eviction annotations are not plausible, removing them")
         }
-        Mark::Stays => (Reason::RegisteredAgain, "its node stays, and so does it"),
+        Mark::Stays => (Reason::RegisteredAgain, "its node remains, and so does the pod"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
@@ -367,7 +367,7 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
             info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone");
         }
         Some(Failure { message, .. }) => {
-            warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; could not be written on the pod");
+            warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; cannot annotate the pod");
         }
     }
 }

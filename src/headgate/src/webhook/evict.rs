@@ -143,12 +143,12 @@ impl Webhook {
         };
         let pod = ObjectKey::new(namespace, name);
         if is_dry_run(request) {
-            debug!(reason = %Reason::EvictionAllowed, %pod, "a dry run of an eviction is let through");
+            debug!(reason = %Reason::EvictionAllowed, %pod, "eviction dry run allowed");
             return request.allow(Vec::new(), &[]);
         }
         match self.ruled(&pod, read(request), place, until).await {
             Ok(cause) => {
-                info!(reason = %cause.reason(), why = cause.detail(), %pod, "an eviction is let through");
+                info!(reason = %cause.reason(), why = cause.detail(), %pod, "eviction allowed");
                 self.metrics.eviction_asked(true, cause.reason());
                 request.allow(Vec::new(), &[])
             }
