@@ -29,27 +29,27 @@ fn each_bad_part_is_said_and_disturbs_nothing() {
                 "unknown-group",
                 "http=no-such-group",
                 "TargetGroupNotFound",
-                "AWS knows no target group no-such-group",
+                "target group no-such-group does not exist",
             ),
             (
                 "unknown-arn",
                 "http=arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/gone/0123456789abcdef",
                 "TargetGroupNotFound",
-                "AWS knows no target group arn:aws",
+                "target group gone does not exist",
             ),
             (
                 "bad-arn",
                 "http=arn:aws:elasticloadbalancing:us-east-1:12:x",
                 "InvalidBinding",
-                "is not the ARN of a target group",
+                "is no target group ARN",
             ),
             (
                 "bad-port",
                 &format!("htpt={}", group.name),
                 "InvalidBinding",
-                "the Service has no port \"htpt\"; it has: http (80)",
+                "names port \"htpt\", which the Service lacks. Name one of: http (80)",
             ),
-            ("empty", "", "InvalidBinding", "it is empty; expected <port>=<target group ARN or name>"),
+            ("empty", "", "InvalidBinding", "is empty. Write <port>=<target group ARN or name>"),
             (
                 "region",
                 "http=arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/x/0123456789abcdef",
@@ -77,10 +77,10 @@ fn target_groups_that_cannot_be_served_are_refused_with_what_was_expected() {
         s.cluster.pod("web", "web", &[("http", 8080)]).await;
         s.cluster.wait_running("web", 1).await;
         let kinds = [
-            ("instance", TargetTypeEnum::Instance, ProtocolEnum::Tcp, "has the target type instance"),
-            ("lambda", TargetTypeEnum::Lambda, ProtocolEnum::Tcp, "has the target type lambda"),
-            ("alb", TargetTypeEnum::Alb, ProtocolEnum::Tcp, "has the target type alb"),
-            ("udp", TargetTypeEnum::Ip, ProtocolEnum::Udp, "expected a Service port of protocol UDP"),
+            ("instance", TargetTypeEnum::Instance, ProtocolEnum::Tcp, "has target type instance"),
+            ("lambda", TargetTypeEnum::Lambda, ProtocolEnum::Tcp, "has target type lambda"),
+            ("alb", TargetTypeEnum::Alb, ProtocolEnum::Tcp, "has target type alb"),
+            ("udp", TargetTypeEnum::Ip, ProtocolEnum::Udp, "Use a UDP port"),
         ];
         for (service, target_type, protocol, part) in kinds {
             let arn = s.aws.bare_group(&s.name(service), target_type, protocol).await;
@@ -89,8 +89,7 @@ fn target_groups_that_cannot_be_served_are_refused_with_what_was_expected() {
         }
         let v6 = s.aws.ipv6_group(&s.name("v6")).await;
         s.cluster.service("v6", "web", http_port(), Some(&v6)).await;
-        assert_said_once(&s, &headgate, "v6", "InvalidBinding", "takes ipv6 addresses, and pod web has none")
-            .await;
+        assert_said_once(&s, &headgate, "v6", "InvalidBinding", "no ipv6 address").await;
         assert_eq!(headgate.logged(|line| line["message"] == "registering"), [] as [serde_json::Value; 0]);
     });
 }

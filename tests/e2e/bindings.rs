@@ -153,7 +153,7 @@ fn a_written_binding_follows_a_service_and_its_mistakes_are_events_and_condition
         let _headgate = s.headgate().await;
         let of_service = |port: &str| json!({"targetGroup": {"arn": group.arn}, "serviceRef": {"name": "web", "port": port}});
         write(&s, "mine", of_service("http")).await.unwrap();
-        s.cluster.wait_warning("mine", "InvalidBinding", "there is no Service web").await;
+        s.cluster.wait_warning("mine", "InvalidBinding", "There is no Service web").await;
         wait_binding(&s, "says so", |object| condition(object, "Ready") == "False InvalidBinding").await;
         s.cluster.deploy("web", 1, &[("http", 8080)]).await;
         s.cluster.service("web", "web", http_port(), None).await;
@@ -161,7 +161,9 @@ fn a_written_binding_follows_a_service_and_its_mistakes_are_events_and_condition
         wait_binding(&s, "is ready", is_ready).await;
         let patch = json!({"spec": of_service("htpt")});
         api(&s).patch("mine", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-        s.cluster.wait_warning("mine", "InvalidBinding", "the Service has no port \"htpt\"").await;
+        s.cluster
+            .wait_warning("mine", "InvalidBinding", "names port \"htpt\", which the Service lacks")
+            .await;
         let told =
             wait_binding(&s, "says so", |object| condition(object, "Ready") == "False InvalidBinding").await;
         assert_eq!(told.data["status"]["observedGeneration"], json!(told.metadata.generation));
@@ -277,10 +279,8 @@ mod more {
             let _headgate = s.headgate().await;
             write(&s, "good", pods_of("web", &group.name)).await.unwrap();
             s.wait_targets(&group, &targets(&running, 8080)).await;
-            s.cluster.wait_warning("odd", "InvalidBinding", "its spec cannot be read (invalid type").await;
-            s.cluster
-                .wait_warning("null", "InvalidBinding", "expected targetGroup.arn or targetGroup.name")
-                .await;
+            s.cluster.wait_warning("odd", "InvalidBinding", "spec is invalid (invalid type").await;
+            s.cluster.wait_warning("null", "InvalidBinding", "Set targetGroup.arn or targetGroup.name").await;
             wait::until("the good one is shown", || async {
                 let good = api(&s).get("good").await.unwrap();
                 if is_ready(&good) { Ok(()) } else { Err(format!("{good:?}")) }

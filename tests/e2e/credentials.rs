@@ -24,8 +24,7 @@ async fn start(s: &Scenario, environment: &[(&'static str, String)]) -> Headgate
 async fn wait_said(headgate: &Headgate, why: &str) {
     wait::until("it is said why there are no credentials", || async {
         let says = |line: &Value, part: &str| line.to_string().contains(part);
-        let parts =
-            ["AWS credentials cannot be had", ROLE, "web identity (IRSA)", why, "; expected that the role"];
+        let parts = ["No AWS credentials", ROLE, "web identity (IRSA)", why, "Check that the role exists"];
         let said =
             headgate.logged(|line| line["level"] == "WARN" && parts.iter().all(|part| says(line, part)));
         if said.is_empty() { Err(headgate.text()) } else { Ok(()) }

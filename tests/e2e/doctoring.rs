@@ -122,7 +122,7 @@ fn a_sane_installation_has_no_findings() {
         bindings.create(&PostParams::default(), &binding).await.unwrap();
         let (code, said) = doctor(&s, &headgate, &account).await;
         let lines: Vec<&str> = said.trim().lines().collect();
-        assert_eq!((code, lines.last()), (Some(0), Some(&"nothing is missing or dangerous")), "{said}");
+        assert_eq!((code, lines.last()), (Some(0), Some(&"No errors or warnings.")), "{said}");
         assert!(lines[..lines.len() - 1].iter().all(|line| line.starts_with("info ")), "{said}");
         bindings.delete(NAME, &DeleteParams::default()).await.unwrap();
         policies.delete(NAME, &DeleteParams::default()).await.unwrap();
@@ -191,7 +191,7 @@ fn each_planted_mistake_is_found_with_its_word() {
             if status.as_ref().is_some_and(|status| status.expected_pods == 4) { Ok(()) } else { Err(status) }
         })
         .await;
-        cluster.wait_warning("unused", "AccessDenied", "not allowed").await;
+        cluster.wait_warning("unused", "AccessDenied", "IAM denies").await;
         cluster.wait_warning("bad", "InvalidBinding", "http=").await;
         let pods = ["bare", "short", "killed", "own", "grace", "missed"];
         wait_shown(&headgate, &pods, "AccessDenied").await;

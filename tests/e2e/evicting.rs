@@ -144,7 +144,7 @@ fn a_pod_with_its_hold_and_one_that_is_no_target_pass_at_once() {
         }
         let short = stage.try_evict("hurried", &json!({"gracePeriodSeconds": 4})).await.unwrap();
         assert_eq!(short, Answer::Done, "whoever evicts says how much time it gets: {}", stage.said());
-        stage.cluster.wait_warning("hurried", "EvictionUnsafe", "requests may be lost").await;
+        stage.cluster.wait_warning("hurried", "EvictionUnsafe", "Requests may be lost").await;
         wait::until("it is deregistered, because it ends", || async {
             stage.deregistered(&running["hurried"]).await.ok_or("it is not")
         })

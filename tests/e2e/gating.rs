@@ -116,7 +116,7 @@ mod more {
             let why = s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
             let why = why.values().next().unwrap();
             assert!(why.contains("an Availability Zone that is not enabled for the load balancer"), "{why}");
-            s.cluster.wait_warning("outside", "ZoneNotServed", "enable the zone for the load balancer").await;
+            s.cluster.wait_warning("outside", "ZoneNotServed", "Enable the zone").await;
         });
     }
 

@@ -51,9 +51,9 @@ on_real_nodes! {
         s.cluster.delete_pod("forced", 0).await;
         wait_gone(&headgate).await;
         assert_eq!(headgate.metric(&count).await, Some(2.0));
-        s.cluster.wait_warning("short", "HoldTooShort", "after AWS had answered DeregisterTargets").await;
-        s.cluster.wait_warning("forced", "HoldTooShort", "ended").await;
-        s.cluster.wait_warning("web", "HoldTooShort", "headgate_holds_too_short_total").await;
+        s.cluster.wait_warning("short", "HoldTooShort", "s after deregistration").await;
+        s.cluster.wait_warning("forced", "HoldTooShort", "pod stopped").await;
+        s.cluster.wait_warning("web", "HoldTooShort", "See its Event HoldTooShort").await;
         assert!(s.cluster.warnings("held").await.is_empty());
         let told = |name: &str| {
             let pod = format!("{}/{name}", s.cluster.namespace);

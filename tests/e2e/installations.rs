@@ -109,7 +109,7 @@ mod more {
 
             second.terminate().await;
             let (code, said) = uninstall(&one, &two, None).await;
-            assert_eq!(code, Some(1), "{said}");
+            assert_eq!(code, Some(2), "{said}");
             assert!(said.contains(&format!("served the namespaces {}", one.cluster.namespace)), "{said}");
             let (code, said) = uninstall(&one, &two, Some(SECOND)).await;
             assert_eq!(code, Some(0), "{said}");

@@ -225,7 +225,7 @@ mod more {
             unable.wait_leads().await;
             wait::until("it says that it leads on because it is alone", || async {
                 let text = unable.probe("/readyz").await?;
-                if text.starts_with("ok\nCannotLead, AwsUnreachable") && text.contains("leads on") {
+                if text.starts_with("ok\nCannotLead, AwsUnreachable") && text.contains("still leader") {
                     Ok(())
                 } else {
                     Err(text)
@@ -238,11 +238,11 @@ mod more {
             s.wait_registered(&group, "web", 2, 8080).await;
             let text = unable.probe("/readyz").await.unwrap();
             assert!(
-                text.contains("the Lease was given back, and this replica stands for it again"),
+                text.contains("Lease released; this replica can lead again"),
                 "{text}"
             );
             assert!(unable.probe("/livez").await.unwrap().contains("CannotLead"));
-            s.cluster.wait_warning("lead-a", "CannotLead", "the Lease is given back").await;
+            s.cluster.wait_warning("lead-a", "CannotLead", "Lease released").await;
             let given = "headgate_lease_given_back_total{reason=\"AwsUnreachable\"}";
             assert_eq!(
                 (unable.metric(given).await, unable.metric("headgate_cannot_lead").await),

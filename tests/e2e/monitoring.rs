@@ -18,22 +18,17 @@ use serde_json::json;
 /// Labels that whoever scrapes gives to every series, and those of alerts.
 const GIVEN: [&str; 3] = ["job", "namespace", "pod"];
 
-/// Metrics that no alert and no panel shows: details for whoever looks closer.
-const UNSEEN: [&str; 10] = [
-    "headgate_clock_steps_total",
-    "headgate_connections_closed_total",
-    "headgate_contested_pods",
-    "headgate_departure_seconds",
-    "headgate_leaving_notes_waiting",
+/// Metrics that are served by default and that no alert and no panel shows.
+const UNSEEN: [&str; 4] = [
     "headgate_lease_conflict",
-    "headgate_ledger_request_duration_seconds",
     "process_max_fds",
     "process_start_time_seconds",
     "process_virtual_memory_bytes",
 ];
 
-/// The metrics of docs/reference/metrics.md, which another test compares with the program: their labels by their names.
-fn metrics() -> BTreeMap<String, BTreeSet<String>> {
+/// The metrics of docs/reference/metrics.md, which another test compares with the program: their labels by their names, of those that
+/// are served by default, and the names of the others.
+fn metrics() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
     let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
     // Those of `headgate daemonsets` are in neither.
     let (page, _) = page.split_once("\n## `headgate daemonsets`\n").expect("its section");
@@ -41,12 +36,17 @@ fn metrics() -> BTreeMap<String, BTreeSet<String>> {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
         .filter(|(_, rest)| ["counter", "gauge", "histogram"].iter().any(|kind| rest.starts_with(kind)));
-    let metric = |(name, _): (&str, &str)| {
+    let (mut by_default, mut others) = (BTreeMap::new(), BTreeSet::new());
+    for (name, rest) in rows {
         let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        if rest.contains(" | debug | ") {
+            others.insert(name.to_owned());
+            continue;
+        }
         let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
-        (name.to_owned(), labels.map(str::to_owned).collect::<BTreeSet<_>>())
-    };
-    rows.map(metric).collect()
+        by_default.insert(name.to_owned(), labels.map(str::to_owned).collect::<BTreeSet<_>>());
+    }
+    (by_default, others)
 }
 
 /// The labels by which a metric is selected, from what follows its name.
@@ -59,9 +59,9 @@ fn selected_by(after: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
-    let metrics = metrics();
-    assert!(metrics.len() > 50, "{metrics:?}");
+fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_serves_by_default() {
+    let (metrics, others) = metrics();
+    assert!(metrics.len() > 30 && others.len() > 10, "{metrics:?} {others:?}");
     let rules = rules();
     let of_rules = each(&rules).into_iter().map(|rule| {
         let [alert, expression] = ["alert", "expr"].map(|field| rule[field].as_str().unwrap().to_owned());
@@ -73,8 +73,9 @@ fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
             let plain =
                 ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
             let known = metrics.get(plain);
-            let known =
-                known.unwrap_or_else(|| panic!("{whose}: {name} is no metric of docs/reference/metrics.md"));
+            let known = known.unwrap_or_else(|| {
+                panic!("{whose}: {name} is not served by default (docs/reference/metrics.md)")
+            });
             for label in selected_by(after) {
                 assert!(
                     known.contains(label) || GIVEN.contains(&label),
@@ -90,6 +91,18 @@ fn alerts_and_dashboard_name_metrics_and_labels_that_the_program_has() {
         unseen.is_empty(),
         "neither an alert nor the dashboard shows {unseen:?}; expected it in one of them, or in the list of this test"
     );
+}
+
+#[test]
+fn the_pages_for_operators_name_no_metric_of_the_level_debug() {
+    let (_, others) = metrics();
+    for page in fs::read_dir(root().join("docs/operate")).unwrap() {
+        let path = page.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for name in &others {
+            assert!(!text.contains(&format!("`{name}")), "{}: {name}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -99,7 +99,7 @@ async fn is_said_everywhere(s: &Scenario, headgate: &Headgate, reason: &str, par
     let warnings: Vec<_> = lines.iter().filter(|line| line["level"] != "INFO").collect();
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     let said = warnings[0]["message"].as_str().unwrap();
-    assert!(warnings[0]["reason"] == reason && said.contains(part) && said.contains("expected"), "{said}");
+    assert!(warnings[0]["reason"] == reason && said.contains(part), "{said}");
     assert!(!headgate.text().contains("DispatchFailure"), "no dumps: {}", headgate.text());
 
     s.cluster.wait_warning("web", reason, part).await;
@@ -128,8 +128,7 @@ fn an_aws_that_refuses_connections_is_said_once_and_everywhere() {
         let (_refusing, endpoint) = nobody();
         let environment = [("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", &*endpoint)];
         let headgate = without_aws(&s, &environment, "ConnectionRefused").await;
-        is_said_everywhere(&s, &headgate, "AwsUnreachable", &format!("{endpoint} refuses the connection"))
-            .await;
+        is_said_everywhere(&s, &headgate, "AwsUnreachable", &format!("{endpoint} refuses connections")).await;
     });
 }
 
@@ -166,7 +165,7 @@ mod more {
                 ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
             ];
             let headgate = without_aws(&s, &environment, "NoCredentials").await;
-            is_said_everywhere(&s, &headgate, "NoAwsCredentials", "there are no AWS credentials").await;
+            is_said_everywhere(&s, &headgate, "NoAwsCredentials", "No AWS credentials").await;
         });
     }
 

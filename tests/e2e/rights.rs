@@ -50,7 +50,7 @@ fn with_named_namespaces_a_role_is_enough() {
         s.cluster.service("gated", "gated", http_port(), Some(&format!("http={}", group.name))).await;
         s.cluster.wait_gates("gated", 1, "True", "TargetsHealthy").await;
         s.cluster.annotate("web", Some("http=")).await;
-        s.cluster.wait_warning("web", "InvalidBinding", "no target group after").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "no target group after the").await;
     });
 }
 
@@ -163,7 +163,7 @@ mod more {
             s.cluster.pod_with("gated", "web", spec).await;
             let only = format!("--namespaces={}", s.cluster.namespace);
             let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
-            s.cluster.wait_warning("gated", "RightMissing", "the verb patch on pods/status").await;
+            s.cluster.wait_warning("gated", "RightMissing", "patch on pods/status").await;
             s.cluster.scale("web", 2).await;
             s.wait_registered(&group, "web", 3, 8080).await;
         });
@@ -180,7 +180,7 @@ mod more {
             let kubeconfig = role_only(&s, &leases).await;
             let own = format!("--own-namespace={}", s.cluster.namespace);
             let (code, said) = command_as(s.facts(), &kubeconfig, &["explain", "web", &own]).await;
-            assert_eq!(code, Some(1), "{said}");
+            assert_eq!(code, Some(2), "{said}");
             for part in [
                 "forbidden",
                 "get and to create pods/portforward",

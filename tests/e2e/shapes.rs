@@ -89,7 +89,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
         }]);
         let pod = create(&stage.labelled, &mesh, false).await;
         assert!(injected(&pod).unwrap().contains("OwnPreStop: proxy"), "{pod}");
-        stage.labelled.wait_warning("web", "HoldMissing", "container proxy has a preStop").await;
+        stage.labelled.wait_warning("web", "HoldMissing", "container proxy has its own preStop").await;
 
         // Windows by its nodes, and another runtime: no Linux program comes in.
         for (spec, why) in [
@@ -151,7 +151,7 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         s.cluster.annotate("web", Some(&format!("http={},", kept.name))).await;
         s.wait_targets(&ended, &BTreeSet::new()).await;
         s.cluster.annotate("web", Some(&format!("[\"http={}\"]", kept.name))).await;
-        s.cluster.wait_warning("web", "InvalidBinding", "brackets, braces or quotes").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "has brackets, braces or quotes").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080), "nothing of it can be read");
         s.cluster.annotate("web", Some(&format!("http={}", kept.name))).await;
 
@@ -159,7 +159,7 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         let external =
             json!({"spec": {"type": "ExternalName", "externalName": "web.example.com", "clusterIP": null}});
         s.cluster.patch::<Service>("web", &external).await;
-        s.cluster.wait_warning("web", "InvalidBinding", "type ExternalName selects no pods").await;
+        s.cluster.wait_warning("web", "InvalidBinding", "type ExternalName and selects no pods").await;
         s.cluster.scale("web", 3).await;
         let three = s.cluster.wait_running("web", 3).await;
         // What was changed after the third pod had its address is seen after it: so is that it was not registered.
@@ -336,7 +336,7 @@ mod more {
                 assert_eq!(spec["terminationGracePeriodSeconds"], 120);
                 assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 90);
             }
-            stage.labelled.wait_warning("web", "HoldTooShort", "expected a terminationGracePeriod").await;
+            stage.labelled.wait_warning("web", "HoldTooShort", "Allow a terminationGracePeriod").await;
             capped.remove().await;
             configuration.remove().await;
         });

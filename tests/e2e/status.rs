@@ -193,10 +193,21 @@ fn a_command_is_told_its_cluster_as_kubectl_is() {
         let drain = ["drain", "nobody", "-n", namespace, "--kubeconfig", kubeconfig];
         let nowhere = Path::new("/nonexistent");
         let (code, said) = command_as(s.facts(), nowhere, &drain).await;
-        assert_eq!(code, Some(1));
+        assert_eq!(code, Some(2));
         assert!(said.contains(&format!("there is no pod {namespace}/nobody")), "{said}");
         let (code, said) = command_as(s.facts(), nowhere, &[&drain[..], &["--context=other"]].concat()).await;
-        assert_eq!(code, Some(1));
+        assert_eq!(code, Some(2));
         assert!(said.contains("the name of one of its contexts in --context"), "{said}");
+    });
+}
+
+#[test]
+fn what_could_not_be_done_exits_with_another_code_than_findings() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "codes").await;
+        for ask in [&["doctor"][..], &["migrate", "lbc"], &["diff"], &["explain", "web"], &["status"]] {
+            let (code, said) = command_as(s.facts(), Path::new("/nonexistent"), ask).await;
+            assert_eq!(code, Some(2), "{ask:?}: {said}");
+        }
     });
 }

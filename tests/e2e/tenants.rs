@@ -37,12 +37,12 @@ fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_name
         t.s.wait_targets(&group, &all(&[&of_a, &foreign])).await;
 
         t.b.service("web", "web", http_port(), Some(&format!("http={}", group.arn))).await;
-        let first = format!("namespace {} was the first to have a target in it", t.a.namespace);
-        t.b.wait_warning("web", "NotGranted", &first).await;
+        let first = "bound first by namespace";
+        t.b.wait_warning("web", "NotGranted", first).await;
         t.b.set_annotation("web", "headgate.dev/paused", Some("true")).await;
         t.b.set_annotation("web", "headgate.dev/ownership", Some("exclusive")).await;
         t.b.annotate("older", Some(&format!("http={}", group.name))).await;
-        t.b.wait_warning("older", "NotGranted", &first).await;
+        t.b.wait_warning("older", "NotGranted", first).await;
 
         // A goes on: its pods come and go as they did.
         t.a.scale("web", 1).await;
@@ -81,7 +81,7 @@ fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_n
         assert!(said.contains(&bound), "{said}");
 
         grants::change(admin, &name, &of(&group.name, &[a])).await;
-        t.b.wait_warning("web", "NotGranted", &format!("TargetGroupGrant {name}, which names it")).await;
+        t.b.wait_warning("web", "NotGranted", "Extend TargetGroupGrant").await;
         t.b.scale("web", 2).await;
         let of_both = t.targets(&t.b, 2).await;
         t.a.scale("web", 2).await;
@@ -92,7 +92,7 @@ fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_n
         grants::change(admin, &name, &of(&group.name, &[a, b])).await;
         t.s.wait_targets(&group, &all(&[&of_a, &of_both])).await;
         grants::api(admin).delete(&name, &DeleteParams::default()).await.unwrap();
-        t.b.wait_warning("web", "NoGrant", "several namespaces have targets").await;
+        t.b.wait_warning("web", "NoGrant", "several namespaces share it").await;
         wait::until("the doctor prints the grant that would be needed", || async {
             let said = t.doctor(&headgate).await;
             let lines =
@@ -122,7 +122,7 @@ fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_
         let arguments = [format!("--namespaces={a},{b}"), format!("--own-namespace={}", own.namespace)];
         let arguments = arguments.each_ref().map(String::as_str);
         let headgate = t.s.headgate_of(&arguments).await;
-        t.a.wait_warning("web", "NotGranted", &format!("TargetGroupGrant {grant}")).await;
+        t.a.wait_warning("web", "NotGranted", "Extend TargetGroupGrant").await;
         let (of_a, of_b) = (t.targets(&t.a, 1).await, t.targets(&t.b, 1).await);
         t.s.wait_targets(&group, &of_b).await;
         grants::change(own, &grant, &of(&group.name, &[a, b])).await;
@@ -244,7 +244,7 @@ mod more {
             kinds.create(&PostParams::default(), &again).await.unwrap();
             let (grant, spec) = (t.s.name("grant"), of(&group.name, &[&t.b.namespace]));
             wait::until("there are grants", || grants::write(&t.s.cluster, &grant, &spec)).await;
-            t.a.wait_warning("web", "NotGranted", "it is not among the namespaces of TargetGroupGrant").await;
+            t.a.wait_warning("web", "NotGranted", "Extend TargetGroupGrant").await;
             wait::until("the other one is ready", || strict.probe("/readyz")).await;
             assert_eq!(t.s.aws.registered(&group.arn).await, of_a, "what was registered stays for a while");
         });

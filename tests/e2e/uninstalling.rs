@@ -61,7 +61,7 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
         .await;
 
         let (code, said) = uninstall(&s, &["--remove-targets"]).await;
-        assert_eq!(code, Some(1), "a Headgate runs: {said}");
+        assert_eq!(code, Some(2), "a Headgate runs: {said}");
         assert!(said.contains("scale `headgate run` down to 0 first"), "{said}");
         assert_eq!(s.aws.registered(&group.arn).await, wanted);
 

@@ -63,13 +63,13 @@ fn about(command: &Command) -> String {
 
 /// The section of a command, and those of its own commands.
 fn section(command: &Command, name: &str, text: &mut String) {
-    let arguments: Vec<&Arg> = command
-        .get_arguments()
-        .filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
-        .collect();
+    let arguments: Vec<&Arg> =
+        command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())).collect();
     if !command.has_subcommands() {
         writeln!(text, "\n## `{name}`\n\n{}", about(command)).unwrap();
         assert!(command.get_after_help().is_some(), "{name} has no example");
+    } else if let Some(help) = command.get_after_help() {
+        writeln!(text, "\n{help}").unwrap();
     }
     if !arguments.is_empty() {
         text.push_str("\n| argument | environment | default | description |\n|---|---|---|---|\n");

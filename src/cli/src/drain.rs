@@ -89,7 +89,7 @@ fn left_alone(pod: &Pod) -> Option<&'static str> {
 /// If something is not there, may not be evicted, or takes too long.
 pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if options.daemonsets && matches!(options.what, What::Pod(_)) {
-        bail!("--daemonsets is about a node; expected node/NAME");
+        bail!("--daemonsets needs a node. Name a node: node/NAME");
     }
     let end = Instant::now() + options.timeout;
     let client = client::connect_to(&options.which).await?;
@@ -99,7 +99,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
             let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
             let found = api.get_opt(name).await?;
             vec![found.with_context(|| {
-                format!("there is no pod {namespace}/{name}; expected its name, or node/NAME; see -n")
+                format!("there is no pod {namespace}/{name}. Check the name and --namespace, or name a node: node/NAME")
             })?]
         }
         What::Node(name) => pods_of(&client, name, options.dry_run, out).await?,
@@ -114,7 +114,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
         let is_made_again = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
         if !is_made_again && !options.force {
             bail!(
-                "{key} has no controller: nobody makes it again; expected --force, and nothing was evicted"
+                "{key} has no controller, so nothing replaces it. Nothing was evicted. Add --force to evict it"
             );
         }
         let uid = Uid::new(pod.uid().unwrap_or_default());
@@ -187,9 +187,8 @@ async fn detached(
         }
         if Instant::now() > end {
             bail!(
-                "{DETACHED_AT} is not on node {name} after {} s; expected a Headgate that leads, sees nodes, and may patch \
-                 them, and pods there that may leave: see headgate explain of those that are left, and headgate doctor; may \
-                 be done again",
+                "node {name} does not have {DETACHED_AT} after {} s. Run headgate doctor, and headgate explain for its pods, then \
+                 run this again",
                 patience.as_secs()
             );
         }

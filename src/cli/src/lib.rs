@@ -13,6 +13,7 @@ mod diff;
 mod docs;
 mod doctor;
 mod drain;
+mod exit;
 mod explain;
 mod journal;
 mod migrate;
@@ -30,14 +31,13 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use headgate::{
     api,
     flags::{Certificates, Daemonsets, Run},
-    kube::words::plain_chain,
 };
-use headgate_core::model::excerpt::shown;
 
 use self::arguments::{
     diff::Diff,
@@ -49,11 +49,11 @@ use self::arguments::{
     ui::Ui,
     uninstall::Uninstall,
 };
-use crate::screen::screen;
+use crate::{exit::Outcome, screen::screen};
 
 /// Register pods in AWS target groups, and deregister them before they stop.
 #[derive(Debug, Parser)]
-#[command(name = "headgate", version, max_term_width = 110)]
+#[command(name = "headgate", version, max_term_width = 110, after_help = exit::MEANING)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -92,12 +92,12 @@ enum Command {
     ///
     /// It shows bindings, target health, the readiness gate, the hold, the next step and the history. For a Service, a
     /// TargetBinding, an IngressDaemonSet or a node, it shows this for each pod. Exit code 1: the object does not exist and has
-    /// no history.
+    /// no history; 2: failure.
     #[command(after_help = "Example:\n  headgate explain --namespace shop web-6d4b75cb6d-hx2x9")]
     Explain(Explain),
     /// Show current problems and target counts per target group and zone
     ///
-    /// The most severe problem comes first. Exit code 0: a leader answered.
+    /// The most severe problem comes first. Exit code 0: a leader answered; 2: failure.
     #[command(after_help = "Example:\n  headgate status --watch")]
     Status(Status),
     /// Open a live page in your browser until Ctrl-C
@@ -112,7 +112,8 @@ enum Command {
     Diff(Diff),
     /// Find misconfigurations and risks
     ///
-    /// It checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 1: there is an error.
+    /// It checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 0: no error; 1:
+    /// errors; 2: failure.
     #[command(after_help = "Example:\n  headgate doctor --namespace shop")]
     Doctor(Doctor),
     /// Uninstall Headgate from the cluster
@@ -129,58 +130,71 @@ enum Command {
 /// The command line; where kubectl calls the program as a plugin, by a link `kubectl-headgate`, usage says so.
 fn called_as(program: Option<&OsStr>) -> clap::Command {
     let name = program.and_then(|path| Path::new(path).file_name());
-    if name == Some(OsStr::new("kubectl-headgate")) {
-        Cli::command().bin_name("kubectl headgate")
-    } else {
-        Cli::command()
-    }
+    let command = grouped(Cli::command());
+    if name == Some(OsStr::new("kubectl-headgate")) { command.bin_name("kubectl headgate") } else { command }
 }
 
-/// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
+/// The commands in the groups of the help. clap knows no groups of commands.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Servers", &["run", "daemonsets", "certificates"]),
+    ("Look and act", &["status", "explain", "diff", "doctor", "drain", "ui"]),
+    ("Set up and remove", &["migrate", "uninstall", "crd", "completion"]),
+];
+
+/// Lists the commands of the program in groups.
+fn grouped(command: clap::Command) -> clap::Command {
+    let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (heading, names) in GROUPS {
+        template += &format!("\n{heading}:\n");
+        for inner in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
+            template += &format!("  {:<13}{about}\n", inner.get_name());
+        }
+    }
+    template += "\nOptions:\n{options}\n\n{after-help}";
+    command.help_template(template)
+}
+
+/// The help of a server with all flags, also those for special cases.
+fn help_all(command: &str) -> anyhow::Result<Outcome> {
+    let all = Cli::command();
+    let server = all.find_subcommand(command).context("there is no such command")?;
+    let name = format!("headgate {command}");
+    server.clone().bin_name(name).mut_args(|flag| flag.hide(false)).print_help()?;
+    Ok(Outcome::Fine)
+}
+
+/// Parses the command line and does what it asks for. The exit code of wrong usage is clap's: 2.
 pub fn main() -> ExitCode {
     let command = match Cli::from_arg_matches(&called_as(std::env::args_os().next().as_deref()).get_matches())
     {
         Ok(cli) => cli.command,
         Err(error) => error.exit(),
     };
-    let done = match command {
-        Command::Run(arguments) => run(*arguments),
-        Command::Daemonsets(arguments) => daemonsets(*arguments),
-        Command::Certificates(arguments) => certificates(*arguments),
-        Command::Drain(arguments) => drain(arguments),
-        Command::Crd => crd(),
+    exit::code(done(command))
+}
+
+fn done(command: Command) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Run(arguments) if arguments.asks_for_help() => return help_all("run"),
+        Command::Daemonsets(arguments) if arguments.asks_for_help() => return help_all("daemonsets"),
+        Command::Run(arguments) => run(*arguments)?,
+        Command::Daemonsets(arguments) => daemonsets(*arguments)?,
+        Command::Certificates(arguments) => certificates(*arguments)?,
+        Command::Drain(arguments) => drain(arguments)?,
+        Command::Crd => crd()?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "headgate", &mut stdout());
-            Ok(())
         }
-        Command::Explain(arguments) => explain(arguments),
-        Command::Status(arguments) => status(arguments),
-        Command::Ui(arguments) => ui(arguments),
-        Command::Uninstall(arguments) => uninstall(arguments),
-        Command::Diff(arguments) => match diff(arguments) {
-            Ok(true) => return ExitCode::FAILURE,
-            Ok(false) => Ok(()),
-            Err(error) => {
-                eprintln!("headgate: {}", shown(&plain_chain(&error)));
-                return ExitCode::from(2);
-            }
-        },
-        Command::Migrate(Migrate::Lbc(arguments)) => match migrate(*arguments) {
-            Ok(true) => return ExitCode::FAILURE,
-            done => done.map(|_| ()),
-        },
-        Command::Doctor(arguments) => match doctor(arguments) {
-            Ok(true) => return ExitCode::FAILURE,
-            done => done.map(|_| ()),
-        },
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("headgate: {}", shown(&plain_chain(&error)));
-            ExitCode::FAILURE
-        }
+        Command::Explain(arguments) => explain(arguments)?,
+        Command::Status(arguments) => status(arguments)?,
+        Command::Ui(arguments) => ui(arguments)?,
+        Command::Uninstall(arguments) => uninstall(arguments)?,
+        Command::Diff(arguments) => return diff(arguments),
+        Command::Migrate(Migrate::Lbc(arguments)) => return migrate(*arguments),
+        Command::Doctor(arguments) => return doctor(arguments),
     }
+    Ok(Outcome::Fine)
 }
 
 fn crd() -> anyhow::Result<()> {
@@ -213,13 +227,13 @@ fn ui(arguments: Ui) -> anyhow::Result<()> {
     runtime.block_on(ui::ui(arguments.options(), &mut screen()))
 }
 
-fn diff(arguments: Diff) -> anyhow::Result<bool> {
+fn diff(arguments: Diff) -> anyhow::Result<Outcome> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(diff::command::diff(arguments.options(), &mut screen()))
 }
 
-fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
+fn doctor(arguments: Doctor) -> anyhow::Result<Outcome> {
     install_tls()?;
     let (options, json) = arguments.options();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -232,7 +246,7 @@ fn drain(arguments: Drain) -> anyhow::Result<()> {
     runtime.block_on(drain::drain(arguments.options(), &mut screen()))
 }
 
-fn migrate(arguments: migrating::Lbc) -> anyhow::Result<bool> {
+fn migrate(arguments: migrating::Lbc) -> anyhow::Result<Outcome> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(Box::pin(migrate::command::migrate(arguments.options(), &mut screen())))
@@ -279,6 +293,37 @@ mod tests {
             let said = said.unwrap_err().to_string();
             assert!(said.contains(&format!("Usage: {usage} ")), "{said}");
         }
+    }
+
+    #[test]
+    fn the_help_lists_every_command_in_one_group() {
+        let help = called_as(None).render_help().to_string();
+        for command in Cli::command().get_subcommands() {
+            let (name, about) = (command.get_name(), command.get_about().unwrap());
+            assert_eq!(help.matches(&format!("\n  {name:<13}{about}\n")).count(), 1, "{name}: {help}");
+        }
+        for part in ["Servers:", "--version", "Exit codes:"] {
+            assert!(help.contains(part), "{part} is not in {help}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_a_server_has_about_twenty_flags_and_one_flag_shows_all() {
+        for (name, most) in [("run", 22), ("daemonsets", 10)] {
+            let mut all = Cli::command();
+            all.build();
+            let server = all.find_subcommand(name).unwrap();
+            let visible = server.get_arguments().filter(|flag| !flag.is_hide_set());
+            let visible = visible.filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()));
+            let visible: Vec<&str> = visible.filter_map(clap::Arg::get_long).collect();
+            assert!(visible.len() <= most && visible.contains(&"help-all"), "{}: {visible:?}", visible.len());
+            assert!(server.get_arguments().any(clap::Arg::is_hide_set));
+        }
+        let asked = Cli::command().try_get_matches_from(["headgate", "run", "--help-all"]).unwrap();
+        let Ok(Cli { command: Command::Run(run) }) = Cli::from_arg_matches(&asked) else {
+            panic!("{asked:?}")
+        };
+        assert!(run.asks_for_help());
     }
 
     #[test]

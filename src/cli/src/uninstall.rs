@@ -104,7 +104,7 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     let failed = [silent, opened, left, freed.map(|_| ())].into_iter().filter_map(Result::err);
     let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
     if !failed.is_empty() {
-        bail!("{}; run it again when that is mended", failed.join("; "));
+        bail!("{}. Fix the cause, then run this again", failed.join("; "));
     }
     Ok(())
 }
@@ -159,7 +159,7 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
     }
     match holder(&lease) {
         Some(holder) => bail!(
-            "{holder} holds the Lease {namespace}/{name} and would put everything back; scale `headgate run` down to \
+            "{holder} holds the Lease {namespace}/{name} and would revert all changes; scale `headgate run` down to \
              0 first, or say --force"
         ),
         None => Ok(()),

@@ -61,5 +61,8 @@ pub use model::{
     view,
     watch::{Change, Scope},
 };
-pub use report::journal::{self, Journal};
+pub use report::{
+    action::Action,
+    journal::{self, Journal},
+};
 pub use requests::{Answer, Request};

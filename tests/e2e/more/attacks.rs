@@ -52,8 +52,8 @@ fn fifty_thousand_labels_and_as_many_of_a_selector_keep_no_other_tenant_waiting(
         t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
 
         large_selector(&t.b, &theirs.name).await;
-        t.b.wait_warning("large-pod", "LimitExceeded", "the labels of a pod").await;
-        t.b.wait_warning("large", "LimitExceeded", "the selector of a Service").await;
+        t.b.wait_warning("large-pod", "LimitExceeded", "The labels of a pod").await;
+        t.b.wait_warning("large", "LimitExceeded", "The selector of a Service").await;
         for _ in 0..2 {
             // Each write is an event for every replica.
             for at in 0..5 {
@@ -99,7 +99,7 @@ fn two_hundred_bad_parts_are_one_event_and_keep_none_of_another_tenant_back() {
         }
         t.a.service("web", "web", http_port(), Some("oops=")).await;
         t.a.wait_warning("web", "InvalidBinding", "oops").await;
-        t.b.wait_warning("s19", "InvalidBinding", "more like this").await;
+        t.b.wait_warning("s19", "InvalidBinding", " more)").await;
         assert_eq!(t.b.warnings("s00").await.len(), 1);
         let lines = headgate.logged(|line| line["object"] == format!("{}/s00", t.b.namespace));
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -143,10 +143,8 @@ fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_a
             .patch_status("forged", &PatchParams::default(), &Patch::Merge(&status))
             .await
             .unwrap();
-        t.b.wait_warning("forged", "AddressContested", &format!("pod {}/{victim} on node", t.a.namespace))
-            .await;
-        t.a.wait_warning(victim, "AddressContested", &format!("pod {}/forged on no node", t.b.namespace))
-            .await;
+        t.b.wait_warning("forged", "AddressContested", " on node ").await;
+        t.a.wait_warning(victim, "AddressContested", "forged on no node").await;
         wait::until("it is counted", || async {
             let pods = headgate.metric("headgate_contested_pods").await;
             if pods == Some(1.0) { Ok(()) } else { Err(pods) }

@@ -81,7 +81,7 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
         let listed = |count: u64| headgate.logged(|line| is_list_of("pods", line, count)).len();
         let before = listed(3);
         gateway.mislead(PODS, 1);
-        s.cluster.wait_warning("web", "ListDoubted", "until a second list says the same").await;
+        s.cluster.wait_warning("web", "ListDoubted", "for a second list").await;
         wait::until("a second list has said what is", || async {
             if listed(3) > before { Ok(()) } else { Err(headgate.text()) }
         })

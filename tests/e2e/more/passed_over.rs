@@ -68,7 +68,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         kubectl.run(&["cordon", node]).await;
         stage.s.wait_targets(&stage.group, &but(&pods, node)).await;
         let (pod, _) = &pods[node];
-        stage.cluster.wait_warning(pod, "NodeDisrupted", "whoever does that does not evict the pod").await;
+        stage.cluster.wait_warning(pod, "NodeDisrupted", "without evicting this pod").await;
         wait::until("its bound has passed", || async {
             let written = stage.annotations(pod).await;
             let may_go =
@@ -128,7 +128,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         let left = there.get(&format!("{ip}:8080")).map(String::as_str);
         assert!(matches!(left, None | Some("draining")), "{left:?}");
         let (code, said) = command(stage.s.facts(), &["drain", &format!("pod/{pod}"), "--daemonsets"]).await;
-        assert!(code != Some(0) && said.contains("expected node/NAME"), "{said}");
+        assert!(code == Some(2) && said.contains("Name a node: node/NAME"), "{said}");
         kubectl.run(&["uncordon", node]).await;
         wait_detached(&stage, node, false).await;
         stage.end().await;

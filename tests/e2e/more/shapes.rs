@@ -89,7 +89,13 @@ fn a_service_whose_ports_change_takes_its_targets_along_or_says_why_not() {
 
         // Another name than the annotation has: what was in force stays, until the annotation follows.
         set(json!({"name": "renamed", "port": 80, "targetPort": 8080})).await;
-        s.cluster.wait_warning("web", "InvalidBinding", "no port \"http\"; it has: renamed").await;
+        s.cluster
+            .wait_warning(
+                "web",
+                "InvalidBinding",
+                "names port \"http\", which the Service lacks. Name one of: renamed",
+            )
+            .await;
         s.cluster.annotate("web", Some(&format!("renamed={}", group.name))).await;
         // A protocol that the target group does not carry.
         set(json!({"name": "renamed", "port": 80, "targetPort": 8080, "protocol": "UDP"})).await;

@@ -45,7 +45,7 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         let ip = all.items[0].status.as_ref().unwrap().pod_ip.clone().unwrap();
         assert!(stage.deregistered(&ip).await.is_some());
         let missing = command(stage.s.facts(), &["drain", "nobody", &namespace]).await;
-        assert_eq!(missing.0, Some(1));
+        assert_eq!(missing.0, Some(2));
         assert!(missing.1.contains("there is no pod"), "{}", missing.1);
         stage.end().await;
     });

@@ -131,6 +131,8 @@ impl Headgate {
             .args(files)
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
+            // Tests also look at details.
+            .env("HEADGATE_METRICS", "debug")
             .envs(aws::environment(facts))
             .envs(environment.iter().copied())
             .stdin(Stdio::null())

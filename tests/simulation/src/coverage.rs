@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use headgate_core::model::{Cause, Notice, Reason};
+use headgate_core::model::{Cause, Notice, Reason, notice::LONGEST};
 
 /// Everything that must occur in a run, besides the causes and what is told.
 const MUST: &[&str] = &[
@@ -239,31 +239,31 @@ const NOT_HERE: &[Cause] = &[
 /// What users must be told by Events in a run: the word, and a part of the sentence.
 const TOLD: &[(Reason, &str)] = &[
     (Reason::UnknownWriter, ""),
-    (Reason::ForeignTarget, "another cluster may have got the address"),
+    (Reason::ForeignTarget, "unless another cluster uses the address"),
     (Reason::RemovalHeld, ""),
     (Reason::RemovalsPaused, ""),
     (Reason::BindingRemoved, ""),
     (Reason::ListDoubted, ""),
     (Reason::LedgerUnreadable, ""),
-    (Reason::GateDelayed, "is still closed"),
-    (Reason::GateDelayed, "is open after"),
-    (Reason::RightMissing, "does not let Headgate open the readiness gate"),
-    (Reason::NotSelected, "is open without the load balancer's word"),
-    (Reason::HealthUnread, "as --gate-patience asks for"),
+    (Reason::GateDelayed, "gate closed for"),
+    (Reason::GateDelayed, "gate opened after"),
+    (Reason::RightMissing, "Kubernetes rejects the update"),
+    (Reason::NotSelected, "opened without a health check"),
+    (Reason::HealthUnread, "--gate-patience"),
     (Reason::InvalidBinding, "headgate.dev/target-groups"),
-    (Reason::InvalidBinding, "there is no Service"),
+    (Reason::InvalidBinding, "There is no Service"),
     (Reason::TargetClaimedTwice, ""),
     (Reason::NeverHealthy, ""),
     (Reason::HoldTooShort, ""),
     (Reason::AccessDenied, ""),
     (Reason::TargetRefused, ""),
     (Reason::QuotaExceeded, ""),
-    (Reason::RegisteredAgain, "nobody asks for it any more"),
-    (Reason::RegisteredAgain, "was about to go, and stays"),
+    (Reason::RegisteredAgain, "Eviction abandoned"),
+    (Reason::RegisteredAgain, "no longer about to be removed"),
     (Reason::LeavingNotCredible, ""),
-    (Reason::EvictionUnsafe, "AWS has not taken the removal"),
-    (Reason::EvictionUnsafe, "Kubernetes does not say whether its PodDisruptionBudgets allow it"),
-    (Reason::EvictionUnsafe, "cannot be written on it"),
+    (Reason::EvictionUnsafe, "AWS has not accepted the deregistration"),
+    (Reason::EvictionUnsafe, "without deregistration"),
+    (Reason::EvictionUnsafe, "not written to the pod"),
 ];
 
 /// Counts by what happened.
@@ -285,6 +285,7 @@ impl Coverage {
 
     /// A user was told this.
     pub fn told(&mut self, notice: &Notice) {
+        assert!(notice.note.chars().count() <= LONGEST, "too long for an Event: {notice:?}");
         self.saw(format!("told: {}", notice.reason));
         for (reason, part) in TOLD {
             if *reason == notice.reason && !part.is_empty() && notice.note.contains(part) {

@@ -108,7 +108,7 @@ struct Times {
 /// When every watch had listed all there is, by Headgate's log.
 fn synced_at(headgate: &Headgate) -> Micros {
     let said = |line: &serde_json::Value| {
-        line["message"].as_str().is_some_and(|text| text.starts_with("every watch has listed all there is"))
+        line["message"].as_str().is_some_and(|text| text.starts_with("initial cache sync complete"))
     };
     let line = &headgate.logged(said)[0];
     let at: k8s_openapi::jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();

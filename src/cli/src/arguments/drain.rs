@@ -47,7 +47,7 @@ fn what(text: &str) -> Result<What, String> {
         None if !text.is_empty() => Ok(What::Pod(text.to_owned())),
         Some(("pod" | "pods" | "po", name)) if !name.is_empty() => Ok(What::Pod(name.to_owned())),
         Some(("node" | "nodes" | "no", name)) if !name.is_empty() => Ok(What::Node(name.to_owned())),
-        _ => Err("expected the name of a pod, pod/NAME or node/NAME".to_owned()),
+        _ => Err("set the name of a pod, pod/NAME or node/NAME".to_owned()),
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(what("pod/web"), Ok(What::Pod("web".into())));
         assert_eq!(what("node/a1"), Ok(What::Node("a1".into())));
         for bad in ["", "node/", "deployment/web", "/web"] {
-            assert!(what(bad).unwrap_err().contains("expected the name of a pod"), "{bad}");
+            assert!(what(bad).unwrap_err().contains("set the name of a pod"), "{bad}");
         }
     }
 }

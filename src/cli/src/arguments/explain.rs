@@ -84,15 +84,13 @@ pub fn object(text: &str) -> Result<Object, String> {
         "node" | "nodes" | "no" => Object::Node,
         "ingressdaemonset" | "ingressdaemonsets" | "ids" => Object::IngressDaemonSet,
         _ => {
-            return Err(
-                "expected a pod, or service/NAME, targetbinding/NAME, node/NAME or ids/NAME".to_owned()
-            );
+            return Err("set a pod, or service/NAME, targetbinding/NAME, node/NAME or ids/NAME".to_owned());
         }
     };
     if is_subdomain(name) {
         Ok(of(name.to_owned()))
     } else {
-        Err("expected the name of an object: lower-case letters, digits, hyphens and dots".to_owned())
+        Err("set the name of an object: lower-case letters, digits, hyphens and dots".to_owned())
     }
 }
 
@@ -150,7 +148,7 @@ mod tests {
             ("", "the name of an object"),
         ] {
             let said = parse(&[bad]).unwrap_err();
-            assert!(said.contains(&format!("expected {expected}")), "{said}");
+            assert!(said.contains(&format!("set {expected}")), "{said}");
         }
     }
 

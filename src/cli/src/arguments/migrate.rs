@@ -14,7 +14,8 @@ pub enum Migrate {
     /// Migrate TargetGroupBindings of the AWS Load Balancer Controller (LBC), or back
     ///
     /// It shows the targets in AWS, those that Headgate wants, and the steps in the only safe order. It changes nothing without
-    /// --apply. You can run it again after a failure: it continues from the state that it finds.
+    /// --apply. You can run it again after a failure: it continues from the state that it finds. Exit code 0: done, or nothing
+    /// prevents the migration; 1: a step cannot start; 2: failure.
     #[command(after_help = "Example:\n  headgate migrate lbc --namespace shop --apply --stop-lbc")]
     Lbc(Box<Lbc>),
 }

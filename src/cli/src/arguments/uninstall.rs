@@ -53,7 +53,7 @@ impl Uninstall {
         let unnamed = self.namespaces.is_empty() && self.namespace_selector.is_none();
         anyhow::ensure!(
             !(self.only_gates && unnamed),
-            "--only-gates: expected --namespaces or --namespace-selector as well, because a Headgate may serve the others"
+            "--only-gates needs --namespaces or --namespace-selector, because another Headgate may manage the other namespaces"
         );
         Ok(Options {
             which: self.which.cluster(),

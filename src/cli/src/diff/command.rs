@@ -7,7 +7,7 @@ use headgate::diff::{PATH, report::Differences};
 use k8s_openapi::jiff::Timestamp;
 
 use super::text;
-use crate::explain::reach::Way;
+use crate::{exit::Outcome, explain::reach::Way};
 
 /// What `headgate diff` is told.
 #[derive(Clone, Debug)]
@@ -24,16 +24,16 @@ pub struct Options {
 ///
 /// # Errors
 /// If nobody answers, or there is no such target group.
-pub async fn diff(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
+pub async fn diff(options: Options, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = options.way.cluster().await?;
     let answer = options.way.ask(client.as_ref(), PATH).await?;
     let mut all: Differences = serde_json::from_str(&answer)
-        .context("the answer cannot be read; expected a Headgate of the same version as this program")?;
+        .context("the answer cannot be read. Use the version of the Headgate in the cluster")?;
     if let Some(name) = &options.target_group {
         all.target_groups.retain(|group| group.name == *name || group.arn == *name);
         anyhow::ensure!(
             !all.target_groups.is_empty(),
-            "Headgate knows no target group {name}; expected the name or the ARN of one that something is bound to"
+            "no binding uses target group {name}. Check the name or the ARN"
         );
     }
     if options.json {
@@ -42,5 +42,6 @@ pub async fn diff(options: Options, out: &mut impl Write) -> anyhow::Result<bool
     } else {
         out.write_all(text::render(&all, Timestamp::now()).as_bytes())?;
     }
-    Ok(all.target_groups.iter().any(|group| group.last_read.is_none() || !group.differences.is_empty()))
+    let mut groups = all.target_groups.iter();
+    Ok(Outcome::findings(groups.any(|group| group.last_read.is_none() || !group.differences.is_empty())))
 }

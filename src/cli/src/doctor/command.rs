@@ -10,12 +10,13 @@ use super::{
     finding::{Finding, Level},
     gather::{Options, gather},
 };
+use crate::exit::Outcome;
 
-/// Looks at everything and says on `out` what is missing or dangerous. Gives whether there is an error among it.
+/// Looks at everything and writes to `out` what is missing or dangerous. Errors among it are findings.
 ///
 /// # Errors
 /// If there is no cluster to look at, or nothing can be printed.
-pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
+pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let found = examine(&gather(&client, &options).await);
     if as_json {
@@ -24,7 +25,7 @@ pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> an
     } else {
         write!(out, "{}", render(&found))?;
     }
-    Ok(count(&found, Level::Error) > 0)
+    Ok(Outcome::findings(count(&found, Level::Error) > 0))
 }
 
 fn count(found: &[Finding], level: Level) -> usize {
@@ -34,9 +35,16 @@ fn count(found: &[Finding], level: Level) -> usize {
 fn render(found: &[Finding]) -> String {
     let lines: String = found.iter().map(|finding| finding.line() + "\n").collect();
     match (count(found, Level::Error), count(found, Level::Warning)) {
-        (0, 0) => format!("{lines}nothing is missing or dangerous\n"),
-        (errors, warnings) => format!("{lines}{errors} errors, {warnings} warnings\n"),
+        (0, 0) => format!("{lines}No errors or warnings.\n"),
+        (errors, warnings) => {
+            format!("{lines}{}, {}\n", counted(errors, "error"), counted(warnings, "warning"))
+        }
     }
+}
+
+/// "1 error", "2 errors".
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -49,10 +57,10 @@ mod tests {
     fn what_is_no_trouble_is_not_counted_as_one() {
         let info = Finding::info(Reason::NoGrant, "target group web", "so it is");
         let warning = Finding::warning(Reason::Paused, "Service shop/web", "because");
-        assert_eq!(render(&[]), "nothing is missing or dangerous\n");
+        assert_eq!(render(&[]), "No errors or warnings.\n");
         let said = render(std::slice::from_ref(&info));
         assert!(said.starts_with("info     NoGrant  target group web: so it is\n"), "{said}");
-        assert!(said.ends_with("nothing is missing or dangerous\n"), "{said}");
-        assert!(render(&[warning, info]).ends_with("\n0 errors, 1 warnings\n"));
+        assert!(said.ends_with("No errors or warnings.\n"), "{said}");
+        assert!(render(&[warning, info]).ends_with("\n0 errors, 1 warning\n"));
     }
 }

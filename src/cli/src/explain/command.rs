@@ -5,7 +5,7 @@ use std::{
     io::Write,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use headgate::{
     api::IngressDaemonSet,
     explain::{PATH, node::NodeReport, origin::OriginReport, report::Report},
@@ -25,6 +25,7 @@ use super::{
     set::{self, SetReport},
     text,
 };
+use crate::exit::Finding;
 
 /// Of so many nodes that have their turn the pods are asked for.
 const MOST_TURNS: usize = 5;
@@ -95,7 +96,9 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
         } else {
             format!(" in namespace {namespace}")
         };
-        bail!("there is no {}{of}; expected one that exists, or that Headgate remembers", options.object);
+        let said =
+            format!("there is no {}{of}, and Headgate has no history of it. Check the name", options.object);
+        return Err(Finding(said).into());
     }
     Ok(())
 }
@@ -110,7 +113,7 @@ impl Asked<'_> {
     async fn answer<T: DeserializeOwned>(&self, client: Option<&Client>, query: &str) -> anyhow::Result<T> {
         let answer = self.options.way.ask(client, &format!("{PATH}?{query}")).await?;
         serde_json::from_str(&answer)
-            .context("the answer cannot be read; expected a Headgate of the same version as this program")
+            .context("the answer cannot be read. Use the version of the Headgate in the cluster")
     }
 
     fn print(&self, report: &impl Serialize, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
@@ -142,10 +145,7 @@ impl Asked<'_> {
                     // Who knows.
                     exists = true;
                     let why = plain(&error);
-                    eprintln!(
-                        "headgate: the pod itself cannot be read, its hold is not judged: {}",
-                        shown(&why)
-                    );
+                    eprintln!("headgate: cannot read the pod, so its hold is not checked: {}", shown(&why));
                 }
             }
         }
@@ -172,11 +172,11 @@ impl Asked<'_> {
     /// What is written of the set counts; where nobody leads, or knows nothing of nodes, that is all there is.
     async fn set(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
         let client = client
-            .context("how an IngressDaemonSet is, its status says; expected a way to the API server")?;
+            .context("cannot read the IngressDaemonSet: no connection to the API server. Set --kubeconfig")?;
         let sets: Api<IngressDaemonSet> = Api::namespaced(client.clone(), self.namespace);
         let expected = || {
             format!(
-                "cannot read IngressDaemonSet {}/{name}; expected the kind, and the right to get it",
+                "cannot read IngressDaemonSet {}/{name}. Install the CRD, and grant yourself get on ingressdaemonsets",
                 self.namespace
             )
         };
@@ -191,7 +191,7 @@ impl Asked<'_> {
                 }
                 Err(error) => {
                     eprintln!(
-                        "headgate: how the pods stand with the load balancers is not known: {}",
+                        "headgate: cannot read the targets of the pods: {}",
                         shown(&plain_chain(&error))
                     );
                     break;

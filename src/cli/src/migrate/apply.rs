@@ -14,6 +14,7 @@ use super::{
     steps::{Action, State, Step, current},
     text, writes,
 };
+use crate::exit::Finding;
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -57,7 +58,8 @@ pub async fn apply(
         out.flush()?;
         let Some(action) = action else { return Ok(()) };
         if let Some(refused) = now.iter().find(|step| matches!(step.state, State::Refused(_))) {
-            bail!("{}: {}", refused.says, refused.state.why().unwrap_or_default());
+            let why = refused.state.why().unwrap_or_default();
+            return Err(Finding(format!("{}: {why}", refused.says)).into());
         }
         let due: Vec<&Step> = now.iter().filter(|step| step.state == State::Due).collect();
         for (at, step) in due.iter().enumerate() {
@@ -81,7 +83,7 @@ pub async fn apply(
         if waits_since.1.elapsed() > options.timeout {
             let why: Vec<&str> = now.iter().filter_map(|step| step.state.why()).collect();
             bail!(
-                "{}: not within {:?}: {}; run this again when that is mended, it goes on from here",
+                "{}: not done within {:?}: {}. Fix the cause, then run this again to continue",
                 now[0].says,
                 options.timeout,
                 why.join("; ")

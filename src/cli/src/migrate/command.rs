@@ -6,6 +6,7 @@ use anyhow::bail;
 use headgate::kube::client;
 
 use super::{apply, gather::Gatherer, steps::State, text};
+use crate::exit::Outcome;
 
 pub use super::{
     facts::Place,
@@ -13,11 +14,11 @@ pub use super::{
     steps::Wish,
 };
 
-/// Says on `out` what is to be done, and does it if that was asked for. Gives whether something is in the way.
+/// Writes to `out` what must be done, and does it if that was asked for. A step that cannot start is a finding.
 ///
 /// # Errors
 /// If something cannot be read, there is nothing to move, or a step fails.
-pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
+pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let mut gatherer = Gatherer::new(client.clone(), options.clone());
     let facts = gatherer.look(true).await?;
@@ -33,12 +34,12 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<b
                 .namespace()
                 .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
             let what = if options.back {
-                "what was moved over from a TargetGroupBinding"
+                "binding was migrated from a TargetGroupBinding"
             } else {
-                "a TargetGroupBinding of elbv2.k8s.aws"
+                "TargetGroupBinding of elbv2.k8s.aws"
             };
             bail!(
-                "there is nothing to move{place}; expected {what}, see --namespace, --all-namespaces and the names"
+                "There is nothing to migrate{place}: no {what}. Check --namespace, --all-namespaces and the names"
             );
         }
     }
@@ -57,7 +58,7 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<b
                 writeln!(out, "\nNothing was changed. With --apply the steps are done in this order.")?;
             }
         }
-        return Ok(apply::is_refused(&plan));
+        return Ok(Outcome::findings(apply::is_refused(&plan)));
     }
     // With JSON the report is all that a program reads.
     if options.json {
@@ -66,7 +67,7 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<b
         apply::apply(&mut gatherer, &client, &options, out).await?;
         writeln!(out, "\nAll of it is done.")?;
     }
-    Ok(false)
+    Ok(Outcome::Fine)
 }
 
 /// Whether this is what comes last, when the bindings may be forgotten already.

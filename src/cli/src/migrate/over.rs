@@ -301,7 +301,7 @@ fn delete(binding: &Binding) -> State {
     match &binding.tgb {
         None => State::Done,
         Some(tgb) if tgb.leaves => State::Waits(format!(
-            "it is deleted, and kept by {}; expected that whoever has put that finalizer there takes it off",
+            "deletion is blocked by finalizer {}. Remove it, or fix its owner",
             tgb.finalizers.join(", ")
         )),
         Some(_) => State::Due,

@@ -56,7 +56,7 @@ pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()
 
 fn printed(answer: &str, options: &Options) -> anyhow::Result<String> {
     let status: Status = serde_json::from_str(answer)
-        .context("the answer cannot be read; expected a Headgate of the same version as this program")?;
+        .context("the answer cannot be read. Use the version of the Headgate in the cluster")?;
     if !options.json {
         return Ok(text::render(&status, Timestamp::now()));
     }

@@ -13,7 +13,10 @@ use thiserror::Error;
 use crate::{
     inject::INJECT,
     model::{
-        GroupRef, ServicePort, excerpt::excerpt, limits, policy, service::PortRef,
+        GroupRef, ServicePort,
+        excerpt::{brief, excerpt},
+        limits, policy,
+        service::PortRef,
         target_group::ReferenceError,
     },
 };
@@ -34,12 +37,12 @@ pub fn unknown(name: &str) -> String {
     let known = || std::iter::once(TARGET_GROUPS).chain(policy::ALL);
     let far = |other: &&str| strsim::osa_distance(name, other);
     let nearest = known().min_by_key(far).filter(|nearest| far(nearest) <= NEAR);
-    let expected = match nearest {
-        _ if name == INJECT => format!("{INJECT} as a label of pods or namespaces"),
-        Some(nearest) => nearest.to_owned(),
-        None => format!("one of {}", known().collect::<Vec<_>>().join(", ")),
+    let instead = match nearest {
+        _ if name == INJECT => "Set it as a label of pods or namespaces.".to_owned(),
+        Some(nearest) => format!("Write {nearest}."),
+        None => "Remove it, or see the list of annotations in the reference.".to_owned(),
     };
-    format!("Headgate knows no annotation {name}, so it does nothing; expected {expected}")
+    format!("Unknown annotation {name} has no effect. {instead}")
 }
 
 /// Names that differ in at most this many letters may be typing errors.
@@ -64,13 +67,13 @@ pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a Serv
         PortRef::Name(name) => named(name),
     };
     if found.is_empty() {
-        return Err(PartError::UnknownPort { port: excerpt(&port.to_string()), ports: list(ports) });
+        return Err(PartError::UnknownPort { port: brief(&port.to_string()).into(), ports: list(ports) });
     }
     Ok(found)
 }
 
 /// The number of ports of a Service that are named.
-const NAMED: usize = 20;
+const NAMED: usize = 3;
 
 fn list(ports: &[ServicePort]) -> Box<str> {
     let mut names: Vec<String> = ports
@@ -109,7 +112,10 @@ pub struct BadPart {
 
 impl fmt::Display for BadPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{TARGET_GROUPS}: part \"{}\": {}", self.text, self.error)
+        match &self.error {
+            PartError::Target(error) => write!(f, "{TARGET_GROUPS}: {error}"),
+            error => write!(f, "{TARGET_GROUPS}: part \"{}\" {error}", self.text),
+        }
     }
 }
 
@@ -117,31 +123,30 @@ impl fmt::Display for BadPart {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartError {
     /// There is nothing.
-    #[error("it is empty; expected <port>=<target group ARN or name>, for example web=my-target-group")]
+    #[error("is empty. Write <port>=<target group ARN or name>, such as web=my-group.")]
     Empty,
     /// Separators of a list in JSON or YAML.
     #[error(
-        "it has brackets, braces or quotes; expected plain text, <port>=<target group ARN or name>, and a comma between \
-         several"
+        "has brackets, braces or quotes. Write <port>=<target group ARN or name>, and commas between several."
     )]
     Quoted,
     /// `=target`.
-    #[error("there is no port before the \"=\"; expected <port>=<target group ARN or name>")]
+    #[error("has no port before the \"=\". Write <port>=<target group ARN or name>.")]
     EmptyPort,
     /// `port=`.
-    #[error("there is no target group after the \"=\"; expected <port>=<target group ARN or name>")]
+    #[error("has no target group after the \"=\". Write <port>=<target group ARN or name>.")]
     EmptyTarget,
     /// The right side.
     #[error(transparent)]
     Target(#[from] ReferenceError),
     /// The port number is 0 or above 65535.
-    #[error("{port} is not a port number; expected 1 to 65535, or the name of a port of the Service")]
+    #[error("has the port number {port}. Write 1 to 65535, or the name of a Service port.")]
     PortNumber {
         /// What was written.
         port: Box<str>,
     },
     /// The Service has no such port.
-    #[error("the Service has no port \"{port}\"; it has: {ports}")]
+    #[error("names port \"{port}\", which the Service lacks. Name one of: {ports}.")]
     UnknownPort {
         /// What was written.
         port: Box<str>,
@@ -149,9 +154,7 @@ pub enum PartError {
         ports: Box<str>,
     },
     /// A target group alone, but the Service has several ports (or none).
-    #[error(
-        "it names no port, and the Service has {count} ports ({ports}); expected <port>=<target group ARN or name>"
-    )]
+    #[error("names no port, and the Service has {count} ({ports}). Write <port>=<target group>.")]
     NoPort {
         /// How many ports the Service has.
         count: usize,
@@ -160,8 +163,7 @@ pub enum PartError {
     },
     /// There are more parts than are read.
     #[error(
-        "it and those after it are not read, because there are {count} parts; expected at most {MOST_PARTS}, \
-         divided among several Services or TargetBindings if need be"
+        "and later ones are ignored: {count} parts, limit {MOST_PARTS}. Use more Services or TargetBindings."
     )]
     TooMany {
         /// How many there are.
@@ -177,13 +179,13 @@ pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     let mut texts = texts(value);
     let read = |text: &str| {
         let mut port = None;
-        parse_part(text, &mut port).map_err(|error| BadPart { text: excerpt(text), port, error })
+        parse_part(text, &mut port).map_err(|error| BadPart { text: brief(text).into(), port, error })
     };
     let mut parts: Vec<_> = texts.by_ref().take(MOST_PARTS).map(read).collect();
     if let Some(first) = texts.next() {
         let count = MOST_PARTS + 1 + texts.count();
         let error = PartError::TooMany { count };
-        parts.push(Err(BadPart { text: excerpt(first), port: None, error }));
+        parts.push(Err(BadPart { text: brief(first).into(), port: None, error }));
     }
     parts
 }
@@ -212,7 +214,7 @@ fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError>
         Some("") => return Err(PartError::EmptyPort),
         Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => match port.parse() {
             Ok(number) if number > 0 => PortRef::Number(number),
-            _ => return Err(PartError::PortNumber { port: excerpt(port) }),
+            _ => return Err(PartError::PortNumber { port: brief(port).into() }),
         },
         Some(port) => PortRef::Name(port.into()),
     };
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_service_with_many_ports_only_twenty_are_named() {
+    fn of_a_service_with_many_ports_only_the_first_are_named() {
         for (count, rest) in [(NAMED, None), (NAMED + 1, Some("and 1 more")), (NAMED + 5, Some("and 5 more"))]
         {
             let mut service = crate::testing::service("web");
@@ -245,13 +247,10 @@ mod tests {
     #[test]
     fn a_slip_in_the_name_of_an_annotation_is_answered_with_the_nearest_name() {
         for (slip, expected) in [
-            ("headgate.dev/target-group", "expected headgate.dev/target-groups"),
-            ("headgate.dev/hodl", "expected headgate.dev/hold"),
-            ("headgate.dev/inject", "expected headgate.dev/inject as a label of pods or namespaces"),
-            (
-                "headgate.dev/something-else",
-                "expected one of headgate.dev/target-groups, headgate.dev/register-when",
-            ),
+            ("headgate.dev/target-group", "Write headgate.dev/target-groups."),
+            ("headgate.dev/hodl", "Write headgate.dev/hold."),
+            ("headgate.dev/inject", "Set it as a label of pods or namespaces."),
+            ("headgate.dev/something-else", "Remove it"),
         ] {
             let said = unknown(slip);
             assert!(!is_known(slip) && said.contains(slip) && said.contains(expected), "{said}");
@@ -306,7 +305,7 @@ mod tests {
         }
         for empty in ["", " ", ",", "\n,\n"] {
             assert_eq!(parse(empty).len(), 1);
-            assert!(error(empty).contains("it is empty"), "{empty:?}");
+            assert!(error(empty).contains("is empty"), "{empty:?}");
         }
     }
 
@@ -317,25 +316,25 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_part_says_what_was_expected() {
+    fn each_bad_part_says_what_to_write() {
         for (value, said) in [
-            ("", "part \"\": it is empty; expected <port>=<target group ARN or name>"),
-            ("[\"web=tg\"]", "it has brackets, braces or quotes; expected plain text"),
-            ("'web=tg'", "it has brackets, braces or quotes"),
-            ("web=my tg", "other characters than letters"),
-            ("web port=tg=x", "other characters than letters"),
+            ("", "part \"\" is empty. Write <port>=<target group ARN or name>"),
+            ("[\"web=tg\"]", "has brackets, braces or quotes. Write <port>="),
+            ("'web=tg'", "has brackets, braces or quotes"),
+            ("web=my tg", "characters other than letters"),
+            ("web port=tg=x", "characters other than letters"),
             ("web=ARN:AWS:x", "it does not begin with \"arn:\""),
-            ("=tg", "part \"=tg\": there is no port before the \"=\""),
-            ("web=", "part \"web=\": there is no target group after the \"=\""),
-            ("0=tg", "0 is not a port number; expected 1 to 65535"),
-            ("70000=tg", "70000 is not a port number"),
-            ("web=tg_1", "other characters than letters"),
-            ("web=tag:a=b", "cannot be looked up by tag yet"),
-            ("tag:a=b", "cannot be looked up by tag yet"),
-            ("web=arn:aws:x", "is not the ARN of a target group"),
+            ("=tg", "part \"=tg\" has no port before the \"=\""),
+            ("web=", "part \"web=\" has no target group after the \"=\""),
+            ("0=tg", "has the port number 0. Write 1 to 65535"),
+            ("70000=tg", "has the port number 70000"),
+            ("web=tg_1", "characters other than letters"),
+            ("web=tag:a=b", "is a tag, which is not supported"),
+            ("tag:a=b", "is a tag, which is not supported"),
+            ("web=arn:aws:x", "is no target group ARN"),
         ] {
             let text = error(value);
-            assert!(text.starts_with("headgate.dev/target-groups: part") && text.contains(said), "{text}");
+            assert!(text.starts_with("headgate.dev/target-groups: ") && text.contains(said), "{text}");
         }
     }
 
@@ -361,9 +360,15 @@ mod tests {
         let dns = [port("dns-tcp", 53), ServicePort { protocol: Protocol::Udp, ..port("dns-udp", 53) }];
         assert_eq!(found(PortRef::Number(53), &dns), ["dns-tcp", "dns-udp"]);
         for (reference, said) in [
-            (PortRef::Name("wbe".into()), "no port \"wbe\"; it has: web (80), websecure (443)"),
-            (PortRef::Number(81), "no port \"81\"; it has: web (80), websecure (443)"),
-            (PortRef::Only, "it names no port, and the Service has 2 ports"),
+            (
+                PortRef::Name("wbe".into()),
+                "names port \"wbe\", which the Service lacks. Name one of: web (80), websecure (443)",
+            ),
+            (
+                PortRef::Number(81),
+                "names port \"81\", which the Service lacks. Name one of: web (80), websecure (443)",
+            ),
+            (PortRef::Only, "names no port, and the Service has 2 ("),
         ] {
             let text = find(&reference, &ports).unwrap_err().to_string();
             assert!(text.contains(said), "{text}");

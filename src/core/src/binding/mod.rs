@@ -14,7 +14,7 @@ use crate::{
     model::{
         Binding, BindingFacts, BindingKey, Cause, GroupRef, Labels, LoadBalancerType, Origin, Policy,
         Problem, Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, Unknown,
-        excerpt::excerpt,
+        excerpt::brief,
         limits::{self, Limit},
         service::PortRef,
         target_binding::Pods,
@@ -125,7 +125,7 @@ pub fn settle(
         let labels: Vec<Arc<str>> = found.iter().map(|port| port.to_string().into()).collect();
         // The same text as when the target group is known, so that there is one Event and not two.
         let of_port = cause != Cause::NotGranted;
-        let said = if of_port { format!("port {}: {said}", labels.join(", ")) } else { said };
+        let said = if of_port { format!("Port {}: {said}", labels.join(", ")) } else { said };
         settled.problems.push(Problem::of_ports(labels.clone(), cause.reason(), said));
         doubtful.extend(labels);
     }
@@ -170,17 +170,12 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
         Origin::TargetBinding(_) => "serviceRef",
     };
     let why = if is_external {
-        "a Service of type ExternalName selects no pods; expected another type"
+        "the Service has type ExternalName and selects no pods. Change its type"
     } else {
-        "a Service without selector selects no pods; expected spec.selector to have at least one label"
+        "the Service has no selector. Add spec.selector"
     };
-    let then = if had {
-        ". The targets that it has stay until their pods end, and no pod is added; to deregister them, take the annotation \
-         or the TargetBinding away"
-    } else {
-        ""
-    };
-    Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}"))
+    let then = if had { ". Existing targets remain until their pods end; no pod is added" } else { "" };
+    Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}."))
 }
 
 /// The report about an invalid part, in the words of its source.
@@ -189,11 +184,12 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
         (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
         (Origin::TargetBinding(_), PartError::NoPort { count, ports }) => (
             Reason::InvalidBinding,
-            format!(
-                "serviceRef names no port, and the Service has {count} ports ({ports}); expected serviceRef.port"
-            ),
+            format!("serviceRef names no port, and the Service has {count} ({ports}). Set serviceRef.port."),
         ),
-        (Origin::TargetBinding(_), error) => (Reason::InvalidBinding, error.to_string()),
+        (Origin::TargetBinding(_), PartError::Target(error)) => {
+            (Reason::InvalidBinding, format!("targetGroup: {error}"))
+        }
+        (Origin::TargetBinding(_), error) => (Reason::InvalidBinding, format!("serviceRef {error}")),
     }
 }
 
@@ -204,7 +200,7 @@ type Found<'a> = Result<(Part, Vec<&'a ServicePort>), BadPart>;
 fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found<'a>)> {
     let find = |(part, text): (Part, &str)| match annotation::find(&part.port, ports) {
         Ok(ports) => Ok((part, ports)),
-        Err(error) => Err(BadPart { text: excerpt(text), port: Some(part.port), error }),
+        Err(error) => Err(BadPart { text: brief(text).into(), port: Some(part.port), error }),
     };
     let all = annotation::texts(value).zip(parse(value));
     all.map(|(text, part)| (text, part.and_then(|part| find((part, text))))).collect()
@@ -267,8 +263,9 @@ pub fn read_written(
         }
         (Pods::OfService(name, _), None) => {
             let said = format!(
-                "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one",
-                binding.key.namespace
+                "There is no Service {} in namespace {}. Correct serviceRef.name, or create the Service.",
+                brief(name),
+                brief(&binding.key.namespace)
             );
             (read(None, Labels::default(), Vec::new()), Some((Reason::InvalidBinding, said)))
         }
@@ -397,7 +394,7 @@ mod tests {
             );
         }
         let settled = settle(&web(), &dns, &Settled::default(), of_protocol("QUIC"));
-        assert!(settled.problems[0].said.starts_with("port dns-tcp, dns-udp: "), "{settled:?}");
+        assert!(settled.problems[0].said.starts_with("Port dns-tcp, dns-udp: "), "{settled:?}");
     }
 
     #[test]
@@ -412,7 +409,7 @@ mod tests {
         assert!(settled.bindings.values().all(|binding| !binding.admits && !binding.selector.is_empty()));
         let said = &settled.problems[0].said;
         assert!(
-            said.contains("ExternalName selects no pods") && said.contains("stay until their pods end"),
+            said.contains("ExternalName and selects no pods") && said.contains("remain until their pods end"),
             "{said}"
         );
         let again = settle(&web(), &two_ports("web=blue").build(), &settled, resolve);
@@ -465,7 +462,7 @@ mod tests {
         let settled = settle_after(&two_ports("web=blue"), &two_ports(""));
         assert_eq!(in_force(&settled), ["web=blue"]);
         assert_eq!(settled.problems[0].reason, Reason::InvalidBinding);
-        assert!(settled.problems[0].said.contains("it is empty; expected <port>="), "{settled:?}");
+        assert!(settled.problems[0].said.contains("is empty. Write <port>="), "{settled:?}");
     }
 
     #[test]
@@ -474,7 +471,7 @@ mod tests {
         let settled = settle_after(&two_ports("web=blue,websecure=green"), &one_port);
         assert_eq!(in_force(&settled), ["web=blue", "websecure=green"]);
         assert!(
-            settled.problems[0].said.contains("part \"websecure=green\": the Service has no port"),
+            settled.problems[0].said.contains("part \"websecure=green\" names port \"websecure\""),
             "{settled:?}"
         );
     }
@@ -529,6 +526,6 @@ mod tests {
             resolve,
         );
         assert_eq!(settled.problems[0].reason, Reason::TargetGroupUnsupported);
-        assert!(settled.problems[0].said.contains("expected a Service port of protocol TCP"), "{settled:?}");
+        assert!(settled.problems[0].said.contains("Use a TCP port"), "{settled:?}");
     }
 }

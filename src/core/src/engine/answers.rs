@@ -189,8 +189,7 @@ impl Engine {
         failure: Option<&Failure>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        let alike = group.registrations().refused(action) > 1;
-        let said = |failure: &Failure, item: Option<&CallItem>| refusal(arn, action, failure, item, alike);
+        let said = |failure: &Failure, item: Option<&CallItem>| refusal(arn, action, failure, item);
         if group.call_ended(action, items, failure, said) {
             self.say_about(arn);
         }

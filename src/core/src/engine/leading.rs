@@ -22,7 +22,7 @@ use crate::{
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
-        Transition,
+        Transition, excerpt::beginning,
     },
     requests::{Answer, Request},
     targets::{
@@ -246,12 +246,10 @@ impl Engine {
             Some(failure) if failure.is_lasting() => Some((
                 Reason::LedgerUnreadable,
                 format!(
-                    "no pod is registered in target group {} for now: Kubernetes refuses its ledger {} ({}); \
-                     expected the kind TargetLedger to be installed, and a Role that lets Headgate {verbs} \
-                     targetledgers.headgate.dev in its own namespace; tried again by itself",
+                    "Target group {}: nothing is registered, because Kubernetes rejects its TargetLedger ({}). Install the \
+                     CRD, and grant {verbs} on targetledgers.",
                     arn.name(),
-                    object_name(arn),
-                    failure.message,
+                    beginning(&failure.message),
                 ),
             )),
             Some(_) => return,

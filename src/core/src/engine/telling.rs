@@ -87,14 +87,8 @@ impl Engine {
             return;
         }
         for (pod, note) in [
-            (
-                waiting,
-                format!(
-                    "pod {owner} of the host network is target {target} already; this pod becomes one when that one \
-                     has gone"
-                ),
-            ),
-            (owner, format!("pod {waiting} of the host network waits to become target {target}")),
+            (waiting, sayings::waits_for_host_network(target, owner)),
+            (owner, sayings::has_host_network(target, waiting)),
         ] {
             let Some(facts) = self.known.index.pods().get(pod) else { continue };
             let about = About::Pod(pod.clone(), facts.uid.clone());

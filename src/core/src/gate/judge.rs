@@ -12,7 +12,7 @@ use crate::model::{
 /// A target that was never read although the time for that is over is looked at again after so long.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
-const LEFT_TO_ITS_NODE: &str = "not registered, because its node is to be drained and nobody evicts it from there; no rollout need wait for it";
+const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
 
 fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
@@ -29,20 +29,18 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     }
     match &case.doubt {
         Some(Doubt::Pending(origin)) => {
-            let said = format!("a target group that {origin} names has not been looked up yet");
+            let said = format!("{origin} names a target group that Headgate has not looked up yet");
             return wait(Cause::BindingMissing, said);
         }
         Some(Doubt::Unreadable(origin)) => {
             let said = format!(
-                "{origin} selects this pod and asks for target groups in a way that cannot be followed, and never \
-                 could be; its Events say what was expected"
+                "{origin} selects this pod, but its target groups cannot be read. See the Events of {origin}"
             );
             return wait(Cause::BindingUnreadable, said);
         }
         Some(Doubt::Refused(origin)) => {
             let said = format!(
-                "{origin} selects this pod and names a target group that its namespace may not bind; its Events say what \
-                 would be needed"
+                "{origin} selects this pod, but its namespace may not bind the target group. See the Events of {origin}"
             );
             return wait(Cause::NotGranted, said);
         }
@@ -52,10 +50,10 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     if let Some(what) = &missing
         && now < terms.gives_up
     {
-        let verdict = wait(Cause::BindingMissing, format!("{what}; it is waited for a while"));
+        let verdict = wait(Cause::BindingMissing, format!("{what} yet"));
         return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
-    let given_up = missing.map(|what| format!("{what}, and it is not waited for any longer"));
+    let given_up = missing.map(|what| format!("{what} in time"));
     let is_told = |reason: &Cause| told.iter().any(|(_, told, _)| told == reason);
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
@@ -86,14 +84,17 @@ fn missing(case: &Case<'_>) -> Option<String> {
             Ok(expected) if is_bound(&expected) => {}
             Ok(expected) => {
                 return Some(format!(
-                    "the pod was expected to be a target of target group {} on port {}, and nothing binds it there",
+                    "no binding selects the pod for target group {} on port {}",
                     expected.group, expected.port
                 ));
             }
-            Err(error) => return Some(error.to_string()),
+            Err(error) => {
+                let said = error.to_string();
+                return Some(said.split(". ").next().unwrap_or_default().to_owned());
+            }
         }
     }
-    case.bound.is_empty().then(|| "no Service or TargetBinding binds this pod to a target group".to_owned())
+    case.bound.is_empty().then(|| "no Service or TargetBinding selects the pod".to_owned())
 }
 
 /// When all that a gate waits for will have been unreadable for long enough, if it waits for nothing else.
@@ -117,27 +118,22 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     };
     let (open, reason, said) = match bound.stands {
         Stands::NoTarget(reason) => (false, reason, no_target(reason).into()),
-        Stands::Unregistered => (false, Cause::NotRegisteredYet, "not registered for this pod yet".into()),
+        Stands::Unregistered => (false, Cause::NotRegisteredYet, "not registered yet".into()),
         Stands::LeftToItsNode => (true, Cause::NodeDisrupted, LEFT_TO_ITS_NODE.into()),
         Stands::Paused => {
-            (false, Cause::RegistrationPaused, "not registered for this pod, because it is paused".into())
+            (false, Cause::RegistrationPaused, "not registered, because the binding is paused".into())
         }
         Stands::Unread(unread) => match (unread, terms.unread_for) {
             (Some(unread), Some(long)) if unread.tried && now.since(unread.since) >= long => {
                 let waited = now.since(unread.since).as_secs();
-                let said =
-                    format!("registered, and its health could not be read in the {waited} s since then");
+                let said = format!("registered, but its health was unreadable for {waited} s");
                 (true, Cause::HealthUnreadable, said.into())
             }
             (Some(_), Some(long)) => {
-                let said = format!(
-                    "registered, and its health is not known since then; if it cannot be read for {} s, that is not \
-                     waited for any longer",
-                    long.as_secs()
-                );
+                let said = format!("registered, health not read yet (--gate-patience {} s)", long.as_secs());
                 (false, Cause::HealthUnread, said.into())
             }
-            _ => (false, Cause::HealthUnread, "registered, and its health is not known since then".into()),
+            _ => (false, Cause::HealthUnread, "registered, health not read yet".into()),
         },
         Stands::Read(health) => read(health, bound.when_unused),
     };
@@ -148,11 +144,11 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {
-            return (true, Cause::ZonalShift, "healthy, a zonal shift keeps new traffic away".into());
+            return (true, Cause::ZonalShift, "healthy, but a zonal shift keeps new traffic away".into());
         }
         HealthState::Healthy => return (true, Cause::TargetsHealthy, "healthy".into()),
         HealthState::Unused if health.reason == NOT_IN_USE && when_unused == GateWhenUnused::Open => {
-            return (true, Cause::TargetGroupUnused, "no listener uses it".into());
+            return (true, Cause::TargetGroupUnused, "no listener forwards to it".into());
         }
         HealthState::ZoneNotServed => return (false, Cause::ZoneNotServed, ZONE_NOT_SERVED.into()),
         HealthState::Initial => Cause::TargetInitial,
@@ -165,28 +161,24 @@ fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'stati
     (false, reason, format!("{}{because}", health.state.as_str()).into())
 }
 
-const ZONE_NOT_SERVED: &str = "it is in an Availability Zone that is not enabled for the load balancer, so it gets no traffic; \
-     enable the zone for the load balancer, or keep the pods out of it";
+const ZONE_NOT_SERVED: &str = "its zone is not enabled for the load balancer";
 
 fn no_target(reason: Cause) -> &'static str {
     match reason {
-        Cause::NotReadyYet => {
-            "the pod is not as ready as headgate.dev/register-when asks for before it is registered, or its target group, \
-             which asks for more than one healthy target"
-        }
-        Cause::NotReady => "the pod was not ready for too long, and is registered again when it is",
-        Cause::PodEvicting => "the pod is to be evicted, and was taken out before",
+        Cause::NotReadyYet => "not ready as register-when or the target group requires",
+        Cause::NotReady => "deregistered, because it was not ready for too long",
+        Cause::PodEvicting => "deregistered before its eviction",
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
-            "the pod's node is about to go, and the pod was taken out before"
+            "deregistered, because its node is being removed"
         }
-        Cause::NoSuchPort => "the pod has no container port of the name that the Service asks for",
-        Cause::WrongIpFamily => "the pod has no address of the family that the target group takes",
-        Cause::IpChanged => "another pod has got the pod's address since",
-        Cause::AddressContested => "a pod on another node has the address that this pod shows",
-        Cause::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
-        Cause::NotGranted => "the pod's namespace may not bind it",
-        Cause::NoSelector => "the Service that bound it selects no pods any more",
-        _ => "the pod is not a target there",
+        Cause::NoSuchPort => "no container port with the name of targetPort",
+        Cause::WrongIpFamily => "no address of the target group's address family",
+        Cause::IpChanged => "another pod now has its address",
+        Cause::AddressContested => "a pod on another node has its address",
+        Cause::WaitsForHostNetworkPod => "another pod of the host network has its address",
+        Cause::NotGranted => "its namespace may not bind the target group",
+        Cause::NoSelector => "the Service no longer selects pods",
+        _ => "not a target",
     }
 }
 
@@ -235,7 +227,7 @@ mod tests {
         for (stands, open, reason, said) in [
             (read(Healthy), true, Cause::TargetsHealthy, "blue: healthy"),
             (shifted, true, Cause::ZonalShift, "zonal shift"),
-            (not_in_use, true, Cause::TargetGroupUnused, "no listener uses it"),
+            (not_in_use, true, Cause::TargetGroupUnused, "no listener forwards to it"),
             (unusable, false, Cause::TargetUnused, "unused (Target.IpUnusable)"),
             (read(ZoneNotServed), false, Cause::ZoneNotServed, "not enabled for the load balancer"),
             (checked, false, Cause::TargetInitial, "initial (Elb.InitialHealthChecking)"),
@@ -243,17 +235,17 @@ mod tests {
             (read(UnhealthyDraining), false, Cause::TargetUnhealthy, "unhealthy.draining"),
             (read(Draining), false, Cause::TargetDraining, "draining"),
             (read(Unavailable), false, Cause::TargetUnavailable, "unavailable"),
-            (Stands::Unread(None), false, Cause::HealthUnread, "not known since then"),
+            (Stands::Unread(None), false, Cause::HealthUnread, "not read yet"),
             (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Cause::RegistrationPaused, "paused"),
-            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "nobody evicts it"),
+            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "without evicting it"),
             (Stands::NoTarget(Cause::NotReadyYet), false, Cause::NotReadyYet, "register-when"),
-            (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "to be evicted"),
-            (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is about to go"),
+            (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "before its eviction"),
+            (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is being removed"),
             (Stands::NoTarget(Cause::NotReady), false, Cause::NotReady, "too long"),
             (Stands::NoTarget(Cause::NoSuchPort), false, Cause::NoSuchPort, "container port"),
             (Stands::NoTarget(Cause::WrongIpFamily), false, Cause::WrongIpFamily, "family"),
-            (Stands::NoTarget(Cause::IpChanged), false, Cause::IpChanged, "address since"),
+            (Stands::NoTarget(Cause::IpChanged), false, Cause::IpChanged, "another pod"),
             (Stands::NoTarget(Cause::NotGranted), false, Cause::NotGranted, "may not bind"),
             (
                 Stands::NoTarget(Cause::WaitsForHostNetworkPod),
@@ -307,7 +299,7 @@ mod tests {
         let never = Terms { unread_for: None, ..terms };
         assert_eq!(judged(&healthy, &never, 300), (false, waits, None));
         let said = judge(&case(&healthy), &terms, at(71)).message;
-        assert!(said.contains("blue: registered, and its health could not be read in the 61 s"), "{said}");
+        assert!(said.contains("blue: registered, but its health was unreadable for 61 s"), "{said}");
     }
 
     #[test]
@@ -343,7 +335,7 @@ mod tests {
     fn a_missing_binding_is_waited_for_and_then_given_up() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
         for (bound, expected, said) in [
-            (&healthy[..0], None, "no Service or TargetBinding binds this pod"),
+            (&healthy[..0], None, "no Service or TargetBinding selects the pod"),
             (&healthy[..0], Some("blue:80"), "target group blue on port 80"),
             (&healthy[..], Some("blue:80,green:80"), "target group green on port 80"),
             (&healthy[..], Some("blue:81"), "on port 81"),

@@ -7,7 +7,7 @@ use crate::{
     lifespan::DEFAULT_GRACE,
     model::{
         Hold, LoadBalancerType, Reason,
-        excerpt::excerpt,
+        excerpt::{brief, excerpt},
         hold::seconds,
         injection::{
             Container, Decision, Hook, Injection, Known, MAX_GRACE, Match, NewPod, OWN_PRESTOP, Terms,
@@ -175,7 +175,7 @@ impl Holding<'_> {
             let hold = Hold::parse(text);
             if hold.is_none() {
                 self.injection.warnings.push(format!(
-                    "{HOLD}: \"{}\" is none of its values; expected {}; the pod is held as if it were not there",
+                    "{HOLD}: invalid value \"{}\" is ignored. Set {}.",
                     excerpt(text),
                     Hold::EXPECTED
                 ));
@@ -217,7 +217,7 @@ impl Holding<'_> {
             let limit = max_grace(text);
             if limit.is_none() {
                 self.injection.warnings.push(format!(
-                    "{MAX_GRACE}: \"{}\" is none of its values; expected {MAX_GRACE_EXPECTED}; it counts as not there",
+                    "{MAX_GRACE}: invalid value \"{}\" is ignored. Set {MAX_GRACE_EXPECTED}.",
                     excerpt(text),
                 ));
             }
@@ -244,13 +244,14 @@ impl Holding<'_> {
     fn shortened(&mut self, (seconds, wanted): (u32, u32), (decision, why): (Decision, &str), had: i64) {
         self.record.say(decision, &format!("{seconds}s of {wanted}s, because {why}"));
         self.notify(Reason::HoldTooShort, &format!(
-            "new pods are held for {seconds} s when they end, and not for {wanted} s, because {why}: requests that the \
-             load balancer sends after that fail; expected a terminationGracePeriodSeconds of {} s to be allowed",
+            "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be lost. Allow a \
+             terminationGracePeriodSeconds of {} s.",
+            brief(why),
             had.saturating_add(i64::from(wanted))
         ));
         self.injection.warnings.push(format!(
-            "when the pod ends, it is held for {seconds} s and not for {wanted} s, because {why}: requests that its load \
-             balancers send after that fail; expected a terminationGracePeriodSeconds of {} s to be allowed",
+            "Hold of {seconds} s instead of {wanted} s, because {why}: requests may be lost. Allow a \
+             terminationGracePeriodSeconds of {} s.",
             had.saturating_add(i64::from(wanted))
         ));
     }
@@ -272,17 +273,16 @@ impl Holding<'_> {
             let name = &container.name;
             let warning = match why {
                 Some((_, why)) => format!(
-                    "{OWN_PRESTOP}: the preStop of container {name} stays as it is, and nothing holds the container \
-                     when the pod ends: {why}; expected a hook that can be run after the hold, or a command that begins \
-                     with sleep {seconds}"
+                    "{OWN_PRESTOP}: the preStop of container {name} is unchanged, so the container has no hold: {why}. Use a \
+                     hook that can run after the hold, or begin its command with sleep {seconds}."
                 ),
                 None if seconds > 0 && container.is_shorter_than(seconds) && self.is_served_by(container) => {
                     let said = format!(
-                        "container {name} has a preStop of its own, so it is not held when the pod ends, and requests \
-                         that its load balancer still sends may fail; expected the annotation {OWN_PRESTOP}: wrap on the \
-                         pod, or a command that begins with sleep {seconds}"
+                        "container {} has its own preStop and no hold, so requests may be lost. Annotate the pod \
+                         {OWN_PRESTOP}: wrap, or begin the command with sleep {seconds}.",
+                        brief(name)
                     );
-                    self.notify(Reason::HoldMissing, &format!("of new pods, {said}"));
+                    self.notify(Reason::HoldMissing, &format!("New pods: {said}"));
                     said
                 }
                 None => continue,

@@ -145,8 +145,8 @@ fn a_hold_that_cannot_be_read_is_said_to_whoever_creates_the_pod_and_counts_as_n
     assert_eq!(
         injection.warnings,
         [
-            "headgate.dev/hold: \"soon\" is none of its values; expected auto, off, or a duration from 1s to 1h in whole \
-          seconds, e.g. 45s or 2m30s; the pod is held as if it were not there"
+            "headgate.dev/hold: invalid value \"soon\" is ignored. Set auto, off, or a duration from 1s to 1h in whole \
+             seconds, e.g. 45s or 2m30s."
         ]
     );
 }
@@ -254,9 +254,7 @@ fn the_hold_is_shortened_to_a_grace_period_that_was_lowered_since_which_is_never
              {lowered} s"
         );
         assert!(said.contains(&why), "{said}");
-        assert!(
-            injection.warnings[0].contains("expected a terminationGracePeriodSeconds of 180 s to be allowed")
-        );
+        assert!(injection.warnings[0].contains("Allow a terminationGracePeriodSeconds of 180 s."));
         let shortened = injected(lowered_pod, &injection);
         for known in [nlb(), alb(), Known::Unknown { served: true }] {
             let again = decide(&shortened, &known);
@@ -306,9 +304,7 @@ fn a_limit_on_grace_periods_shortens_the_hold_and_that_is_said() {
     assert_eq!(injection.seconds, 150);
     assert_eq!(
         injection.warnings,
-        [format!(
-            "{MAX_GRACE}: \"two minutes\" is none of its values; expected {MAX_GRACE_EXPECTED}; it counts as not there"
-        )]
+        [format!("{MAX_GRACE}: invalid value \"two minutes\" is ignored. Set {MAX_GRACE_EXPECTED}.")]
     );
 }
 
@@ -369,8 +365,8 @@ fn whoever_creates_a_pod_is_told_of_a_hook_of_its_own_where_requests_come_to() {
     own.containers[1].ports = vec![9000];
     own.containers[0].pre_stop = SCRIPT;
     let said = warned(&own, &nlb());
-    assert!(said.starts_with("container web has a preStop of its own, so it is not held"), "{said}");
-    assert!(said.ends_with("or a command that begins with sleep 150"), "{said}");
+    assert!(said.starts_with("container web has its own preStop and no hold"), "{said}");
+    assert!(said.ends_with("or begin the command with sleep 150."), "{said}");
     assert_eq!(warned(&own, &Known::Unknown { served: true }), "");
     own.containers[0].pre_stop = Hook::Command { sleeps: 150, by_shell: true };
     assert_eq!(warned(&own, &nlb()), "", "it sleeps long enough");
@@ -379,13 +375,13 @@ fn whoever_creates_a_pod_is_told_of_a_hook_of_its_own_where_requests_come_to() {
     own.containers[1].pre_stop = Hook::Other;
     assert_eq!(warned(&own, &nlb()), "");
     own.containers[0].ports.clear();
-    assert!(warned(&own, &nlb()).starts_with("container log has a preStop"));
+    assert!(warned(&own, &nlb()).starts_with("container log has its own preStop"));
     // A native sidecar, such as that of a mesh.
     let mut mesh = pod(&["web", "proxy"]);
     mesh.containers[0].ports = vec![9000];
     mesh.containers[1].place = Place::Sidecar(0);
     mesh.containers[1].pre_stop = BINARY;
-    assert!(warned(&mesh, &nlb()).starts_with("container proxy has a preStop"));
+    assert!(warned(&mesh, &nlb()).starts_with("container proxy has its own preStop"));
 }
 
 #[test]
@@ -642,7 +638,8 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
         assert!(said.contains("OwnPreStop: web; OwnPreStopNotWrapped: web: "), "{said}");
         assert!(said.contains(why) && injection.warnings[0].contains(why), "{said} {:?}", injection.warnings);
         assert!(
-            injection.warnings[0].starts_with("headgate.dev/own-prestop: the preStop of container web stays")
+            injection.warnings[0]
+                .starts_with("headgate.dev/own-prestop: the preStop of container web is unchanged")
         );
         let again = super::decide(&injected(pod, &injection), &nlb(), terms);
         assert!(again.is_empty() && again.news.is_empty(), "{again:?}");
@@ -672,7 +669,6 @@ fn a_hook_that_nobody_asks_about_or_that_sleeps_for_long_enough_stays() {
     assert_eq!(misspelt.wrapped, []);
     assert_eq!(
         misspelt.warnings[0],
-        "headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop that \
-         is no sleep stays as it is"
+        "headgate.dev/own-prestop: invalid value \"wrapped\" is ignored. Set leave, wrap or wrap-by-shell."
     );
 }

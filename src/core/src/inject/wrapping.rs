@@ -12,7 +12,7 @@ pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec
     let Some(text) = pod.own_pre_stop.as_deref() else { return Vec::new() };
     let asked = OwnPreStop::of_word(text).unwrap_or_else(|| {
         injection.warnings.push(format!(
-            "{OWN_PRESTOP}: \"{}\" is none of its values; expected {}; a preStop that is no sleep stays as it is",
+            "{OWN_PRESTOP}: invalid value \"{}\" is ignored. Set {}.",
             excerpt(text),
             OwnPreStop::EXPECTED
         ));

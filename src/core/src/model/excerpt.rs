@@ -9,12 +9,39 @@ use std::borrow::Cow;
 
 /// The number of characters that are repeated: enough for a whole ARN.
 pub const LONGEST: usize = 128;
+/// The most characters of a message that [`beginning`] gives.
+const MESSAGE: usize = 48;
+/// The most characters of a name that [`brief`] gives.
+pub const BRIEF: usize = 32;
 
 /// The text for output; if it is longer than [`LONGEST`] characters, its beginning and "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
         Some((end, _)) => format!("{}…", shown(&text[..end])).into(),
+    }
+}
+
+/// A name in a sentence that has little room, such as an Event: at most [`BRIEF`] characters. A longer one loses its middle, so
+/// that the end of a pod's name and the beginning of a node's remain.
+pub fn brief(name: &str) -> Cow<'_, str> {
+    let count = name.chars().count();
+    if count <= BRIEF {
+        return shown(name);
+    }
+    let (first, last) = (BRIEF / 2, BRIEF - BRIEF / 2 - 1);
+    let begin: String = name.chars().take(first).collect();
+    let end: String = name.chars().skip(count - last).collect();
+    format!("{}…{}", shown(&begin), shown(&end)).into()
+}
+
+/// The beginning of a message of another program, in a sentence that has little room: at most [`MESSAGE`] characters.
+pub fn beginning(message: &str) -> Cow<'_, str> {
+    match message.char_indices().nth(MESSAGE - 1) {
+        Some((end, last)) if end + last.len_utf8() < message.len() => {
+            format!("{}…", shown(&message[..end])).into()
+        }
+        _ => shown(message),
     }
 }
 
@@ -50,6 +77,24 @@ mod tests {
         assert_eq!(&*excerpt(&just), just);
         assert_eq!(*excerpt(&format!("{just}b")), format!("{just}…"));
         assert_eq!(&*excerpt(""), "");
+    }
+
+    #[test]
+    fn of_a_long_name_both_ends_remain() {
+        let pod = format!("{}-7d4b9c6f5-x2x9z", "a".repeat(236));
+        let short = brief(&pod);
+        assert_eq!(short.chars().count(), BRIEF);
+        assert!(short.starts_with("aaaa") && short.ends_with("…7d4b9c6f5-x2x9z"), "{short}");
+        assert_eq!(brief("web\u{1b}"), "web\u{fffd}");
+        assert!(matches!(brief("ip-10-0-1-2.ec2.internal"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn of_a_long_message_the_beginning_remains() {
+        assert_eq!(beginning("Rate exceeded"), "Rate exceeded");
+        let just = "ä".repeat(MESSAGE);
+        assert_eq!(beginning(&just), just);
+        assert_eq!(beginning(&format!("{just}b")), format!("{}…", "ä".repeat(MESSAGE - 1)));
     }
 
     #[test]

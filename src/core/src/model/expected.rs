@@ -30,9 +30,7 @@ pub struct Expected {
 
 /// An entry that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "{EXPECTED_BINDINGS}: \"{0}\" cannot be read; expected <target group>:<port>, such as my-nlb-web:8080"
-)]
+#[error("{EXPECTED_BINDINGS}: \"{0}\" cannot be read. Write <target group>:<port>, such as my-nlb-web:8080.")]
 pub struct BadExpected(Box<str>);
 
 impl Expected {
@@ -89,8 +87,7 @@ mod tests {
         assert_eq!(bad.len(), 4);
         assert_eq!(
             bad[0].to_string(),
-            "headgate.dev/expected-bindings: \"oops\" cannot be read; expected <target group>:<port>, such as \
-             my-nlb-web:8080"
+            "headgate.dev/expected-bindings: \"oops\" cannot be read. Write <target group>:<port>, such as my-nlb-web:8080."
         );
     }
 

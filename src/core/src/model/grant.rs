@@ -1,10 +1,10 @@
 //! Which namespaces may bind which target groups: what an administrator writes, and what follows for a namespace.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use thiserror::Error;
 
-use super::{GroupRef, Target, TargetGroupArn, excerpt::excerpt};
+use super::{GroupRef, Target, TargetGroupArn, excerpt::brief};
 
 /// Some target groups: by name or ARN, in which each `*` stands for any characters, or none.
 ///
@@ -15,8 +15,7 @@ pub struct GroupPattern(Arc<str>);
 /// Why a text is no [`GroupPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "\"{text}\" cannot match any target group: {piece}; expected the name or the ARN of a target group, in which each \
-     * stands for any characters, for example web-* or arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-*"
+    "\"{text}\" matches no target group: it {piece}. Write a name or an ARN; * stands for any characters, as in web-*."
 )]
 pub struct PatternError {
     text: Box<str>,
@@ -33,17 +32,17 @@ impl GroupPattern {
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '*');
         let of_arn = |c: char| of_name(c) || matches!(c, ':' | '/' | '_');
         let piece = if text.is_empty() {
-            "it is empty"
+            "is empty"
         } else if text.len() > 256 {
-            "it is longer than 256 characters"
+            "is longer than 256 characters"
         } else if is_arn && !text.chars().all(of_arn) {
-            "it has characters that no ARN of a target group has"
+            "has characters that no ARN has"
         } else if !is_arn && !text.chars().all(of_name) {
-            "it has other characters than letters, digits, hyphens and *"
+            "has characters other than letters, digits, - and *"
         } else {
             return Ok(Self(text.into()));
         };
-        Err(PatternError { text: excerpt(text), piece })
+        Err(PatternError { text: brief(text).into(), piece })
     }
 
     /// Whether this target group is one of them.
@@ -147,34 +146,26 @@ pub enum Refusal {
 impl Refusal {
     /// The report for a user: why, and what would be needed.
     pub fn said(&self, namespace: &str, name: &str) -> String {
+        let namespace = brief(namespace);
         match self {
-            Self::OtherNamespaces(grants) => format!(
-                "namespace {namespace} may not bind target group {name}: it is not among the namespaces of {}; expected \
-                 a TargetGroupGrant that names both",
-                Grants(grants)
-            ),
+            Self::OtherNamespaces(grants) => {
+                let first = brief(grants.first().map_or("", |name| name));
+                let more = match grants.len() {
+                    0 | 1 => String::new(),
+                    all => format!(" and {} more", all - 1),
+                };
+                format!(
+                    "Target group {name}: not granted to {namespace}. Extend TargetGroupGrant {first}{more}."
+                )
+            }
             Self::NoGrant => format!(
-                "namespace {namespace} may not bind target group {name}: no TargetGroupGrant names it, and Headgate runs \
-                 with --grants=required; expected a TargetGroupGrant that names both"
+                "Target group {name}: not granted to any namespace (--grants=required). Create a TargetGroupGrant for \
+                 namespace {namespace}."
             ),
             Self::Held(holder) => format!(
-                "namespace {namespace} may not bind target group {name}: namespace {holder} was the first to have a \
-                 target in it, and no TargetGroupGrant names it; expected a TargetGroupGrant that names it and each \
-                 namespace that may bind it"
+                "Target group {name}: bound first by namespace {}. Create a TargetGroupGrant for both namespaces.",
+                brief(holder)
             ),
-        }
-    }
-}
-
-struct Grants<'a>(&'a [Arc<str>]);
-
-impl fmt::Display for Grants<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, more) = (self.0.first().map_or("", |name| &**name), self.0.len().saturating_sub(1));
-        match more {
-            0 => write!(f, "TargetGroupGrant {first}, which names it"),
-            1 => write!(f, "TargetGroupGrant {first} and one more, which name it"),
-            more => write!(f, "TargetGroupGrant {first} and {more} more, which name it"),
         }
     }
 }
@@ -243,7 +234,7 @@ mod tests {
             ["", "no_name", "a b", "arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a b/*", "web?"]
         {
             let said = GroupPattern::parse(bad).unwrap_err().to_string();
-            assert!(said.contains("expected the name or the ARN of a target group"), "{said}");
+            assert!(said.contains("Write a name or an ARN"), "{said}");
         }
         assert!(GroupPattern::parse(&"a".repeat(257)).is_err());
         assert_eq!(GroupPattern::parse("web-*").unwrap().as_str(), "web-*");
@@ -255,15 +246,10 @@ mod tests {
         let grants = |count: usize| (0..count).map(|at| format!("g{at}").into()).collect();
         assert_eq!(
             said(Refusal::OtherNamespaces(grants(1))),
-            "namespace b may not bind target group web: it is not among the namespaces of TargetGroupGrant g0, which \
-             names it; expected a TargetGroupGrant that names both"
+            "Target group web: not granted to b. Extend TargetGroupGrant g0."
         );
-        assert!(said(Refusal::OtherNamespaces(grants(2))).contains("g0 and one more, which name it"));
-        assert!(said(Refusal::OtherNamespaces(grants(3))).contains("g0 and 2 more, which name it"));
-        assert!(
-            said(Refusal::NoGrant)
-                .contains("no TargetGroupGrant names it, and Headgate runs with --grants=required")
-        );
-        assert!(said(Refusal::Held("a".into())).contains("namespace a was the first to have a target in it"));
+        assert!(said(Refusal::OtherNamespaces(grants(2))).ends_with(" TargetGroupGrant g0 and 1 more."));
+        assert!(said(Refusal::NoGrant).contains("not granted to any namespace (--grants=required)"));
+        assert!(said(Refusal::Held("a".into())).contains("bound first by namespace a"));
     }
 }

@@ -316,8 +316,8 @@ impl LedgerRequest {
 pub enum LedgerError {
     /// As a whole: the name of its object, and its error.
     #[error(
-        "the ledger {0} cannot be read: {1}; nothing is registered in its target group until it can: restore \
-         the object, or delete it after you have removed from the target group what no pod has"
+        "TargetLedger {0}: invalid ({1}), so nothing is registered. Restore it, or deregister targets without pods and delete \
+         it."
     )]
     Unreadable(Box<str>, Box<str>),
     /// There is not one time for each removed target: how many bytes there are for how many.
@@ -423,7 +423,7 @@ mod tests {
             (Err("spec.registered is not base64".into()), "spec.registered is not base64"),
         ] {
             let said = StoredLedger { content: bad, ..stored(good()) }.open().unwrap_err().to_string();
-            assert!(said.starts_with("the ledger blue-0123456789abcdef cannot be read: "), "{said}");
+            assert!(said.starts_with("TargetLedger blue-0123456789abcdef: invalid ("), "{said}");
             assert!(said.contains(why), "{said}");
         }
     }

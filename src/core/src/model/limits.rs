@@ -85,7 +85,7 @@ pub const BINDINGS: Limit = Limit {
     what: "bindings in a namespace",
     most: 1000,
     unit: "",
-    effect: "no binding is added before others have ended",
+    effect: "No binding is added before others have ended",
 };
 
 /// Target groups that the objects of one namespace name: each is looked up, again and again if it does not exist.
@@ -117,7 +117,7 @@ pub const TEMPLATE: Limit = Limit {
     what: "the template of an IngressDaemonSet",
     most: 64 * 1024,
     unit: " bytes",
-    effect: "Headgate changes nothing of the set, and its pods keep running",
+    effect: "Headgate leaves the set unchanged; its pods keep running",
 };
 
 /// The conditions for the nodes of an IngressDaemonSet: labels of `nodeSelector`, terms, expressions and values of
@@ -126,7 +126,7 @@ pub const PLACEMENT: Limit = Limit {
     what: "node labels, terms, expressions, values and tolerations of an IngressDaemonSet",
     most: 1000,
     unit: "",
-    effect: "Headgate changes nothing of the set, and its pods keep running",
+    effect: "Headgate leaves the set unchanged; its pods keep running",
 };
 
 /// The selector of a PodDisruptionBudget, which is compared with the pods of each IngressDaemonSet in its namespace.
@@ -167,7 +167,10 @@ pub struct Excess {
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limit { what, most, unit, effect } = self.limit;
-        write!(f, "{what}: {}{unit}, and Headgate reads at most {most}{unit}; {effect}", self.found)
+        let (first, rest) = what.split_at_checked(1).unwrap_or((what, ""));
+        let what =
+            if what.starts_with("headgate.dev/") { (*what).to_owned() } else { first.to_uppercase() + rest };
+        write!(f, "{what}: {}{unit} exceed the limit of {most}{unit}. {effect}. Reduce them.", self.found)
     }
 }
 
@@ -221,8 +224,8 @@ mod tests {
         let excess = labels(POD_LABELS.most - 5).unwrap_err();
         assert_eq!(
             excess.to_string(),
-            "the labels of a pod: 16385 bytes, and Headgate reads at most 16384 bytes; Headgate reads none of them, so \
-             nothing selects the pod"
+            "The labels of a pod: 16385 bytes exceed the limit of 16384 bytes. Headgate reads none of them, so nothing \
+             selects the pod. Reduce them."
         );
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most)).is_ok());
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most + 1)).is_err());

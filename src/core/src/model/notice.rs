@@ -10,6 +10,9 @@ use super::{
     reason::Reason,
 };
 
+/// The most characters of an Event, without a link.
+pub const LONGEST: usize = 200;
+
 /// The object an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
@@ -32,7 +35,7 @@ pub struct Notice {
     pub about: About,
     /// The reason word.
     pub reason: Reason,
-    /// A sentence: the problem, the expectation, what to do.
+    /// The problem, and what to do: at most [`LONGEST`] characters.
     pub note: String,
 }
 

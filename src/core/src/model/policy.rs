@@ -126,7 +126,7 @@ pub struct Policy {
 
 /// A value of an annotation that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{annotation}: \"{value}\" is none of its values; expected {expected}; {stays} stays in force")]
+#[error("{annotation}: invalid value \"{value}\". Set {expected}. Until then, {stays} is in effect.")]
 pub struct BadValue {
     annotation: &'static str,
     value: Box<str>,
@@ -322,14 +322,13 @@ mod tests {
         assert_eq!(
             said,
             [
-                "headgate.dev/register-when: \"redy\" is none of its values; expected ip, containers-ready, ready or \
-                 auto; containers-ready stays in force",
-                "headgate.dev/paused: \"yes\" is none of its values; expected \"true\" or \"false\"; true stays in \
-                 force",
-                "headgate.dev/hold: \"1 minute\" is none of its values; expected auto, off, or a duration from 1s to \
-                 1h in whole seconds, e.g. 45s or 2m30s; 60s stays in force",
-                "headgate.dev/min-healthy-per-zone: \"1001\" is none of its values; expected a whole number from 0 to \
-                 1000; 1 stays in force",
+                "headgate.dev/register-when: invalid value \"redy\". Set ip, containers-ready, ready or auto. Until then, \
+                 containers-ready is in effect.",
+                "headgate.dev/paused: invalid value \"yes\". Set \"true\" or \"false\". Until then, true is in effect.",
+                "headgate.dev/hold: invalid value \"1 minute\". Set auto, off, or a duration from 1s to 1h in whole seconds, \
+                 e.g. 45s or 2m30s. Until then, 60s is in effect.",
+                "headgate.dev/min-healthy-per-zone: invalid value \"1001\". Set a whole number from 0 to 1000. Until then, 1 \
+                 is in effect.",
             ]
         );
     }

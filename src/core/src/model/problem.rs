@@ -11,7 +11,7 @@ pub struct Problem {
     pub ports: Option<Vec<Arc<str>>>,
     /// The reason word.
     pub reason: Reason,
-    /// A sentence: the problem, the expectation, what to do.
+    /// The problem, and what to do.
     pub said: String,
 }
 
@@ -44,7 +44,11 @@ pub fn bounded(problems: Vec<Problem>) -> Vec<Problem> {
         }
     }
     for (reason, count) in counts.into_iter().filter(|(_, count)| *count > PROBLEMS.most) {
-        kept.push(Problem::of_ports([], reason, format!("and {} more like these", count - PROBLEMS.most)));
+        kept.push(Problem::of_ports(
+            [],
+            reason,
+            format!("{} more problems like these.", count - PROBLEMS.most),
+        ));
     }
     kept
 }
@@ -60,7 +64,7 @@ mod tests {
         let kept = bounded((0..200).map(bad).chain([other.clone()]).collect());
         assert_eq!(kept.len(), PROBLEMS.most + 2);
         assert_eq!((&kept[19], &kept[20]), (&bad(19), &other));
-        assert_eq!(kept[21].said, "and 180 more like these");
+        assert_eq!(kept[21].said, "180 more problems like these.");
         let few: Vec<Problem> = (0..PROBLEMS.most).map(bad).collect();
         assert_eq!(bounded(few.clone()), few);
     }

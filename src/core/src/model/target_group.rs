@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::{excerpt::excerpt, pod::Protocol, time::Window, words::words};
+use crate::model::{excerpt::brief, pod::Protocol, time::Window, words::words};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -17,14 +17,14 @@ impl TargetGroupArn {
     /// # Errors
     /// [`ReferenceError::Arn`] with the piece that is wrong.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
-        let wrong = |piece| Err(ReferenceError::Arn { text: excerpt(text), piece });
+        let wrong = |piece| Err(ReferenceError::Arn { text: brief(text).into(), piece });
         let mut pieces = text.splitn(6, ':');
         let mut next = || pieces.next().unwrap_or_default();
         if next() != "arn" {
             return wrong("it does not begin with \"arn:\"");
         }
         if !next().starts_with("aws") {
-            return wrong("the partition is not aws, aws-cn or aws-us-gov");
+            return wrong("the partition does not begin with aws");
         }
         if next() != "elasticloadbalancing" {
             return wrong("the service is not elasticloadbalancing");
@@ -33,7 +33,7 @@ impl TargetGroupArn {
         if region.is_empty()
             || !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         {
-            return wrong("the region is missing or has characters that no region has");
+            return wrong("the region is not valid");
         }
         let account = next();
         if account.len() != 12 || !account.bytes().all(|b| b.is_ascii_digit()) {
@@ -44,13 +44,13 @@ impl TargetGroupArn {
             return wrong("it does not end in targetgroup/NAME/ID");
         };
         if kind != "targetgroup" {
-            return wrong("it is not the ARN of a target group");
+            return wrong("the resource is not a targetgroup");
         }
         if check_name(name).is_err() {
-            return wrong("the name in it is not the name of a target group");
+            return wrong("the name is not valid");
         }
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return wrong("the ID after the name is missing or not letters and digits");
+            return wrong("the ID is not valid");
         }
         Ok(Self(text.into()))
     }
@@ -111,11 +111,11 @@ impl GroupRef {
     /// Returns which of the two it resembles, and its error.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.starts_with("tag:") {
-            Err(ReferenceError::Tag { text: excerpt(text) })
+            Err(ReferenceError::Tag { text: brief(text).into() })
         } else if text.contains(':') || text.contains('/') {
             TargetGroupArn::parse(text).map(Self::Arn)
         } else {
-            check_name(text).map_err(|piece| ReferenceError::Name { text: excerpt(text), piece })?;
+            check_name(text).map_err(|piece| ReferenceError::Name { text: brief(text).into(), piece })?;
             Ok(Self::Name(text.into()))
         }
     }
@@ -143,9 +143,7 @@ impl fmt::Display for GroupRef {
 pub enum ReferenceError {
     /// It looks like an ARN, but is none of a target group.
     #[error(
-        "\"{text}\" is not the ARN of a target group: {piece}; expected \
-         arn:aws:elasticloadbalancing:<region>:<account>:targetgroup/<name>/<id>, as \
-         `aws elbv2 describe-target-groups` prints it"
+        "\"{text}\" is no target group ARN: {piece}. Copy the ARN from `aws elbv2 describe-target-groups`."
     )]
     Arn {
         /// What was written.
@@ -154,10 +152,7 @@ pub enum ReferenceError {
         piece: &'static str,
     },
     /// It looks like a name, but no target group can have it.
-    #[error(
-        "\"{text}\" cannot be the name of a target group: {piece}; expected 1 to 32 letters, digits and hyphens, \
-         not beginning or ending with a hyphen"
-    )]
+    #[error("\"{text}\" is no target group name: {piece}. Write the name or the ARN of a target group.")]
     Name {
         /// What was written.
         text: Box<str>,
@@ -165,7 +160,7 @@ pub enum ReferenceError {
         piece: &'static str,
     },
     /// Look-up by tag.
-    #[error("\"{text}\": target groups cannot be looked up by tag yet; give the ARN or the name")]
+    #[error("\"{text}\" is a tag, which is not supported. Write the ARN or the name of a target group.")]
     Tag {
         /// What was written.
         text: Box<str>,
@@ -179,7 +174,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     } else if name.len() > 32 {
         Err("it is longer than 32 characters")
     } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-        Err("it has other characters than letters, digits and hyphens")
+        Err("it has characters other than letters, digits and hyphens")
     } else if name.starts_with('-') || name.ends_with('-') {
         Err("it begins or ends with a hyphen")
     } else {
@@ -293,9 +288,9 @@ impl TargetGroupFacts {
         }
         let expected = match carried {
             [] => "a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS",
-            [Protocol::Udp, ..] => "a Service port of protocol UDP, or another target group",
-            [_] => "a Service port of protocol TCP, or another target group",
-            _ => "a Service port of protocol TCP or UDP",
+            [Protocol::Udp, ..] => "a UDP port, or another target group",
+            [_] => "a TCP port, or another target group",
+            _ => "a TCP or UDP port",
         };
         Err(Unsupported::Protocol {
             group: self.arn.name().into(),
@@ -311,8 +306,7 @@ impl TargetGroupFacts {
 pub enum Unsupported {
     /// The targets of the group are not IP addresses.
     #[error(
-        "target group {group} has the target type {}, so pods cannot be its targets; expected a target group \
-         created with --target-type ip", found.as_str()
+        "target group {group} has target type {}, so it takes no pods. Create one with --target-type ip.", found.as_str()
     )]
     TargetType {
         /// The group's name.
@@ -322,8 +316,8 @@ pub enum Unsupported {
     },
     /// Each target would need a separate name.
     #[error(
-        "target group {group} has the protocol {found}, whose targets each need a QuicServerId, which nobody but the pod \
-         knows; expected a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS"
+        "target group {group} has protocol {found}, and Headgate does not know the QuicServerId that each target needs. Use \
+         another protocol."
     )]
     Quic {
         /// The group's name.
@@ -332,7 +326,7 @@ pub enum Unsupported {
         found: Box<str>,
     },
     /// The group's protocol does not carry the Service port's.
-    #[error("target group {group} has the protocol {found}, the Service port {}; expected {expected}", port.as_str())]
+    #[error("target group {group} has protocol {found}, the Service port {}. Use {expected}.", port.as_str())]
     Protocol {
         /// The group's name.
         group: Box<str>,
@@ -403,18 +397,18 @@ mod tests {
             ("urn:aws:x", "does not begin with \"arn:\""),
             (&ARN.replace("aws:", "gcp:"), "the partition"),
             (&ARN.replace("elasticloadbalancing", "ec2"), "the service is not elasticloadbalancing"),
-            (&ARN.replace("us-east-1", ""), "the region is missing"),
-            (&ARN.replace("us-east-1", "US_EAST"), "the region is missing"),
+            (&ARN.replace("us-east-1", ""), "the region is not valid"),
+            (&ARN.replace("us-east-1", "US_EAST"), "the region is not valid"),
             (&ARN.replace("123456789012", "12345"), "the account is not 12 digits"),
             (&ARN.replace("/web/73e2d6bc24d8a067", "/web"), "does not end in targetgroup/NAME/ID"),
-            (&ARN.replace("targetgroup/", "loadbalancer/"), "not the ARN of a target group"),
-            (&ARN.replace("/web/", "/web_1/"), "the name in it"),
-            (&ARN.replace("73e2d6bc24d8a067", ""), "the ID after the name"),
+            (&ARN.replace("targetgroup/", "loadbalancer/"), "the resource is not a targetgroup"),
+            (&ARN.replace("/web/", "/web_1/"), "the name is not valid"),
+            (&ARN.replace("73e2d6bc24d8a067", ""), "the ID is not valid"),
         ] {
             let text: &str = text;
             let said = GroupRef::parse(text).unwrap_err().to_string();
             assert!(said.contains(piece), "{text}: {said}");
-            assert!(said.contains("expected arn:aws:elasticloadbalancing:<region>"), "{said}");
+            assert!(said.ends_with("Copy the ARN from `aws elbv2 describe-target-groups`."), "{said}");
         }
     }
 
@@ -426,19 +420,19 @@ mod tests {
         for (text, piece) in [
             ("", "it is empty"),
             (&"a".repeat(33), "longer than 32"),
-            ("web_1", "other characters"),
+            ("web_1", "characters other than"),
             ("-web", "begins or ends with a hyphen"),
             ("web-", "begins or ends with a hyphen"),
         ] {
             let said = GroupRef::parse(text).unwrap_err().to_string();
-            assert!(said.contains(piece) && said.contains("expected 1 to 32"), "{text}: {said}");
+            assert!(said.contains(piece) && said.contains("is no target group name"), "{text}: {said}");
         }
     }
 
     #[test]
     fn a_tag_is_refused_with_what_to_give_instead() {
         let said = GroupRef::parse("tag:team=web").unwrap_err().to_string();
-        assert!(said.contains("give the ARN or the name"), "{said}");
+        assert!(said.contains("Write the ARN or the name"), "{said}");
     }
 
     fn group(target_type: TargetType, protocol: &str) -> TargetGroupFacts {
@@ -458,7 +452,7 @@ mod tests {
         {
             let said =
                 group(TargetType::parse(written), "TCP").serves(Protocol::Tcp).unwrap_err().to_string();
-            let found = format!("has the target type {word},");
+            let found = format!("has target type {word},");
             assert!(said.contains(&found) && said.contains("--target-type ip"), "{said}");
         }
     }
@@ -466,19 +460,18 @@ mod tests {
     #[test]
     fn a_service_port_needs_a_group_that_carries_its_protocol() {
         use Protocol::{Sctp, Tcp, Udp};
-        let (tcp, udp) =
-            ("expected a Service port of protocol TCP,", "expected a Service port of protocol UDP,");
-        let both = "expected a Service port of protocol TCP or UDP";
+        let (tcp, udp) = ("Use a TCP port,", "Use a UDP port,");
+        let both = "Use a TCP or UDP port";
         for (protocol, carried, expected) in [
             ("TCP", &[Tcp][..], tcp),
             ("TLS", &[Tcp], tcp),
             ("HTTP", &[Tcp], tcp),
             ("HTTPS", &[Tcp], tcp),
             ("UDP", &[Udp], udp),
-            ("QUIC", &[], "each need a QuicServerId"),
+            ("QUIC", &[], "QuicServerId that each target needs"),
             ("TCP_UDP", &[Tcp, Udp], both),
-            ("TCP_QUIC", &[], "each need a QuicServerId"),
-            ("GENEVE", &[], "expected a target group of protocol"),
+            ("TCP_QUIC", &[], "QuicServerId that each target needs"),
+            ("GENEVE", &[], "Use a target group of protocol"),
         ] {
             for port in [Tcp, Udp, Sctp] {
                 let answer = group(TargetType::Ip, protocol).serves(port);

@@ -78,7 +78,7 @@ fn any_bytes_are_a_ledger_of_no_more_entries_than_they_hold_or_refused_in_a_boun
             prop_assert_eq!(read.pack(&arn("blue"), family), packed);
         } else {
             let said = stored(&object_name(&arn("blue")), Ok(packed)).open().unwrap_err().to_string();
-            prop_assert!(said.len() <= super::LONGEST_MESSAGE && said.contains("restore the object"));
+            prop_assert!(said.len() <= super::LONGEST_MESSAGE && said.contains("Restore it"));
         }
         Ok(())
     });

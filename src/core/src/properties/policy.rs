@@ -39,7 +39,7 @@ fn any_values_are_a_policy_in_bounds_and_each_that_cannot_be_read_leaves_the_one
         for said in &bad {
             let said = said.to_string();
             is_a_good_message(&said)?;
-            prop_assert!(said.contains("stays in force"), "{said}");
+            prop_assert!(said.contains("is in effect."), "{said}");
         }
         // Those that can be read mean the same without those that cannot.
         let (alone, _) = Policy::read(&now, Policy::default());

@@ -12,6 +12,7 @@
 //!
 //! **Assumptions.** Every change marks its picture: an unmarked picture does not change.
 
+pub mod action;
 pub mod journal;
 pub mod sayings;
 pub mod troubles;
@@ -70,7 +71,7 @@ impl Reports {
         let together = |(reason, said): (Reason, Vec<String>)| {
             let more = said.len() - 1;
             let first = said.into_iter().next().unwrap_or_default();
-            (reason, if more == 0 { first } else { format!("{first} (and {more} more like this)") })
+            (reason, if more == 0 { first } else { format!("{first} (and {more} more)") })
         };
         news.into_iter().map(together).collect()
     }

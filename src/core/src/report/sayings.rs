@@ -1,4 +1,7 @@
-//! What users are told: the sentences of Events and log lines, each with what was expected and what to do.
+//! The catalogue of what users read in Events, conditions and log lines about targets, gates, holds and evictions.
+//!
+//! Each text names its object first, then what happened, then what to do. An Event has at most [`LONGEST`](crate::model::notice::LONGEST)
+//! characters, so a text shortens the names in it ([`brief`]) and nothing else.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,98 +12,112 @@ use crate::{
     model::{
         Binding, CallItem, Cause, Failure, FailureClass, Fate, ObjectKey, Origin, PodFacts, Reason, Signal,
         Target, TargetGroupArn, TargetPort, TroubleKind,
+        excerpt::{beginning, brief},
         health::NeverHealthy,
         hold::Short,
-        leaving::{DEREGISTERED_AT, LEAVING},
         pod::PassedOver,
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
     },
 };
 
-/// What a user is told about a binding; `example` is a pod or a target that shows it.
+/// What is wrong with a binding; `example` is a pod or a target that shows it.
 pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
-    let group = binding.key.group.name();
+    let (group, port) = (binding.key.group.name(), &binding.key.port);
+    let example = brief(example);
     match (trouble, &binding.port.target_port) {
         (TroubleKind::Unfit(Cause::NoSuchPort), TargetPort::Name(name)) => format!(
-            "pod {example} has no container port named \"{name}\" of protocol {}, which targetPort of port {} asks \
-             for; expected an entry in the pod's spec.containers[].ports; such pods are not registered in target \
-             group {group}",
+            "Pod {example}: no {} port \"{name}\", so no target of {group}. Name the port in the pod, or fix targetPort of \
+             {port}.",
             binding.port.protocol.as_str(),
-            binding.key.port,
         ),
         (TroubleKind::Unfit(_), _) => format!(
-            "target group {group} takes {} addresses, and pod {example} has none; expected a target group of the \
-             pods' address family in {} for port {}; such pods are not registered",
+            "Pod {example}: no {} address, so it is no target of {group}. Bind {port} to a target group of the pod's address \
+             family.",
             binding.family.as_str(),
-            annotation::TARGET_GROUPS,
-            binding.key.port,
         ),
         (TroubleKind::ClaimedTwice(other), _) => format!(
-            "target {example} of target group {group} is claimed by {other} too; expected one Service or \
-             TargetBinding for each target: take the target group out of one of the two; the target stays \
-             registered while either claims it"
+            "Target {example}: {} also binds it to {group}. Remove the target group from one of the two.",
+            brief(&other.to_string()),
         ),
         (TroubleKind::HostNetwork { waiting, owner, target }, _) => format!(
-            "pod {waiting} of the host network waits to become target {target} of target group {group}, which pod \
-             {owner} is; expected one pod for each address and port of a node"
+            "Target {target}: pod {} waits for pod {}. Give each pod of a node its own port.",
+            brief(&waiting.name),
+            brief(&owner.name),
         ),
         (TroubleKind::ListDoubted, _) => format!(
-            "a list of pods left out most of the targets of target group {group}, {example} among them; they stay \
-             until a second list says the same, or for half a minute"
+            "Target group {group}: a list lacked most pods ({example}). Headgate waits 30 s for a second list. If it recurs, check \
+             the API server."
         ),
     }
 }
 
-/// What users see of targets that somebody has paused.
+/// A pod of the host network waits for the target of another one; for the pod that waits.
+pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
+    format!(
+        "Target {target}: host-network pod {} uses this address, so this pod waits. Give each pod of a node its own port.",
+        brief(&owner.name)
+    )
+}
+
+/// The same, for the pod that has the target.
+pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
+    format!(
+        "Target {target}: host-network pod {} waits for this address. Give each pod of a node its own port.",
+        brief(&waiting.name)
+    )
+}
+
+/// Somebody has paused the binding of these targets.
 pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
     let how = match by {
         Origin::Service(_) => "the annotation headgate.dev/paused",
         Origin::TargetBinding(_) => "spec.paused",
     };
-    format!("nothing is written about these targets of target group {}: {by} is paused by {how}", arn.name())
+    format!(
+        "Target group {}: Headgate changes no target of {} ({how}). Remove that to end the pause.",
+        arn.name(),
+        brief(&by.to_string())
+    )
 }
 
-/// What users see of a target group while Headgate writes to none.
+/// Headgate writes to no target group.
 pub fn read_only(arn: &TargetGroupArn) -> String {
-    format!("nothing is written to target group {}: Headgate runs with --read-only", arn.name())
+    format!("Target group {}: Headgate changes nothing, because it runs with --read-only.", arn.name())
 }
 
-/// What users see while AWS throttles such calls.
+/// AWS throttles such calls.
 pub fn throttled(calls: &str) -> String {
     format!(
-        "AWS throttles {calls} of this account and region: they are sent more slowly, removals before registrations, \
-         and faster again by themselves; ask AWS for a higher limit, or let other programs of the account call less"
+        "AWS throttles {calls} of this account and region. Headgate sends fewer, deregistrations first. Request a higher \
+         limit, or reduce other calls."
     )
 }
 
-/// What users are told when targets should go, and nothing may be written.
+/// Targets should be deregistered, and nothing may be written.
 pub fn removals_paused(arn: &TargetGroupArn) -> String {
     format!(
-        "targets of target group {} should be deregistered and stay, because headgate.dev/paused is \"true\" on the \
-         Services that bind them, or spec.paused in the TargetBindings, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
-         gone; end the pause, and they are deregistered at once",
+        "Target group {}: unwanted targets remain and may get requests (headgate.dev/paused, spec.paused or --read-only). End \
+         the pause to deregister them.",
         arn.name()
     )
 }
 
-/// What users are told when targets stay for a while because they are being replaced as a whole.
+/// Targets remain for a while because all of them are replaced.
 pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
-    let lasts = if minutes > 0 { format!(", and have been for {minutes} minutes") } else { String::new() };
+    let lasts = if minutes > 0 { format!(" for {minutes} min") } else { String::new() };
     format!(
-        "all targets of target group {} are being replaced{lasts}: of the old ones, whose pods live, one goes for each of the \
-         new ones that is healthy, the rest when all are, or --replacement-grace after the last that became healthy; if that \
-         takes long, look at the port and the health check of the new ones; a pod that is deleted goes at once",
+        "Target group {}: replacing all targets{lasts}, one for each new healthy one. If this takes long, check their health \
+         check (--replacement-grace).",
         arn.name()
     )
 }
 
-/// What users are told when pods that are not ready any more stay for their zones.
+/// Pods that are not ready remain targets for their zones.
 pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     format!(
-        "pods that are not ready any more stay targets of target group {}: they are healthy for the load balancer, and \
-         without them a zone would have fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for; they go when others there \
-         are healthy, or after --eviction-patience; headgate_held_removals counts them",
+        "Target group {}: unready pods remain targets for {MIN_HEALTHY_PER_ZONE}, at most --eviction-patience. Make pods of \
+         their zone ready.",
         arn.name()
     )
 }
@@ -108,287 +125,254 @@ pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
 fn zone_has_no_other(cause: Cause) -> &'static str {
     match cause {
         Cause::ZoneHasNoRoom => "no node of the zone takes new pods",
-        _ => "no replacement there has become healthy",
+        _ => "no replacement in the zone became healthy",
     }
 }
 
-/// What users are told of such a pod that goes all the same.
+/// Such a pod is deregistered all the same.
 pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     let why = zone_has_no_other(cause);
     format!(
-        "this pod is not ready any more and is deregistered, as headgate.dev/when-not-ready asks for, although its zone is \
-         left with fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for: {why} within {} s; expected the pod to become \
-         ready again, or nodes with room in each zone",
+        "Deregistered while not ready, below {MIN_HEALTHY_PER_ZONE}: {why} within {} s. Add nodes with room in each zone.",
         after.as_secs()
     )
 }
 
-/// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
-/// is about; `alike`: whether others wait like that one.
+/// AWS rejects a call for a lasting reason; `item` is the one target it is about.
 pub fn refusal(
     arn: &TargetGroupArn,
     action: &str,
     failure: &Failure,
     item: Option<&CallItem>,
-    alike: bool,
 ) -> Option<(Reason, String)> {
-    let (group, code, message) = (arn.name(), &failure.code, &failure.message);
+    let (group, code, message) = (arn.name(), &failure.code, beginning(&failure.message));
     let said = match failure.class {
         // What does not fit is said by [`full`].
         FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict | FailureClass::Full => {
             return None;
         }
         FailureClass::Denied => format!(
-            "Headgate may not call {action} for target group {group} ({code}: {message}); expected its IAM policy to \
-             allow elasticloadbalancing:{action}; tried again by itself"
+            "Target group {group}: IAM denies {action} ({code}). Allow elasticloadbalancing:{action}."
         ),
         FailureClass::Gone => format!(
-            "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
-             the annotation"
+            "Target group {group}: deleted ({code}: {message}). Create it again, or remove it from the binding."
         ),
         FailureClass::Refused => {
-            let about =
-                item.map(|item| format!(", {} of pod {}", item.target, item.pod.name)).unwrap_or_default();
-            let others = if alike {
-                "others that were refused wait until one of them is taken, and no more than a few are tried again at a time; \
-                 the rest is not held up"
-            } else {
-                "the others are not held up; tried again by itself"
-            };
-            format!("AWS refuses {action} for target group {group}{about} ({code}: {message}); {others}")
+            let about = item.map(|item| format!("Target {}", item.target));
+            let about = about.unwrap_or_else(|| format!("Target group {group}"));
+            format!("{about}: AWS rejects {action} ({code}: {message}). Fix the cause.")
         }
     };
     Some((failure.class.reason(), said))
 }
 
-/// What users are told of targets in a zone that the load balancer does not serve.
+/// Targets are in a zone that the load balancer does not serve.
 pub fn zone_not_served(arn: &TargetGroupArn, targets: usize, first: &Target) -> String {
     format!(
-        "{targets} of the targets of target group {}, as {first}, are in an Availability Zone that is not enabled for its load \
-         balancer: they get no traffic and are never checked, and readiness gates wait for them; enable the zone for the load \
-         balancer, or keep the pods out of it",
+        "Target group {}: {targets} targets ({first}) are in a zone without the load balancer. Enable the zone, or move the pods.",
         arn.name()
     )
 }
 
-/// What users are told of targets that somebody else removes again and again.
+/// Another system removes targets repeatedly.
 pub fn unknown_writer(arn: &TargetGroupArn) -> String {
     format!(
-        "targets of target group {} vanish again and again soon after they were registered from here: somebody else \
-         removes them, as the AWS Load Balancer Controller does where a TargetGroupBinding names the target group, or \
-         another Headgate with ownership exclusive; they are registered again every few minutes only; let one \
-         controller alone have the target group",
+        "Target group {}: another system removes targets, such as LBC (TargetGroupBinding) or a second Headgate. Let one \
+         controller manage it.",
         arn.name()
     )
 }
 
-/// What users are told while so many targets do not fit into a group.
+/// Targets do not fit into a group.
 pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
-    let (code, message) = (&failure.code, &failure.message);
     format!(
-        "target group {} takes no more targets ({code}: {message}): {waiting} wait, the longest waiting first; they are \
-         registered when others have left, and otherwise tried again by themselves; ask AWS for a higher quota, or \
-         bind fewer pods",
-        arn.name()
+        "Target group {}: full, {waiting} targets wait ({}: {}). Request a higher quota, or bind fewer pods.",
+        arn.name(),
+        failure.code,
+        beginning(&failure.message),
     )
 }
 
-/// What users are told of a readiness gate.
+/// The first target group of a gate's message, and how many more there are.
+fn first_of(message: &str) -> String {
+    let mut all = message.split("; ");
+    let first = all.next().unwrap_or_default();
+    // The Event is on the pod that has the target.
+    let first = first.find("target group ").map_or(first, |at| &first[at..]);
+    match all.count() {
+        0 => first.to_owned(),
+        more => format!("{first} (and {more} more)"),
+    }
+}
+
+/// What is reported of a readiness gate.
 pub fn gate(news: &News) -> (Reason, String) {
-    let after = |waited: &Duration| format!("after {} s", waited.as_secs());
     match news {
         News::StillClosed(waited, message) => (
             Reason::GateDelayed,
             format!(
-                "the readiness gate {OWN_GATE} of this pod is still closed {}: {message}; expected every target of the \
-                 pod to become healthy; it opens by itself when that is so",
-                after(waited)
+                "Readiness gate closed for {} s: {}. Fix that; then it opens automatically.",
+                waited.as_secs(),
+                first_of(message),
             ),
         ),
         News::OpenedLate(waited, message) => (
             Reason::GateDelayed,
-            format!("the readiness gate {OWN_GATE} of this pod is open {}: {message}", after(waited)),
+            format!("Readiness gate opened after {} s: {}.", waited.as_secs(), first_of(message)),
         ),
         News::WithoutBinding(message) => (
             Reason::NotSelected,
             format!(
-                "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; \
-                 expected a Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
+                "Readiness gate opened without a health check: {}. Add {} to its Service, or remove the gate.",
+                first_of(message),
                 annotation::TARGET_GROUPS
             ),
         ),
-        News::Unreadable(message) => (
+        News::Unreadable(_) => (
             Reason::HealthUnread,
-            format!(
-                "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word, as --gate-patience \
-                 asks for: {message}; nobody knows whether the pod is healthy; expected AWS to answer \
-                 DescribeTargetHealth"
-            ),
+            "Readiness gate opened without a health check (--gate-patience): AWS did not answer DescribeTargetHealth. Check \
+             the pod and the access to AWS."
+                .to_owned(),
         ),
         News::Refused(why) => (
             Reason::RightMissing,
             format!(
-                "Kubernetes does not let Headgate open the readiness gate {OWN_GATE} of pods ({why}); expected a Role \
-                 or ClusterRole with the verb patch on pods/status; tried again by itself"
+                "Readiness gate {OWN_GATE}: Kubernetes rejects the update ({}). Grant Headgate patch on pods/status. Headgate \
+                 retries.",
+                brief(why)
             ),
         ),
     }
 }
 
-/// What users are told of a target that never became healthy.
+/// A target never became healthy.
 pub fn never_healthy(arn: &TargetGroupArn, never: &NeverHealthy) -> String {
     let NeverHealthy { target, waited, health, .. } = never;
-    let why = if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
+    let why = if health.reason.is_empty() { health.state.as_str() } else { health.reason };
     format!(
-        "target {target} of target group {} has been registered for {} s and was never healthy, it is {}{why}; expected \
-         this pod to answer the health check of the target group: look at its containers (do they start, and stay?), at \
-         the port, path and codes of the health check, and at the security groups; the target stays, and this is over by \
-         itself once it is healthy",
-        arn.name(),
+        "Target {target}: not healthy for {} s in {} ({why}). Check its containers, health check and security groups.",
         waited.as_secs(),
-        health.state.as_str(),
+        arn.name(),
     )
 }
 
-/// What users are told of a pod that was not held long enough.
+/// A pod was not held long enough.
 pub fn hold_too_short(short: &Short) -> String {
     let Short { group, target, after, bound } = short;
     let when = match after {
-        None => "before AWS had answered DeregisterTargets".to_owned(),
-        Some(after) => format!("{:.1} s after AWS had answered DeregisterTargets", after.as_secs_f64()),
+        None => "before deregistration".to_owned(),
+        Some(after) => format!("{:.1} s after deregistration", after.as_secs_f64()),
     };
     format!(
-        "this pod ended {when} for its target {target} of target group {}, and its load balancer may go on sending there \
-         for {} s after that answer: requests may have been lost; expected the pod to be held until then: by the label \
-         {INJECT}=\"true\" of its namespace, or a preStop of more than {} s in its containers and a \
-         terminationGracePeriodSeconds that leaves room for it; a force delete, a lost node and an eviction by the \
-         kubelet wait for no hold",
+        "Target {target} of {}: pod stopped {when}, not {} s. Requests may be lost. Label its namespace {INJECT}.",
         group.name(),
-        bound.as_secs_f64(),
         bound.as_secs_f64().ceil(),
     )
 }
 
-/// What those who bind such pods are told.
+/// The same, for those who bind such pods.
 pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     format!(
-        "pods of target group {} end before its load balancer has stopped sending to them, {pod} for one: requests may \
-         have been lost; each such pod has an Event {} that says what was expected; \
-         headgate_holds_too_short_total counts them",
+        "Target group {}: pod {} stopped while its load balancer could still send. Requests may be lost. See its Event {}.",
         short.group.name(),
+        brief(&pod.name),
         Reason::HoldTooShort,
     )
 }
 
-/// What users are told of targets that may have become another cluster's.
+/// A target may have become another cluster's.
 pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     format!(
-        "target {first} of target group {} was registered from here, its pod is gone, and it is healthy: another \
-         cluster may have got the address, so it stays; deregister it by hand if nobody needs it",
+        "Target {first} of {}: its pod is deleted, but it is healthy. Remove it, unless another cluster uses the address.",
         arn.name()
     )
 }
 
-/// What users are told of an eviction that waits for long because of its budgets, that is let through although something was
-/// not done, or that is undone.
+/// An eviction waits for budgets, is allowed although something was not done, or is undone.
 pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
-    let seconds = after.as_secs();
+    let (seconds, why) = (after.as_secs(), brief(why));
     Some(match cause {
-        Cause::EvictionWaitsForBudget | Cause::EvictionWaitsForDeparture => {
-            let what = if cause == Cause::EvictionWaitsForBudget {
-                "Kubernetes refuses it"
-            } else {
-                "pods of the same PodDisruptionBudget go first"
-            };
-            format!(
-                "the eviction of this pod was asked for and waits: {what} ({why}); it is tried again by itself for as long as \
-                 somebody asks for it; expected other pods of the PodDisruptionBudget to become ready"
-            )
-        }
+        Cause::EvictionWaitsForBudget => format!(
+            "Eviction waits: its PodDisruptionBudget allows none now ({why}). Make other pods of the budget Ready, or start \
+             more."
+        ),
+        Cause::EvictionWaitsForDeparture => format!(
+            "Eviction waits: other pods of its PodDisruptionBudget terminate first ({why}). Make pods of the budget Ready, or \
+             start more."
+        ),
         Cause::DeregistrationTooSlow => format!(
-            "the eviction of this pod is let through {seconds} s after it was asked for, although AWS has not taken the \
-             removal of its targets: requests may be lost; look at headgate_aws_calls_total and at the Events of the \
-             Service for what AWS says"
+            "Eviction allowed after {seconds} s, although AWS has not accepted the deregistration. Requests may be lost. Check \
+             the Events of the Service."
         ),
         Cause::EvictionUncheckable => format!(
-            "the eviction of this pod is let through {seconds} s after it was asked for, without having been deregistered \
-             before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
-             expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
+            "Eviction allowed after {seconds} s without deregistration ({why}). Grant create on pods/eviction and list on \
+             poddisruptionbudgets. Requests may be lost."
         ),
-        Cause::ReplacementTooSlow | Cause::ZoneHasNoRoom => {
-            let why = zone_has_no_other(cause);
-            format!(
-                "the eviction of this pod is let through {seconds} s after it was asked for, although its zone is left with \
-                 fewer healthy targets than headgate.dev/min-healthy-per-zone asks for: {why}; expected nodes with room in \
-                 each zone"
-            )
-        }
+        Cause::ReplacementTooSlow | Cause::ZoneHasNoRoom => format!(
+            "Eviction allowed after {seconds} s, below {MIN_HEALTHY_PER_ZONE}: {}. Add nodes with room in each zone.",
+            zone_has_no_other(cause)
+        ),
         Cause::EvictionGivenUp => format!(
-            "the eviction of this pod was asked for {seconds} s ago and nobody asks for it any more: the pod stays, and is \
-             registered again"
+            "Eviction abandoned: requested {seconds} s ago and not repeated. The pod is registered again. To evict it, repeat \
+             the request."
         ),
-        Cause::LeavingNotCredible => format!(
-            "what was written on this pod about its leaving was taken away again: it has a time that is more than an hour \
-             ahead, or asks for a wait of more than an hour; expected {LEAVING} and {DEREGISTERED_AT} to be written by \
-             Headgate alone: look for who may patch pods here, and install the policies of config/admission"
-        ),
+        Cause::LeavingNotCredible => {
+            "Eviction annotations removed: a time over 24 h ahead, or a wait over 1 h. Find who may \
+                                      patch pods, and install the policies of config/admission."
+                .to_owned()
+        }
         Cause::LeavingNotRecorded => format!(
-            "how far the leaving of this pod is cannot be written on it ({why}); expected a Role or ClusterRole with the \
-             verb patch on pods; its eviction is let through after a while"
+            "Eviction state not written to the pod ({why}). Grant Headgate patch on pods. Until then, evictions are allowed \
+             after a timeout."
         ),
         _ => return None,
     })
 }
 
-/// What users are told of a pod whose targets go before anybody has asked for its eviction.
+/// The targets of a pod are deregistered before its eviction is requested.
 pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String {
-    let sign = &signal.sign;
+    let sign = signal.sign.strip_prefix("it has the ").unwrap_or(&signal.sign);
+    let (node, sign) = (brief(node), brief(sign));
     match signal.fate {
         Fate::Dying => format!(
-            "node {node} of this pod is about to die ({sign}): the targets of the pod are deregistered at once; they are \
-             registered again if that passes"
+            "Deregistered now: node {node} is about to fail ({sign}). If the node recovers, Headgate registers the pod again."
         ),
         Fate::Deleted => format!(
-            "node {node} of this pod is gone ({sign}): the targets of the pod are deregistered at once; they are registered \
-             again if it comes back"
+            "Deregistered now: node {node} was removed ({sign}). If the node returns, Headgate registers the pod again."
         ),
         Fate::Cordoned | Fate::Disrupted if passed_over.on(signal) => format!(
-            "node {node} of this pod is to be drained ({sign}), and whoever does that does not evict the pod, or does not \
-             wait for it: its targets are deregistered early, whatever its hold; they are registered again if that passes"
+            "Deregistered early: node {node} will be drained ({sign}) without evicting this pod. If the node remains, it is \
+             registered again."
         ),
         Fate::Cordoned | Fate::Disrupted => format!(
-            "node {node} of this pod is to be drained ({sign}), and nothing keeps the pod alive when it is evicted: its \
-             targets are deregistered early; they are registered again if that passes; expected the hold, by the label \
-             {INJECT}=\"true\" of its namespace: then it stays until it is evicted"
+            "Deregistered early: node {node} will be drained ({sign}) and this pod has no hold. Label its namespace {INJECT}."
         ),
     }
 }
 
-/// What users are told of such a pod when its node stays.
+/// The node of such a pod remains.
 pub fn node_stays(node: &str) -> String {
-    format!("node {node} of this pod was about to go, and stays: the targets of the pod are registered again")
+    format!("Registered again: node {} is no longer about to be removed. No action is needed.", brief(node))
 }
 
 fn on_node(pod: &PodFacts) -> String {
-    let node = pod.node.as_deref().map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
-    format!("pod {} on {node}", pod.key)
+    let node =
+        pod.node.as_deref().map_or_else(|| "no node".to_owned(), |node| format!("node {}", brief(node)));
+    format!("{} on {node}", brief(&pod.key.to_string()))
 }
 
-/// What is said of a pod that shows the address of `holder`.
+/// A pod shows the address of `holder`.
 pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
-        "{} has the address {ip} that this pod's status shows; this pod is no target until that one has ended or lost its \
-         sandbox, or its node is gone or not Ready for 30 s; if both run, one status is wrong: compare \
-         status.podIP with `ip addr` in each pod",
+        "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, compare status.podIP with `ip addr`.",
         on_node(holder)
     )
 }
 
-/// What is said of a pod whose address the status of `other` shows.
+/// The status of `other` shows the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "the status of {} shows the address {ip} of this pod; this pod keeps it and stays a target; if that pod runs, find \
-         out who wrote its status.podIP",
+        "Still a target: pod {} also shows this pod's address {ip}. If it runs, find out who wrote its status.podIP.",
         on_node(other)
     )
 }

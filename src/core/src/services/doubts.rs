@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     brake::{Becomes, Brake, most_of},
     leadership::Watch,
-    model::{Change, Moment, ObjectKey, Origin, Problem, Reason, Scope},
+    model::{Change, Moment, ObjectKey, Origin, Problem, Reason, Scope, excerpt::brief},
 };
 
 #[derive(Clone, Debug)]
@@ -60,12 +60,13 @@ impl Doubts {
         self.until(origin)?;
         let namespace = &origin.key().namespace;
         let what = if self.namespaces.doubted_until(namespace).is_some() {
-            format!("most of the selected namespaces are not selected any more, {namespace} among them")
+            format!("most selected namespaces ({} too)", brief(namespace))
         } else {
-            "most of the TargetBindings are gone, this one among them".to_owned()
+            "most TargetBindings (this one too)".to_owned()
         };
         let said = format!(
-            "Kubernetes said that {what}; what it binds stays in force until a second list says the same, or for {} s",
+            "A list or watch lacks {what}. Bindings remain in effect until a second list confirms it, at most {} s. If it \
+             recurs, check the API server.",
             self.patience.as_secs()
         );
         Some(Problem::of_all(Reason::ListDoubted, said))

@@ -95,9 +95,7 @@ impl Granting {
             let mut said = refusal.said(namespace, key.group.name());
             if stays.is_some() {
                 let minutes = minutes(self.grace);
-                said = format!(
-                    "{said}; the targets that it has there stay for {minutes} min, and none is added"
-                );
+                said = format!("{said} Targets remain for {minutes} min.");
             }
             problems.push(Problem::of_ports([key.port.clone()], Reason::NotGranted, said));
             *refused = true;
@@ -132,7 +130,8 @@ impl Granting {
             Ok(()) => Ok(()),
             Err(_) if held.knows(reference) => Ok(()),
             Err(refusal) => {
-                let said = refusal.said(namespace, &reference.to_string());
+                let name = reference.arn().map_or_else(|| reference.to_string(), |arn| arn.name().to_owned());
+                let said = refusal.said(namespace, &name);
                 Err(Resolution::Failed(Cause::NotGranted, said.into()))
             }
         }
@@ -154,14 +153,14 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
     let (reason, said) = if *ownership == Ownership::Exclusive && !permit.exclusive {
         *ownership = Ownership::Shared;
         let said = format!(
-            "{OWNERSHIP}: targets that others have registered in target group {name} stay: expected a TargetGroupGrant \
-             that names it and this namespace, with allow: [Exclusive]"
+            "Target group {name}: foreign targets remain, because {OWNERSHIP}: exclusive needs a grant. Create a \
+             TargetGroupGrant with allow: [Exclusive]."
         );
         (Reason::ExclusiveNotGranted, said)
     } else if permit.shared {
         let said = format!(
-            "several namespaces have targets in target group {name}, and no TargetGroupGrant names it: they keep it, and \
-             no other namespace may bind it; expected a TargetGroupGrant that names it and these namespaces"
+            "Target group {name}: several namespaces share it without a grant, and no other may bind it. Create a \
+             TargetGroupGrant that names it and these namespaces."
         );
         (Reason::NoGrant, said)
     } else {

@@ -380,8 +380,8 @@ impl Services {
         };
         if known.ends.is_some() {
             let said = format!(
-                "the Service was deleted; the pods it had stay targets for {} s, should it be made again, and then \
-                 those that are left are deregistered; take the annotation away before, to have that at once",
+                "The Service was deleted. Its targets remain for {} s, in case it is created again. To deregister them \
+                 immediately, remove the annotation before you delete the Service.",
                 self.grace.as_secs()
             );
             settled.problems.push(Problem::of_all(Reason::BindingRemoved, said));

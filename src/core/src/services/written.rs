@@ -11,7 +11,7 @@ use crate::{
     binding::read_written,
     brake::{Becomes, most_of},
     model::{
-        BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid,
+        BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid, excerpt::brief,
         target_binding::Pods,
     },
 };
@@ -112,7 +112,7 @@ impl Services {
         let (mut facts, mut besides) = read_written(written, service);
         let mut of = service.map(|service| service.key.clone());
         let stays =
-            |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
+            |(reason, said): (Reason, String)| (reason, said + " The previous value remains in effect.");
         let before = self.known.get(&origin).filter(|known| !known.settled.bindings.is_empty());
         if let (Pods::Unreadable(_), Some(known)) = (&written.pods, before) {
             of.clone_from(&known.service);
@@ -167,8 +167,9 @@ impl Services {
 /// The report about a TargetBinding whose Service was deleted.
 fn service_deleted(name: &str, grace: Duration) -> String {
     format!(
-        "Service {name} was deleted; the pods it had stay targets for {} s, should it be made again, and then those that \
-         are left are deregistered; delete this TargetBinding to have that at once",
+        "Service {} was deleted. Its targets remain for {} s, in case it is created again. To deregister them immediately, \
+         delete this TargetBinding.",
+        brief(name),
         grace.as_secs()
     )
 }

@@ -144,10 +144,10 @@ fn unable(authority: &Authority, clock: Clock) -> String {
     let now = clock.now();
     let then = match until {
         Some(until) => format!(
-            "the Lease was given back, and this replica stands for it again in {}",
+            "Lease released; this replica can lead again in {}",
             Spelled(until.since(now))
         ),
-        None => "this replica leads on, because no other one could".to_owned(),
+        None => "still leader, because no other replica can lead".to_owned(),
     };
     format!("{}, {reason} for {}: {}; {then}\n", Reason::CannotLead, Spelled(now.since(since)), why(reason))
 }

@@ -7,6 +7,7 @@ use headgate_core::{Engine, Settings, requests::CALL_PATIENCE};
 use super::leading::Leading;
 use crate::{
     kube::installation::Serves,
+    metrics::Level,
     runtime::clock::{Wall, wall},
     webhook,
 };
@@ -20,6 +21,10 @@ pub struct Options {
     pub admin_address: SocketAddr,
     /// The address of the debug endpoints.
     pub debug_address: SocketAddr,
+    /// Which metrics are served.
+    pub metrics: Level,
+    /// The address of the docs, if Events link to them.
+    pub docs_url: Option<Box<str>>,
     /// Whether IngressDaemonSets are shown.
     pub show_daemonsets: bool,
     /// How many entries the journal keeps.

@@ -84,7 +84,7 @@ impl Owner {
             let now = self.clock.now();
             let synced = self.engine.is_synced();
             if synced && !was_synced {
-                info!(pods = self.engine.pod_count(), "every watch has listed all there is, ready");
+                info!(pods = self.engine.pod_count(), "initial cache sync complete");
             }
             was_synced = synced;
             self.pulse.beat(synced);

@@ -69,7 +69,7 @@ impl Listeners {
         let debug = listening(options.debug_address, "--debug-address").await?;
         let at = debug.local_addr()?;
         if !at.ip().is_loopback() {
-            warn!(debug = %at, "whoever reaches --debug-address may ask what Headgate knows; expected an address of loopback");
+            warn!(debug = %at, "anyone who reaches --debug-address can query Headgate. Set a loopback address");
         }
         Ok(Self { admin, debug })
     }
@@ -142,7 +142,7 @@ impl Shared {
     ) -> anyhow::Result<Self> {
         let namespaces_are_selected = options.serves.selector.is_some();
         let views = Arc::new(Views { namespaces_are_selected, ..Views::default() });
-        let metrics = Arc::new(Metrics::new(views.clone(), clock));
+        let metrics = Arc::new(Metrics::new(views.clone(), clock, options.metrics));
         let pulse = Arc::new(Pulse::new(clock));
         let own_namespace = options.leading.own_namespace();
         let troubles = Troubles::default();
@@ -231,8 +231,13 @@ impl Shared {
     }
 
     /// Writes Events to Kubernetes.
-    pub(super) fn write_events(&self, notices: events::Receiver, tasks: &mut Supervisor) {
-        let writing = events::write(self.client.clone(), notices, self.metrics.clone());
+    pub(super) fn write_events(
+        &self,
+        notices: events::Receiver,
+        docs: Option<Box<str>>,
+        tasks: &mut Supervisor,
+    ) {
+        let writing = events::write(self.client.clone(), notices, self.metrics.clone(), docs);
         tasks.spawn("events", async move {
             writing.await;
             Ok(())

@@ -83,16 +83,16 @@ impl Reports {
         let name = group.name();
         let (reason, note) = match step {
             TargetStep::Registered => {
-                (Reason::TargetRegistered, format!("target {target} is registered in target group {name}"))
+                (Reason::TargetRegistered, format!("Target {target}: registered in target group {name}."))
             }
             TargetStep::Shown(None | Some(HealthState::Initial), Some(health))
                 if health.state == HealthState::Healthy =>
             {
-                (Reason::TargetsHealthy, format!("target {target} is healthy in target group {name}"))
+                (Reason::TargetsHealthy, format!("Target {target}: healthy in target group {name}."))
             }
             TargetStep::Deregistered => (
                 Reason::TargetDeregistered,
-                format!("target {target} is deregistered from target group {name}"),
+                format!("Target {target}: deregistered from target group {name}."),
             ),
             _ => return,
         };
@@ -162,7 +162,7 @@ impl Reports {
                     Ok(Answer::Checked(Checked { refused: Some(by), .. })) => {
                         debug!(%pod, %uid, "its eviction would wait: {by}");
                     }
-                    Ok(_) => debug!(%pod, %uid, "its eviction would be let through"),
+                    Ok(_) => debug!(%pod, %uid, "its eviction would be allowed"),
                     Err(failure) if failure.class == FailureClass::Gone => {
                         debug!(%pod, %uid, "its eviction was asked about, and it is gone");
                     }
@@ -314,21 +314,20 @@ impl Reports {
     }
 
     fn say_of_aws(&self, said: &Said) {
-        let (reason, sentence, failures) = (said.reason, &said.sentence, said.told.failures);
+        let (reason, failures) = (said.reason, said.told.failures);
         let lasted = Spelled(said.told.lasted);
-        let note = match said.told.what {
-            What::Begins | What::Changed => sentence.clone(),
-            What::GoesOn => format!("for {lasted} now: {sentence}"),
+        let with_time = |sentence: &str| match said.told.what {
+            What::Begins | What::Changed => sentence.to_owned(),
+            What::GoesOn => format!("For {lasted} now: {sentence}"),
             What::Over => format!("{sentence}, after {lasted}"),
         };
         if said.told.what == What::Over {
-            info!(%reason, failures, "{note}");
+            info!(%reason, failures, "{}", with_time(&said.sentence));
         } else {
-            warn!(%reason, failures, "{note}");
+            warn!(%reason, failures, "{}", with_time(&said.sentence));
         }
-        if !said.all || self.authority.term().is_none() {
-            return;
-        }
+        let Some(short) = said.short.as_deref().filter(|_| self.authority.term().is_some()) else { return };
+        let note = with_time(short);
         // People who wait for a target look at its binding.
         let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
@@ -350,17 +349,17 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
     let MarkWrite { pod, uid, mark, .. } = write;
     let (reason, said) = match mark {
         Mark::Asked(Asked { early: true, .. }) => {
-            (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
+            (Reason::NodeDisrupted, "eviction pending, because its node is being removed")
         }
-        Mark::Asked(_) => (Reason::EvictionWaits, "it is asked to leave"),
-        Mark::Waits { reason, .. } => (reason.reason(), "its eviction waits"),
+        Mark::Asked(_) => (Reason::EvictionWaits, "eviction pending"),
+        Mark::Waits { reason, .. } => (reason.reason(), "eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
-        Mark::MayGo { reason, .. } => (reason.reason(), "its eviction is let through"),
-        Mark::Undone => (Reason::RegisteredAgain, "its eviction is given up"),
+        Mark::MayGo { reason, .. } => (reason.reason(), "eviction allowed"),
+        Mark::Undone => (Reason::RegisteredAgain, "eviction abandoned"),
         Mark::Disbelieved => {
-            (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")
+            (Reason::LeavingNotCredible, "eviction annotations are not plausible, removing them")
         }
-        Mark::Stays => (Reason::RegisteredAgain, "its node stays, and so does it"),
+        Mark::Stays => (Reason::RegisteredAgain, "its node remains, and so does the pod"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
@@ -368,7 +367,7 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
             info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone");
         }
         Some(Failure { message, .. }) => {
-            warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; could not be written on the pod");
+            warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; cannot annotate the pod");
         }
     }
 }

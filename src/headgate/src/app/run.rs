@@ -61,7 +61,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     });
     shared.tell_metrics_what_is_wrong(aws_trouble.clone());
     listeners.serve(&shared.shown(certified, aws_trouble, explain_in, kept), &stop, &mut tasks);
-    shared.write_events(notices_out, &mut tasks);
+    shared.write_events(notices_out, options.docs_url, &mut tasks);
     let evictions = Evictions::new(shared.client.clone());
     let (questions_in, questions) = mpsc::channel(ask::QUEUE);
     if let Some(webhook) = options.webhook {

@@ -6,9 +6,15 @@
 //! ```
 //! It writes nothing itself. It ignores failures of a single target or group: those are reported separately.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use headgate_core::{Call, Failure, FailureClass, Moment, Reason};
+use headgate_core::{
+    Call, Failure, FailureClass, Moment, Reason,
+    model::excerpt::{beginning, brief},
+};
 
 use super::failure::{
     CONNECT_TIMEOUT, CONNECTION_REFUSED, CREDENTIALS_FAILED, NAME_NOT_RESOLVED, NO_CONNECTION,
@@ -38,10 +44,10 @@ pub struct Said {
     pub reason: Reason,
     /// What has happened, and what to do about it.
     pub sentence: String,
+    /// The same for an Event, if it is about all of AWS.
+    pub short: Option<String>,
     /// What happens next.
     pub told: Told,
-    /// Whether it is about all of AWS.
-    pub all: bool,
 }
 
 /// What the result of a call shows about AWS.
@@ -99,12 +105,13 @@ impl Reach {
     pub fn ended(&mut self, call: &Call, result: Result<(), &Failure>, now: Moment) -> Verdict {
         let action = call.action();
         if let Err(failure) = result
-            && let Some((reason, sentence)) = self.out_of_reach(failure)
+            && let Some((reason, sentence)) = self.out_of_reach(failure, |message| message.into())
         {
             let told = self.all.failed(&failure.code, now);
             let since = self.all.since().unwrap_or(now);
             self.trouble = Some(Trouble { reason, sentence: sentence.clone(), since });
-            let said = told.map(|told| Said { reason, sentence, told, all: true });
+            let short = self.out_of_reach(failure, beginning).map(|(_, short)| short);
+            let said = told.map(|told| Said { reason, sentence, short, told });
             return Verdict { said, obstacle: Some(failure.code.clone()), is_told: true };
         }
         let over = self.all.worked(now);
@@ -122,7 +129,8 @@ impl Reach {
         };
         if let Some(told) = over {
             let sentence = format!("AWS can be reached again at {}", self.endpoint);
-            verdict.said = Some(Said { reason: Reason::AsExpected, sentence, told, all: true });
+            verdict.said =
+                Some(Said { reason: Reason::AsExpected, short: Some(sentence.clone()), sentence, told });
         }
         verdict
     }
@@ -139,19 +147,18 @@ impl Reach {
         let reason = failure.class.reason();
         let sentence = match failure.class {
             FailureClass::Denied => format!(
-                "AWS denies {action} for target group {group} ({code}: {message}); expected an IAM policy that allows \
-                 elasticloadbalancing:{action} for it"
+                "Target group {group}: IAM denies {action} ({code}: {message}). Allow elasticloadbalancing:{action}."
             ),
             _ => format!(
-                "AWS answers {action} for target group {group} with an error of its own ({code}: {message}); expected it \
-                 to pass: see the AWS Health Dashboard if it does not"
+                "Target group {group}: AWS fails {action} with its own error ({code}: {message}). If this lasts, check the AWS \
+                 Health Dashboard."
             ),
         };
         let told = known.outage.failed(&format!("{code} {group}"), now);
         known.groups.insert(group);
         known.reason = Some(reason);
         Verdict {
-            said: told.map(|told| Said { reason, sentence, told, all: false }),
+            said: told.map(|told| Said { reason, sentence, short: None, told }),
             obstacle: None,
             is_told: true,
         }
@@ -166,67 +173,63 @@ impl Reach {
         let reason = known.reason.unwrap_or(Reason::Unavailable);
         let said = known.outage.worked(now).map(|told| {
             let sentence = format!("AWS answers {action} again");
-            Said { reason, sentence, told, all: false }
+            Said { reason, sentence, short: None, told }
         });
         Verdict { said, ..Verdict::default() }
     }
 
-    /// The reason and the sentence, if no call of any action succeeds.
-    fn out_of_reach(&self, failure: &Failure) -> Option<(Reason, String)> {
-        let (endpoint, message) = (&self.endpoint, &failure.message);
+    /// The reason and a sentence with what `cut` leaves of the message, if no call of any action succeeds.
+    fn out_of_reach(&self, failure: &Failure, cut: fn(&str) -> Cow<'_, str>) -> Option<(Reason, String)> {
+        let (endpoint, message) = (brief(&self.endpoint), cut(&failure.message));
         let code = &*failure.code;
-        let way = "a way from here to that endpoint (NAT gateway or VPC endpoint, security groups, NetworkPolicies)";
+        let way = "Check the NAT gateway or VPC endpoint, security groups and NetworkPolicies.";
         let (reason, sentence) = match code {
             CONNECTION_REFUSED => (
                 Reason::AwsUnreachable,
                 format!(
-                    "AWS cannot be reached: {endpoint} refuses the connection; expected the ELBv2 API there, and {way}; \
-                     AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2 names another one"
+                    "AWS unreachable: {endpoint} refuses connections. Check AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2, the \
+                     VPC endpoint and security groups."
                 ),
             ),
             NAME_NOT_RESOLVED => (
                 Reason::AwsUnreachable,
                 format!(
-                    "AWS cannot be reached: the name of {endpoint} is not resolved; expected a region that exists in \
-                     AWS_REGION, and a DNS server that answers"
+                    "AWS unreachable: the name of {endpoint} does not resolve. Correct AWS_REGION, or check DNS."
                 ),
             ),
             TLS_FAILED => (
                 Reason::AwsUnreachable,
                 format!(
-                    "AWS cannot be reached: no TLS connection to {endpoint} ({message}); expected AWS's own certificate, \
-                     with no proxy in between"
+                    "AWS unreachable: TLS to {endpoint} fails ({message}). Remove proxies that replace AWS's certificate."
                 ),
             ),
             CONNECT_TIMEOUT | TIMEOUT => (
                 Reason::AwsUnreachable,
-                format!("AWS cannot be reached: {endpoint} does not answer in time; expected {way}"),
+                format!("AWS unreachable: {endpoint} does not answer in time. {way}"),
             ),
             NO_CONNECTION => (
                 Reason::AwsUnreachable,
-                format!("AWS cannot be reached: no connection to {endpoint} ({message}); expected {way}"),
+                format!("AWS unreachable: no connection to {endpoint} ({message}). {way}"),
             ),
             NO_CREDENTIALS => (
                 Reason::NoAwsCredentials,
-                format!(
-                    "there are no AWS credentials, so nothing is sent to {endpoint}; expected a role for the \
-                     ServiceAccount (IRSA or EKS Pod Identity), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
-                ),
+                "No AWS credentials. Give the ServiceAccount a role (EKS Pod Identity or IRSA), or set AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY."
+                    .to_owned(),
             ),
             CREDENTIALS_FAILED => (
                 Reason::NoAwsCredentials,
-                format!("AWS credentials cannot be had, so nothing is sent to {endpoint}: {message}"),
+                format!("No AWS credentials: {message}. Check the role of the ServiceAccount."),
             ),
             code if NOT_ACCEPTED.contains(&code) => (
                 Reason::NoAwsCredentials,
                 format!(
-                    "{endpoint} does not accept the AWS credentials ({code}: {message}); expected such that are valid \
-                     now, for that region, and a clock that is right"
+                    "AWS rejects the credentials ({code}: {message}). Renew them, and check their region and the node's clock."
                 ),
             ),
             _ => return None,
         };
-        Some((reason, format!("{sentence}; targets stay as they are, and it is tried again by itself")))
+        Some((reason, format!("{sentence} Targets remain unchanged.")))
     }
 }
 
@@ -244,7 +247,10 @@ fn subject(call: &Call) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::model::target_group::{GroupRef, TargetGroupArn};
+    use headgate_core::model::{
+        notice::LONGEST,
+        target_group::{GroupRef, TargetGroupArn},
+    };
 
     use super::*;
     use crate::runtime::outage::What;
@@ -261,7 +267,7 @@ mod tests {
     }
 
     fn failure(class: FailureClass, code: &str) -> Failure {
-        Failure { class, code: code.into(), message: "text; expected another".into() }
+        Failure { class, code: code.into(), message: "text; another".into() }
     }
 
     fn what(verdict: &Verdict) -> Option<(Reason, What)> {
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_in_the_way_of_all_calls_names_the_endpoint_and_what_was_expected() {
+    fn whatever_stands_in_the_way_of_all_calls_fits_into_an_event_and_ends_with_what_to_do() {
         for (code, reason) in [
             (CONNECTION_REFUSED, Reason::AwsUnreachable),
             (NAME_NOT_RESOLVED, Reason::AwsUnreachable),
@@ -286,7 +292,7 @@ mod tests {
             let verdict = reach.ended(&find("blue"), Err(&failure), Moment::START);
             assert_eq!(what(&verdict), Some((reason, What::Begins)), "{code}");
             let sentence = &reach.trouble().unwrap().sentence;
-            assert!(sentence.contains("https://elb.example") && sentence.contains("expected"), "{sentence}");
+            assert!(sentence.chars().count() <= LONGEST - 20, "{sentence}");
         }
     }
 

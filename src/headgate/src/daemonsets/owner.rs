@@ -175,7 +175,7 @@ impl Owner {
             }
             let synced = its.core.is_synced();
             if synced && !was_synced {
-                info!("every watch has listed all there is, ready");
+                info!("initial cache sync complete");
             }
             was_synced = synced;
             self.pulse.beat(synced);
@@ -327,7 +327,7 @@ fn said(Asked { set, ask, .. }: &Asked) {
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
         Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
         Ask::Annotate { node, key, value } => {
-            info!(%set, node = &**node, key = &**key, value = value.as_deref(), "annotating a node, or no more");
+            info!(%set, node = &**node, key = &**key, value = value.as_deref(), "updating node annotation");
         }
         Ask::Release { name, .. } => {
             info!(%set, pod = &**name, "letting go of a pod that has lost its label");

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::leading::{Candidate, Leading},
     kube::{client, events, installation::Serves, watch::Following, watch_failures::WatchFailures},
-    metrics::{Metrics, SetCounts},
+    metrics::{Level, Metrics, SetCounts},
     runtime::{
         clock::Clock,
         pulse::Pulse,
@@ -32,6 +32,10 @@ pub struct Options {
     pub node_annotations: Vec<String>,
     /// The address of probes and metrics.
     pub admin_address: SocketAddr,
+    /// Which metrics are served.
+    pub metrics: Level,
+    /// The address of the docs, if Events link to them.
+    pub docs_url: Option<Box<str>>,
     /// Which replica leads.
     pub leading: Leading,
 }
@@ -54,12 +58,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut tasks = Supervisor::new(stop.clone());
     let statuses: Arc<Statuses> = Arc::default();
     let counted = statuses.clone();
-    let metrics = Arc::new(Metrics::of_daemonsets(clock, move || counts(&counted)));
+    let metrics = Arc::new(Metrics::of_daemonsets(clock, options.metrics, move || counts(&counted)));
     let pulse = Arc::new(Pulse::new(clock));
     let troubles = Troubles::default();
     let retired = CancellationToken::new();
     let (notices, written) = events::channel(clock);
-    let writing = events::write(client.clone(), written, metrics.clone());
+    let writing = events::write(client.clone(), written, metrics.clone(), options.docs_url);
     tasks.spawn("events", async move {
         writing.await;
         Ok(())

@@ -188,7 +188,7 @@ mod tests {
         let notices = telling.news(&key, &uid, &status("a", "b", Roll::Stopped));
         let [notice] = &notices[..] else { panic!("{notices:?}") };
         assert_eq!(notice.about, About::IngressDaemonSet(key.clone(), uid.clone()));
-        assert!(notice.note.contains("the pods of n1 are not available"), "{}", notice.note);
+        assert!(notice.note.contains("pods of n1 not available in time"), "{}", notice.note);
         assert_eq!(telling.news(&key, &uid, &status("a", "b", Roll::GoesOn)), [], "it had begun before");
         assert_eq!(telling.news(&key, &uid, &status("b", "b", Roll::Done)).len(), 1);
         telling.retain(|_, of| of.as_str() == "s-2");

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use super::{leading::Leading, log::Log, namespace};
-use crate::{daemonsets::run::Options, kube::installation::Serves};
+use super::{All, docs_url, leading::Leading, log::Log, namespace};
+use crate::{daemonsets::run::Options, kube::installation::Serves, metrics::Level};
 
 /// The name of the Lease, unless another is given.
 const LEASE: &str = "headgate-daemonsets";
@@ -25,10 +25,26 @@ pub struct Daemonsets {
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
+    /// Metrics to serve. `debug`: also details for developers.
+    #[arg(
+        long,
+        env = "HEADGATE_METRICS",
+        value_enum,
+        default_value = "default",
+        value_name = "LEVEL",
+        hide = true
+    )]
+    metrics: Level,
+    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
+    /// Default: no links.
+    #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
+    docs_url: Option<Box<str>>,
     #[command(flatten)]
     leading: Leading,
     #[command(flatten)]
     log: Log,
+    #[command(flatten)]
+    help: All,
 }
 
 /// The rule of Kubernetes for the keys of annotations (qualified name), as far as it matters here.
@@ -41,11 +57,17 @@ fn annotation(text: &str) -> Result<String, String> {
     if is_name && (prefix.is_empty() || super::is_subdomain(prefix)) && !text.starts_with('/') {
         Ok(text.to_owned())
     } else {
-        Err("expected the key of an annotation, as example.com/detach".to_owned())
+        Err("set the key of an annotation, as example.com/detach".to_owned())
     }
 }
 
 impl Daemonsets {
+    /// Whether only the help with all flags is asked for.
+    #[must_use]
+    pub const fn asks_for_help(&self) -> bool {
+        self.help.all
+    }
+
     /// Starts the log, and gives what was asked for.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
@@ -53,6 +75,8 @@ impl Daemonsets {
             serves: Serves { namespaces: self.namespaces, selector: None },
             node_annotations: self.node_annotations,
             admin_address: self.admin_address,
+            metrics: self.metrics,
+            docs_url: self.docs_url.filter(|url| !url.is_empty()),
             leading: self.leading.options()?,
         })
     }

@@ -10,10 +10,10 @@ use crate::{app::leading::Leading as Options, flags::duration, kube::installatio
 
 /// The flags. Their defaults are what client-go's users have.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Leading")]
+#[command(next_help_heading = "Leader election")]
 pub struct Leading {
     /// Elect a leader with a Lease. Set `false` only if there is never more than one replica.
-    #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", hide = true)]
     leader_elect: bool,
     /// Namespace of the Lease, the TargetLedgers and the webhook's Secret. Default: that of the pod's ServiceAccount,
     /// or `headgate` outside of a pod.
@@ -24,13 +24,13 @@ pub struct Leading {
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
     /// A standby takes over when the Lease has not changed for this long. Whole seconds.
-    #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_duration: Duration,
     /// A leader stops when it could not renew the Lease for this long. Must be less than --lease-duration.
-    #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_renew_deadline: Duration,
     /// Interval at which the leader renews the Lease and standbys check it. At most half of --lease-renew-deadline.
-    #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_retry_period: Duration,
     /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over
     /// when the container terminated.
@@ -38,7 +38,8 @@ pub struct Leading {
         long,
         env = "HEADGATE_TERMINATION_LOG",
         default_value = "/dev/termination-log",
-        value_name = "FILE"
+        value_name = "FILE",
+        hide = true
     )]
     termination_log: PathBuf,
 }
@@ -101,13 +102,13 @@ mod tests {
     #[test]
     fn a_lease_that_cannot_work_is_refused_with_what_was_expected() {
         for (arguments, said) in [
-            (&["--lease-duration=2500ms"][..], "expected whole seconds"),
-            (&["--lease-duration=10s"], "expected less than the lease duration, 10s"),
-            (&["--lease-retry-period=6s"], "expected at most half of the renew deadline, 10s"),
-            (&["--lease-duration=15"], "expected a duration with its unit"),
-            (&["--own-namespace=A"], "expected the name of a namespace"),
-            (&["--lease-name=a_b"], "expected the name of a Lease"),
-            (&["--lease-name=a..b"], "expected the name of a Lease"),
+            (&["--lease-duration=2500ms"][..], "set whole seconds"),
+            (&["--lease-duration=10s"], "set less than the lease duration, 10s"),
+            (&["--lease-retry-period=6s"], "set at most half of the renew deadline, 10s"),
+            (&["--lease-duration=15"], "set a duration with its unit"),
+            (&["--own-namespace=A"], "set the name of a namespace"),
+            (&["--lease-name=a_b"], "set the name of a Lease"),
+            (&["--lease-name=a..b"], "set the name of a Lease"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(said), "{error}");

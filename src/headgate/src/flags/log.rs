@@ -48,7 +48,7 @@ impl Log {
 
 /// A word alone is a level: a library would take one that is none for the name of a module, and log nothing else.
 fn filter(text: &str) -> Result<String, String> {
-    let expected = "expected error, warn, info, debug or trace, or e.g. info,headgate=debug";
+    let expected = "set error, warn, info, debug or trace, or e.g. info,headgate=debug";
     for part in text.split(',').map(str::trim) {
         let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
         let is_level = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
@@ -79,7 +79,7 @@ mod tests {
         }
         for bad in ["debugg", "", "info,headgate=debugg", "headgate", "info,,debug", "7"] {
             let said = filter(bad).unwrap_err();
-            assert!(said.contains("is no level; expected error, warn, info"), "{bad}: {said}");
+            assert!(said.contains("is no level; set error, warn, info"), "{bad}: {said}");
         }
     }
 

@@ -16,7 +16,7 @@ use headgate_core::Settings;
 
 pub use self::{certificates::Certificates, daemonsets::Daemonsets, pace::duration};
 use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
-use crate::{app::run::Options, journal::keeper, kube::installation::Serves};
+use crate::{app::run::Options, journal::keeper, kube::installation::Serves, metrics::Level};
 
 // Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
 /// The flags of `headgate run`.
@@ -38,14 +38,34 @@ pub struct Run {
     admin_address: SocketAddr,
     /// Address for /debug/, the page of `headgate ui` and the commands. Keep it on loopback, which `kubectl
     /// port-forward` reaches and other pods do not.
-    #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
+    #[arg(
+        long,
+        env = "HEADGATE_DEBUG_ADDRESS",
+        default_value = "127.0.0.1:8081",
+        value_name = "IP:PORT",
+        hide = true
+    )]
     debug_address: SocketAddr,
     /// Show IngressDaemonSets in `headgate status` and on the page. Needs permission to list and watch them.
-    #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS")]
+    #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS", hide = true)]
     show_daemonsets: bool,
     /// Number of changes of targets, pods and nodes that the journal keeps, about 0.5 KiB each. 0: no journal.
-    #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER")]
+    #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER", hide = true)]
     journal_entries: usize,
+    /// Metrics to serve. `debug`: also details for developers.
+    #[arg(
+        long,
+        env = "HEADGATE_METRICS",
+        value_enum,
+        default_value = "default",
+        value_name = "LEVEL",
+        hide = true
+    )]
+    metrics: Level,
+    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
+    /// Default: no links.
+    #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
+    docs_url: Option<Box<str>>,
     #[command(flatten)]
     leading: Leading,
     #[command(flatten)]
@@ -56,9 +76,25 @@ pub struct Run {
     webhook: Webhook,
     #[command(flatten)]
     log: Log,
+    #[command(flatten)]
+    help: All,
+}
+
+/// The help with all flags.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct All {
+    /// Print help with all flags, including those for special cases.
+    #[arg(long = "help-all")]
+    all: bool,
 }
 
 impl Run {
+    /// Whether only the help with all flags is asked for.
+    #[must_use]
+    pub const fn asks_for_help(&self) -> bool {
+        self.help.all
+    }
+
     /// Starts the log, and gives what was asked for.
     ///
     /// # Errors
@@ -68,6 +104,8 @@ impl Run {
         Ok(Options {
             serves: Serves { namespaces: self.namespaces, selector: self.namespace_selector },
             admin_address: self.admin_address,
+            metrics: self.metrics,
+            docs_url: self.docs_url.filter(|url| !url.is_empty()),
             debug_address: self.debug_address,
             show_daemonsets: self.show_daemonsets,
             journal_entries: self.journal_entries,
@@ -82,6 +120,17 @@ impl Run {
     }
 }
 
+/// The address of a site, without the slash at its end; empty: none.
+fn docs_url(text: &str) -> Result<Box<str>, String> {
+    let is_url = text.starts_with("https://") || text.starts_with("http://");
+    let is_shown = text.chars().all(|c| c.is_ascii_graphic()) && text.len() <= 500;
+    if text.is_empty() || (is_url && is_shown) {
+        Ok(text.trim_end_matches('/').into())
+    } else {
+        Err("set a URL that begins with https:// or http://".to_owned())
+    }
+}
+
 /// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
 pub fn namespace(text: &str) -> Result<String, String> {
     let good = (1..=63).contains(&text.len())
@@ -91,7 +140,7 @@ pub fn namespace(text: &str) -> Result<String, String> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err("expected the name of a namespace: 1 to 63 lower-case letters, digits and hyphens".to_owned())
+        Err("set the name of a namespace: 1 to 63 lower-case letters, digits and hyphens".to_owned())
     }
 }
 
@@ -106,8 +155,7 @@ pub fn lease_name(text: &str) -> Result<String, String> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err("expected the name of a Lease: at most 190 lower-case letters, digits, hyphens and dots"
-            .to_owned())
+        Err("set the name of a Lease: at most 190 lower-case letters, digits, hyphens and dots".to_owned())
     }
 }
 
@@ -135,7 +183,7 @@ mod tests {
         for bad in ["A", "a_b", "", "-a", "a,,b"] {
             let said = parse(&[&format!("--namespaces={bad}")]).unwrap_err();
             assert!(
-                said.contains("expected the name of a namespace") || said.contains("value is required"),
+                said.contains("set the name of a namespace") || said.contains("value is required"),
                 "{said}"
             );
         }
@@ -164,6 +212,16 @@ mod tests {
         assert_eq!(parse(&["--grants=required"]).unwrap().grants.granting(), Granting::Required);
         let said = parse(&["--grants=yes"]).unwrap_err();
         assert!(said.contains("optional, required"), "{said}");
+    }
+
+    #[test]
+    fn events_have_links_only_to_the_docs_that_are_named() {
+        assert_eq!(parse(&[]).unwrap().docs_url, None);
+        let run = parse(&["--docs-url=https://docs.example/headgate/"]).unwrap();
+        assert_eq!(run.docs_url.as_deref(), Some("https://docs.example/headgate"));
+        for bad in ["docs.example", "javascript:x", "https://a b", "https://\u{1b}"] {
+            assert!(parse(&["--docs-url", bad]).unwrap_err().contains("set a URL"), "{bad:?}");
+        }
     }
 
     #[test]

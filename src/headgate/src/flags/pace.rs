@@ -16,31 +16,25 @@ use jiff::SignedDuration;
 
 /// The flags. Their defaults are the engine's own.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Pace")]
+#[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
-    /// RegisterTargets and DeregisterTargets calls per second, on average. The default is AWS's limit. Lower it if
-    /// others call these actions too.
+    /// RegisterTargets and DeregisterTargets calls per second, on average; 5 times as many at once. The default is AWS's
+    /// limit. Lower it if others call these actions too.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
-    /// RegisterTargets and DeregisterTargets calls at once.
-    #[arg(long, env = "HEADGATE_AWS_CHANGE_BURST", default_value_t = limits().changes.burst, value_parser = burst, value_name = "CALLS")]
-    aws_change_burst: f64,
-    /// Describe calls per second, on average. Reads of target groups use at most half of them.
+    /// Describe calls per second, on average; 4 times as many at once. Reads of target groups use at most half of them.
     #[arg(long, env = "HEADGATE_AWS_READ_RATE", default_value_t = limits().reads.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_read_rate: f64,
-    /// Describe calls at once.
-    #[arg(long, env = "HEADGATE_AWS_READ_BURST", default_value_t = limits().reads.burst, value_parser = burst, value_name = "CALLS")]
-    aws_read_burst: f64,
     /// Interval between reads of a target group in which nothing changes. Longer if there are more than 750 target
     /// groups.
-    #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     read_interval: Duration,
     /// How long a pod must be unready before Headgate deregisters it, for Services with `headgate.dev/when-not-ready:
     /// deregister`.
-    #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     not_ready_for: Duration,
     /// How long a deleted Service keeps its targets, in case it is created again.
-    #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION", hide = true)]
     service_grace: Duration,
     /// When a change replaces all targets and only some new ones become healthy: keep old ones this long after the
     /// last. 0s: remove them immediately.
@@ -51,7 +45,7 @@ pub struct Pace {
     #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
     gate_patience: Duration,
     /// Report a target that was never healthy this long after its registration (NeverHealthy).
-    #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION", hide = true)]
     never_healthy_after: Duration,
     /// Propagation delay of an ALB: how long it keeps sending after DeregisterTargets. A pod that stops sooner is
     /// reported (HoldTooShort).
@@ -67,11 +61,11 @@ pub struct Pace {
     eviction_patience: Duration,
     /// Register an evicted pod again if nobody has requested its eviction for this long, unless its node is cordoned
     /// or about to be removed.
-    #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     eviction_given_up_after: Duration,
     /// Registrations of a busy target group that come within this time share a call, at most five times as long. The
     /// first is immediate.
-    #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION", hide = true)]
     add_window: Duration,
     /// Write nothing to AWS. Report in the log, in Events and in metrics what Headgate would do.
     #[arg(long, env = "HEADGATE_READ_ONLY")]
@@ -82,13 +76,18 @@ fn limits() -> Limits {
     Limits::default()
 }
 
+/// This rate, with the share of it at once that AWS has.
+fn scaled(aws: Limit, per_second: f64) -> Limit {
+    Limit { per_second, burst: (per_second * aws.burst / aws.per_second).max(1.0) }
+}
+
 impl Pace {
     /// The engine's settings, as far as these flags say them.
     pub fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
-                changes: Limit { per_second: self.aws_change_rate, burst: self.aws_change_burst },
-                reads: Limit { per_second: self.aws_read_rate, burst: self.aws_read_burst },
+                changes: scaled(limits().changes, self.aws_change_rate),
+                reads: scaled(limits().reads, self.aws_read_rate),
             },
             read_interval: self.read_interval,
             not_ready_for: self.not_ready_for,
@@ -110,12 +109,7 @@ impl Pace {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.01..=10_000.0).contains(rate));
-    rate.ok_or_else(|| "expected calls a second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
-}
-
-fn burst(text: &str) -> Result<f64, String> {
-    let burst = text.parse::<u16>().ok().filter(|burst| *burst > 0);
-    burst.map(f64::from).ok_or_else(|| "expected a number of calls from 1 to 65535, e.g. 20".to_owned())
+    rate.ok_or_else(|| "set calls a second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
 }
 
 /// Reads a duration as people write it.
@@ -124,13 +118,13 @@ fn burst(text: &str) -> Result<f64, String> {
 /// Says what was expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
-    read.ok_or_else(|| "expected a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
+    read.ok_or_else(|| "set a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
 }
 
 fn at_least_a_second(text: &str) -> Result<Duration, String> {
     let read = duration(text)?;
     if read < Duration::from_secs(1) {
-        return Err("expected a duration of at least 1s".to_owned());
+        return Err("set a duration of at least 1s".to_owned());
     }
     Ok(read)
 }
@@ -144,7 +138,7 @@ fn gate_patience(text: &str) -> Result<Duration, String> {
     if read.is_zero() || (SHORTEST_GATE_PATIENCE..=LONGEST_GATE_PATIENCE).contains(&read) {
         return Ok(read);
     }
-    Err("expected a duration from 1m, so that a few slow reads open no readiness gate, to 1h; or 0s: readiness gates wait \
+    Err("set a duration from 1m, so that a few slow reads open no readiness gate, to 1h; or 0s: readiness gates wait \
          until health can be read"
         .to_owned())
 }
@@ -175,9 +169,7 @@ mod tests {
     fn each_flag_reaches_the_engine() {
         let settings = parse(&[
             "--aws-change-rate=2.5",
-            "--aws-change-burst=5",
             "--aws-read-rate=10",
-            "--aws-read-burst=40",
             "--read-interval=2m",
             "--not-ready-for=500ms",
             "--service-grace=5m",
@@ -190,7 +182,7 @@ mod tests {
             "--read-only",
         ]);
         let settings = settings.unwrap();
-        assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 5.0 });
+        assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 12.5 });
         assert_eq!(settings.limits.reads, Limit { per_second: 10.0, burst: 40.0 });
         assert_eq!(settings.read_interval, Duration::from_secs(120));
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
@@ -205,18 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn a_low_rate_still_allows_one_call() {
+        let settings = parse(&["--aws-change-rate=0.01"]).unwrap();
+        assert_eq!(settings.limits.changes, Limit { per_second: 0.01, burst: 1.0 });
+    }
+
+    #[test]
     fn a_value_that_cannot_be_is_refused_with_what_was_expected() {
         for (argument, said) in [
-            ("--aws-change-rate=0", "expected calls a second"),
-            ("--aws-change-rate=NaN", "expected calls a second"),
-            ("--aws-change-burst=0", "expected a number of calls"),
-            ("--aws-read-burst=2.5", "expected a number of calls"),
-            ("--read-interval=60", "expected a duration with its unit"),
-            ("--read-interval=-1s", "expected a duration with its unit"),
+            ("--aws-change-rate=0", "set calls a second"),
+            ("--aws-change-rate=NaN", "set calls a second"),
+            ("--read-interval=60", "set a duration with its unit"),
+            ("--read-interval=-1s", "set a duration with its unit"),
             ("--read-interval=10ms", "at least 1s"),
             ("--gate-patience=59s", "from 1m"),
             ("--gate-patience=61m", "to 1h"),
-            ("--gate-patience=5", "expected a duration with its unit"),
+            ("--gate-patience=5", "set a duration with its unit"),
         ] {
             let error = parse(&[argument]).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -10,14 +10,14 @@ use headgate_core::model::{
 
 /// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Early signals")]
+#[command(next_help_heading = "Nodes")]
 pub struct Signals {
     /// Taint keys of nodes that are about to fail, comma-separated. Headgate deregisters their pods immediately.
-    #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS")]
+    #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     dying_node_taints: String,
     /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters their pods without a hold
     /// early.
-    #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS")]
+    #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     disrupted_node_taints: String,
     /// Pods to deregister early from a cordoned node. `unevictable`: those that drain tools skip. `all` (or no
     /// value): also pods without a hold. `none`.
@@ -44,22 +44,18 @@ fn is_key(key: &str) -> bool {
 fn keys(text: &str) -> Result<String, String> {
     match each(text).find(|key| !is_key(key)) {
         None => Ok(text.to_owned()),
-        Some(bad) => Err(format!(
-            "\"{bad}\": expected keys of taints, as in example.com/gone, without value and effect"
-        )),
+        Some(bad) => {
+            Err(format!("\"{bad}\": set keys of taints, as in example.com/gone, without value and effect"))
+        }
     }
 }
 
-/// It was a switch once: `true` and `false` are what it was then.
 fn cordon(text: &str) -> Result<Cordon, String> {
-    match text.trim() {
-        "true" => Ok(Cordon::All),
-        "false" => Ok(Cordon::Unevictable),
-        word => Cordon::of_word(word).ok_or_else(|| {
-            let words: Vec<&str> = Cordon::ALL.iter().map(|known| known.as_str()).collect();
-            format!("\"{word}\": expected one of {}", words.join(", "))
-        }),
-    }
+    let word = text.trim();
+    Cordon::of_word(word).ok_or_else(|| {
+        let words: Vec<&str> = Cordon::ALL.iter().map(|known| known.as_str()).collect();
+        format!("\"{word}\": set one of {}", words.join(", "))
+    })
 }
 
 impl Signals {
@@ -105,27 +101,25 @@ mod tests {
     }
 
     #[test]
-    fn a_cordon_moves_whom_the_user_says_and_the_switch_that_it_was_still_works() {
+    fn a_cordon_moves_whom_the_user_says() {
         for (value, is) in [
             ("", Cordon::All),
             ("=all", Cordon::All),
-            ("=true", Cordon::All),
             ("=unevictable", Cordon::Unevictable),
-            ("=false", Cordon::Unevictable),
             ("=none", Cordon::None),
         ] {
             let signs = parse(&[&format!("--leave-cordoned-nodes{value}")]).unwrap();
             assert_eq!(signs.cordon, is, "{value}");
         }
         let said = parse(&["--leave-cordoned-nodes=some"]).unwrap_err();
-        assert!(said.contains("\"some\": expected one of none, unevictable, all"), "{said}");
+        assert!(said.contains("\"some\": set one of none, unevictable, all"), "{said}");
     }
 
     #[test]
     fn what_cannot_be_the_key_of_a_taint_is_refused() {
         for bad in ["a=b:NoSchedule", "/x", "a/", "a b", "A.example/x", "-x", &"x".repeat(64)] {
             let said = parse(&[&format!("--dying-node-taints=karpenter.sh/disrupted,{bad}")]).unwrap_err();
-            assert!(said.contains("expected keys of taints"), "{said}");
+            assert!(said.contains("set keys of taints"), "{said}");
         }
     }
 }

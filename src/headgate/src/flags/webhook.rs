@@ -23,12 +23,13 @@ pub struct Webhook {
         long = "webhook-cert-dir",
         env = "HEADGATE_WEBHOOK_CERT_DIR",
         default_value = "/etc/headgate/webhook",
-        value_name = "FOLDER"
+        value_name = "FOLDER",
+        hide = true
     )]
     cert_dir: PathBuf,
     /// Grace period for liveness and startup probes that restart a held container, 1s to 1h. A probe's own value has
     /// priority.
-    #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
+    #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION", hide = true)]
     probe_grace: u32,
     /// Longest terminationGracePeriodSeconds that Headgate sets for a hold, 1s to 24h. `headgate.dev/max-grace` has
     /// priority. Default: no limit.
@@ -59,13 +60,13 @@ impl Webhook {
 /// An image, or nothing. What it may be called is for the API server to say.
 fn image(text: &str) -> Result<String, String> {
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) || text.len() > 512 {
-        return Err("expected the name of an image, such as registry.example/headgate:0.1.0".to_owned());
+        return Err("set the name of an image, such as registry.example/headgate:0.1.0".to_owned());
     }
     Ok(text.to_owned())
 }
 
 fn max_grace(text: &str) -> Result<u32, String> {
-    inject::max_grace(text).ok_or_else(|| format!("expected {}", inject::MAX_GRACE_EXPECTED))
+    inject::max_grace(text).ok_or_else(|| format!("set {}", inject::MAX_GRACE_EXPECTED))
 }
 
 fn probe_grace(text: &str) -> Result<u32, String> {
@@ -74,7 +75,7 @@ fn probe_grace(text: &str) -> Result<u32, String> {
     if (1..=3600).contains(&seconds) && read.subsec_nanos() == 0 {
         Ok(seconds)
     } else {
-        Err("expected a duration from 1s to 1h in whole seconds".to_owned())
+        Err("set a duration from 1s to 1h in whole seconds".to_owned())
     }
 }
 
@@ -129,12 +130,12 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_was_expected() {
         for (arguments, said) in [
             (&["--webhook-address=9443"][..], "invalid socket address"),
-            (&["--hold-image=a b"], "expected the name of an image"),
-            (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
-            (&["--probe-grace=1500ms"], "expected a duration"),
-            (&["--probe-grace=2h"], "expected a duration from 1s to 1h"),
-            (&["--max-grace=0s"], "expected a duration from 1s to 24h"),
-            (&["--max-grace=25h"], "expected a duration from 1s to 24h"),
+            (&["--hold-image=a b"], "set the name of an image"),
+            (&["--probe-grace=0s"], "set a duration from 1s to 1h"),
+            (&["--probe-grace=1500ms"], "set a duration"),
+            (&["--probe-grace=2h"], "set a duration from 1s to 1h"),
+            (&["--max-grace=0s"], "set a duration from 1s to 24h"),
+            (&["--max-grace=25h"], "set a duration from 1s to 24h"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -7,13 +7,13 @@ mod queue;
 
 pub use queue::{Receiver, Sender, channel};
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Reason,
+    Action, Reason,
     model::{
         excerpt::shown,
-        notice::{About, Notice},
+        notice::{About, LONGEST, Notice},
         object::ObjectKey,
     },
 };
@@ -35,16 +35,14 @@ use crate::{
     },
 };
 
-/// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
-const LONGEST_NOTE: usize = 1024;
-/// The page with a section for each reason.
-const REASONS: &str = "https://headgate.dev/docs/reference/reasons.md";
+/// The page of the docs with a section for each reason.
+const REASONS: &str = "reference/reasons.html";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Normal Events of all namespaces, after the first hundred.
 const GOOD_NEWS_A_SECOND: f64 = 10.0;
 
-/// Writes Events until the sender is dropped.
-pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>) {
+/// Writes Events until the sender is dropped. With the address of the docs, each Event ends with a link to its reason.
+pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>, docs: Option<Box<str>>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     let (clock, mut outage) = (Clock::start(), Outage::default());
@@ -58,7 +56,7 @@ pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>)
         // A recorder for each Event. A longer-lived one would count a second problem with the same reason as a
         // repetition of the first, and drop its text. Repetitions were removed before.
         let recorder = Recorder::new(client.clone(), reporter.clone());
-        let (regarding, event) = render(&notice);
+        let (regarding, event) = render(&notice, docs.as_deref());
         let written = timeout(WRITE_TIMEOUT, recorder.publish(&event, &regarding)).await;
         let error = match written {
             Ok(Ok(())) => {
@@ -85,7 +83,7 @@ pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>)
     }
 }
 
-fn render(notice: &Notice) -> (ObjectReference, Event) {
+fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
     const OWN: &str = "headgate.dev/v1alpha1";
     let of = |key: &ObjectKey| (Some(key.namespace.to_string()), key.name.to_string());
     let (version, kind, (namespace, name), uid) = match &notice.about {
@@ -107,28 +105,28 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
     let event = Event {
         type_: if notice.reason.is_good_news() { EventType::Normal } else { EventType::Warning },
         reason: notice.reason.to_string(),
-        note: Some(linked(&notice.note, notice.reason)),
-        action: "Bind".into(),
+        note: Some(linked(&notice.note, notice.reason, docs)),
+        action: Action::of(notice).as_str().into(),
         secondary: None,
     };
     (regarding, event)
 }
 
-/// A note, and where its reason word is explained. What is too long for both is cut in the note.
-fn linked(note: &str, reason: Reason) -> String {
-    let link = format!("{REASONS}#{}", reason.as_str().to_ascii_lowercase());
-    format!("{} {link}", shorten(&shown(note), LONGEST_NOTE - link.len() - 1))
+/// A note, and where its reason is explained.
+fn linked(note: &str, reason: Reason, docs: Option<&str>) -> String {
+    let note = shorten(&shown(note));
+    match docs {
+        None => note,
+        Some(docs) => format!("{note} {docs}/{REASONS}#{}", reason.as_str().to_ascii_lowercase()),
+    }
 }
 
-fn shorten(note: &str, longest: usize) -> Cow<'_, str> {
-    if note.len() <= longest {
-        return note.into();
+/// At most [`LONGEST`] characters.
+fn shorten(note: &str) -> String {
+    match note.char_indices().nth(LONGEST - 1) {
+        Some((end, last)) if end + last.len_utf8() < note.len() => format!("{}…", &note[..end]),
+        _ => note.to_owned(),
     }
-    let mut end = longest - '…'.len_utf8();
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &note[..end]).into()
 }
 
 #[cfg(test)]
@@ -141,33 +139,46 @@ mod tests {
     fn an_event_names_its_object_by_uid_and_carries_the_reason_word() {
         let about = About::Service(ObjectKey::new("shop", "web"), Uid::new("s-1"));
         let notice = Notice { about, reason: Reason::InvalidBinding, note: "part \"x\"".into() };
-        let (regarding, event) = render(&notice);
+        let (regarding, event) = render(&notice, None);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
-        assert_eq!(event.reason, "InvalidBinding");
-        let note = "part \"x\" https://headgate.dev/docs/reference/reasons.md#invalidbinding";
-        assert_eq!(event.note.as_deref(), Some(note));
+        assert_eq!((&*event.reason, &*event.action), ("InvalidBinding", "Bind"));
+        assert_eq!(event.note.as_deref(), Some("part \"x\""));
+        let (_, linked) = render(&notice, Some("https://docs.example"));
+        let note = "part \"x\" https://docs.example/reference/reasons.html#invalidbinding";
+        assert_eq!(linked.note.as_deref(), Some(note));
     }
 
     #[test]
     fn an_event_on_a_grant_is_about_an_object_of_no_namespace() {
         let about = About::Grant("front".into(), Uid::new("g-1"));
-        let (regarding, _) = render(&Notice { about, reason: Reason::InvalidGrant, note: String::new() });
+        let (regarding, _) =
+            render(&Notice { about, reason: Reason::InvalidGrant, note: String::new() }, None);
         assert_eq!((regarding.kind.as_deref(), regarding.namespace), (Some("TargetGroupGrant"), None));
+    }
+
+    #[test]
+    fn the_reference_explains_every_action() {
+        let page = include_str!("../../../../docs/reference/events.md");
+        for action in Action::ALL {
+            assert!(page.contains(&format!("\n| `{}` | ", action.as_str())), "{action:?}");
+        }
     }
 
     #[test]
     fn good_news_is_a_normal_event() {
         let about = About::Pod(ObjectKey::new("shop", "web-0"), Uid::new("u-1"));
-        let of = |reason| render(&Notice { about: about.clone(), reason, note: String::new() }).1.type_;
+        let of = |reason| render(&Notice { about: about.clone(), reason, note: String::new() }, None).1.type_;
         assert!(matches!(of(Reason::TargetsHealthy), EventType::Normal));
         assert!(matches!(of(Reason::TargetUnhealthy), EventType::Warning));
     }
 
     #[test]
     fn a_long_note_is_cut_at_a_character_and_keeps_its_link() {
-        let note = linked(&"ä".repeat(2000), Reason::NotReady);
+        let just = "ä".repeat(LONGEST);
+        assert_eq!(linked(&just, Reason::NotReady, None), just);
+        let note = linked(&"ä".repeat(2000), Reason::NotReady, Some("https://docs.example"));
         let rest = note.trim_start_matches('ä');
-        assert!(note.len() > LONGEST_NOTE - 2 && note.len() <= LONGEST_NOTE, "{}", note.len());
-        assert_eq!(rest, "… https://headgate.dev/docs/reference/reasons.md#notready");
+        assert_eq!(note.matches('ä').count(), LONGEST - 1);
+        assert_eq!(rest, "… https://docs.example/reference/reasons.html#notready");
     }
 }

@@ -10,7 +10,10 @@ use std::{sync::Arc, time::Duration};
 use headgate_core::{
     Moment, Reason,
     leadership::{ability::Trouble, lease::Lease},
-    model::notice::{About, Notice},
+    model::{
+        excerpt::brief,
+        notice::{About, Notice},
+    },
 };
 use tracing::{info, warn};
 
@@ -80,7 +83,8 @@ impl Handover {
         self.metrics.gives_lease_back(reason);
         let seconds = pause.as_secs();
         self.say(format!(
-            "{}: the Lease is given back, so that another replica leads; this one stands for it again in {seconds} s",
+            "Lease released, because {}. Another replica can lead; this one backs off for {seconds} s. Check its log and the \
+             access to AWS and Kubernetes.",
             why(reason)
         ));
         Some((reason, pause))
@@ -96,7 +100,7 @@ impl Handover {
     fn over(&mut self) {
         if let Some(unable) = self.unable.take() {
             self.metrics.cannot_lead(false);
-            info!(reason = %unable.reason, "what kept this replica from leading is over, or its rest is");
+            info!(reason = %unable.reason, "this replica can lead again");
         }
     }
 
@@ -107,11 +111,14 @@ impl Handover {
         }
         self.unable = Some(Unable { reason, since, until: None });
         let because = match others {
-            Ok(pods) if pods.is_empty() => "no other replica is ready".to_owned(),
-            Ok(_) => "each other replica could not lead either, a short time ago".to_owned(),
-            Err(error) => format!("whether another replica is ready cannot be asked ({error})"),
+            Ok(pods) if pods.is_empty() => "no other replica is Ready".to_owned(),
+            Ok(_) => "no other replica can lead either".to_owned(),
+            Err(error) => format!("the other replicas cannot be read ({})", brief(&error)),
         };
-        let note = format!("{}: this replica leads on, because {because}", why(reason));
+        let note = format!(
+            "Still leader although {}, because {because}. Check the log and the access to AWS and Kubernetes.",
+            why(reason)
+        );
         // The task that detected the problem has logged it.
         info!(reason = %Reason::CannotLead, "{note}");
         self.tell(note);

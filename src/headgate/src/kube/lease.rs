@@ -128,7 +128,7 @@ impl Election {
             self.publish();
             let now = self.clock.now();
             if self.machine.has_left() || leave_by.is_some_and(|by| by <= now) {
-                info!(released = self.machine.has_left(), "the lease is given back");
+                info!(released = self.machine.has_left(), "Lease released");
                 return Ok(());
             }
             let stands_by = self.machine.term(now).is_none() && leave_by.is_none();

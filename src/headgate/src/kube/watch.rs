@@ -265,12 +265,12 @@ impl Following {
                     self.metrics.watch_failed(kind);
                     if is_too_large(&error) && page > 1 {
                         page = smaller(page);
-                        info!(kind, %scope, page, "a page of the list is too large: listing anew in smaller ones");
+                        info!(kind, %scope, page, "a page of the list is too large, listing again with smaller pages");
                         events = stream(page);
                         continue;
                     }
                     if is_too_old(&error) {
-                        debug!(kind, %scope, "the watch is too old, listing anew");
+                        debug!(kind, %scope, "the watch expired, listing again");
                         continue;
                     }
                     failed = Some(seen);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headgate_core::model::{
-    excerpt::excerpt,
+    excerpt::{brief, excerpt},
     limits,
     pod::Protocol,
     policy::Texts,
@@ -124,11 +124,12 @@ impl Spec {
     fn pods(self) -> Result<Pods, String> {
         if let Some(error) = self.unreadable {
             return Err(format!(
-                "its spec cannot be read ({error}); expected one as `kubectl explain targetbinding.spec` says"
+                "spec is invalid ({}). Compare with `kubectl explain targetbinding.spec`.",
+                brief(&error)
             ));
         }
         if self.target_group.arn.is_none() && self.target_group.name.is_none() {
-            return Err("targetGroup says nothing; expected targetGroup.arn or targetGroup.name".into());
+            return Err("targetGroup is empty. Set targetGroup.arn or targetGroup.name.".into());
         }
         match (self.service_ref, self.pod_selector, self.port) {
             (Some(service), ..) => Ok(Pods::OfService(
@@ -147,8 +148,8 @@ impl Spec {
                 },
                 Protocol::parse(self.protocol.as_deref()),
             )),
-            (None, Some(_), None) => Err("podSelector is without port; expected the port of its pods".into()),
-            (None, None, _) => Err("it names no pods; expected serviceRef, or podSelector and port".into()),
+            (None, Some(_), None) => Err("podSelector has no port. Set the port of its pods.".into()),
+            (None, None, _) => Err("No pods are selected. Set serviceRef, or podSelector and port.".into()),
         }
     }
 }
@@ -188,7 +189,7 @@ fn annotation_of(field: &str) -> String {
 
 fn number_of(number: i32) -> Result<u16, String> {
     let known = port_number(Some(i64::from(number)));
-    known.ok_or_else(|| format!("{number} is not a port number; expected 1 to 65535"))
+    known.ok_or_else(|| format!("Port {number} is invalid. Write 1 to 65535."))
 }
 
 #[cfg(test)]
@@ -268,10 +269,10 @@ mod tests {
     #[test]
     fn what_the_schema_would_have_refused_binds_nothing_says_what_was_expected_and_fails_no_list() {
         for (spec, said) in [
-            (json!(null), "targetGroup says nothing"),
-            (json!({}), "targetGroup says nothing"),
-            (json!("x"), "cannot be read"),
-            (json!({"targetGroup": {"name": "web"}}), "it names no pods"),
+            (json!(null), "targetGroup is empty"),
+            (json!({}), "targetGroup is empty"),
+            (json!("x"), "spec is invalid"),
+            (json!({"targetGroup": {"name": "web"}}), "No pods are selected"),
             (
                 json!({"targetGroup": {"name": "web"}, "podSelector": {"matchLabels": {"app": "a"}}}),
                 "without port",
@@ -280,22 +281,19 @@ mod tests {
                 json!({"targetGroup": {"name": "web"}, "serviceRef": {"name": "web", "port": 0}}),
                 "0 is not a port",
             ),
-            (
-                json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}),
-                "targetGroup says nothing",
-            ),
+            (json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}), "targetGroup is empty"),
             (
                 json!({"targetGroup": {"name": 7}, "serviceRef": {"name": "web", "port": 80}}),
-                "cannot be read",
+                "spec is invalid",
             ),
             (
                 json!({"targetGroup": {"name": "a"}, "serviceRef": {"name": "w", "port": 9_999_999_999_i64}}),
-                "cannot be read",
+                "spec is invalid",
             ),
         ] {
             let facts = read(&spec).unwrap();
             let Pods::Unreadable(why) = &facts.pods else { panic!("{spec}: {facts:?}") };
-            assert!(why.contains(said) && why.contains("expected"), "{spec}: {why}");
+            assert!(why.contains(said), "{spec}: {why}");
         }
     }
 }

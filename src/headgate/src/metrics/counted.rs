@@ -21,7 +21,7 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use super::{page::Page, said::Said};
+use super::{level::Level, page::Page, said::Said};
 use crate::runtime::{clock::Clock, views::Views};
 
 /// One of them.
@@ -210,7 +210,8 @@ pub(super) fn register(
     for count in &COUNTS {
         page.declare(count.name, count.labels, MetricType::Gauge, count.help);
     }
-    page.collect(Counted { views, clock, leads, said });
+    let level = page.level();
+    page.collect(Counted { views, clock, leads, said, level });
     page
 }
 
@@ -220,6 +221,7 @@ struct Counted {
     clock: Clock,
     leads: Arc<AtomicBool>,
     said: Said,
+    level: Level,
 }
 
 impl Collector for Counted {
@@ -228,7 +230,8 @@ impl Collector for Counted {
             return Ok(());
         }
         let now = self.clock.now();
-        COUNTS.iter().try_for_each(|count| count.encode(&self.views, &self.said, now, &mut encoder))
+        let mut served = COUNTS.iter().filter(|count| self.level.serves(count.name));
+        served.try_for_each(|count| count.encode(&self.views, &self.said, now, &mut encoder))
     }
 }
 

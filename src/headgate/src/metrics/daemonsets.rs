@@ -139,11 +139,14 @@ fn states<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{metrics::Format, runtime::clock::Clock};
+    use crate::{
+        metrics::{Format, Level},
+        runtime::clock::Clock,
+    };
 
     #[test]
     fn the_page_of_sets_has_names_of_its_own_and_counts_while_this_replica_leads() {
-        let metrics = Metrics::of_daemonsets(Clock::start(), || {
+        let metrics = Metrics::of_daemonsets(Clock::start(), Level::Default, || {
             vec![SetCounts {
                 set: ObjectKey::new("ingress", "edge"),
                 nodes: [("wanted", 3), ("updated", 1), ("degraded", 0), ("in_turn", 1), ("late", 0)],

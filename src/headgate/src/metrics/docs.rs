@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
-use super::{Declared, Metrics};
+use super::{Declared, Level, Metrics};
 use crate::runtime::clock::Clock;
 
 const PAGE: &str = "docs/reference/metrics.md";
@@ -10,11 +10,12 @@ const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
 const END: &str = "<!-- end -->\n";
 
 fn table(metrics: &[Declared]) -> String {
-    let mut table = String::from("\n| metric | type | what |\n|---|---|---|\n");
-    for Declared { name, labels, kind, help } in metrics {
+    let mut table = String::from("\n| metric | type | level | what |\n|---|---|---|---|\n");
+    for Declared { name, labels, kind, help, level } in metrics {
         assert!(!help.contains(['|', '<', '`', '*', '\n']), "{name}: expected plain text, found {help}");
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        writeln!(table, "| `{name}{labels}` | {} | {help}. |", kind.as_str()).unwrap();
+        let level = if *level == Level::Debug { "debug" } else { "" };
+        writeln!(table, "| `{name}{labels}` | {} | {level} | {help}. |", kind.as_str()).unwrap();
     }
     table.push('\n');
     table
@@ -22,8 +23,8 @@ fn table(metrics: &[Declared]) -> String {
 
 #[test]
 fn docs_list_every_metric_as_the_code_declares_it() {
-    compare("\n## `headgate run`\n", &Metrics::new(Arc::default(), Clock::start()));
-    compare("\n## `headgate daemonsets`\n", &Metrics::of_daemonsets(Clock::start(), Vec::new));
+    compare("\n## `headgate run`\n", &Metrics::new(Arc::default(), Clock::start(), Level::Debug));
+    compare("\n## `headgate daemonsets`\n", &Metrics::of_daemonsets(Clock::start(), Level::Debug, Vec::new));
 }
 
 /// Compares the table below this heading with the metrics of a program, or writes it.

@@ -14,6 +14,7 @@ mod format;
 mod labels;
 mod leader;
 mod leaving;
+mod level;
 mod page;
 mod pods;
 mod process;
@@ -44,7 +45,7 @@ use self::{
     said::Said,
     webhook::Webhook,
 };
-pub use self::{daemonsets::SetCounts, format::Format, page::Declared};
+pub use self::{daemonsets::SetCounts, format::Format, level::Level, page::Declared};
 use crate::runtime::{clock::Clock, views::Views};
 
 /// All metrics of the program.
@@ -87,11 +88,11 @@ impl Shared {
 
 impl Metrics {
     /// The metrics; those of bindings and target groups are read from `views` when they are asked for.
-    pub fn new(views: Arc<Views>, clock: Clock) -> Self {
-        let mut page = Page::default();
+    pub fn new(views: Arc<Views>, clock: Clock, level: Level) -> Self {
+        let mut page = Page::new(level);
         let leads: Arc<AtomicBool> = Arc::default();
         let said = Said::default();
-        let daemonsets = Daemonsets::register(&mut Page::default());
+        let daemonsets = Daemonsets::register(&mut Page::new(level));
         page.build_info();
         // They are served and listed in this order.
         Self {
@@ -115,8 +116,12 @@ impl Metrics {
 
     /// Those of `headgate daemonsets`. They have their own page and names, so a sum over the replicas of one program
     /// includes nothing of the other. `sets` returns the state of each set.
-    pub fn of_daemonsets(clock: Clock, sets: impl Fn() -> Vec<SetCounts> + Send + Sync + 'static) -> Self {
-        let mut page = Page::of(daemonsets::PREFIX);
+    pub fn of_daemonsets(
+        clock: Clock,
+        level: Level,
+        sets: impl Fn() -> Vec<SetCounts> + Send + Sync + 'static,
+    ) -> Self {
+        let mut page = Page::of(daemonsets::PREFIX, level);
         let leads: Arc<AtomicBool> = Arc::default();
         page.build_info();
         let its = Self {
@@ -126,7 +131,7 @@ impl Metrics {
             connections: Connections::register(&mut page),
             daemonsets: Daemonsets::register(&mut page),
             leads: leads.clone(),
-            ..Self::new(Arc::default(), clock)
+            ..Self::new(Arc::default(), clock, level)
         };
         Self { page: process::register(daemonsets::counted(page, leads, sets)), ..its }
     }
@@ -154,7 +159,7 @@ impl Metrics {
         self.page.text(format)
     }
 
-    /// What the page may show: every metric, also those that have no sample yet.
+    /// What the page may show: every metric of any level, also those that have no sample yet.
     pub fn declared(&self) -> &[Declared] {
         self.page.declared()
     }

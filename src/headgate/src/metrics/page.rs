@@ -15,6 +15,7 @@ use prometheus_client::{
 use super::{
     format::Format,
     labels::{BuildLabels, Labels},
+    level::Level,
 };
 
 const PREFIX: &str = "headgate";
@@ -47,6 +48,8 @@ pub struct Declared {
     pub kind: MetricType,
     /// Its help text, without the full stop at the end.
     pub help: &'static str,
+    /// The lowest level that serves it.
+    pub level: Level,
 }
 
 /// All metrics. Each is registered by the method that names its type.
@@ -57,22 +60,23 @@ pub(super) struct Page {
     process: Registry,
     declared: Vec<Declared>,
     prefix: &'static str,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self::of(PREFIX)
-    }
+    level: Level,
 }
 
 impl Page {
+    /// The page of `headgate run`.
+    pub(super) fn new(level: Level) -> Self {
+        Self::of(PREFIX, level)
+    }
+
     /// A page whose metrics begin with this.
-    pub(super) fn of(prefix: &'static str) -> Self {
+    pub(super) fn of(prefix: &'static str, level: Level) -> Self {
         Self {
             registry: Registry::with_prefix(prefix),
             process: Registry::default(),
             declared: Vec::new(),
             prefix,
+            level,
         }
     }
 
@@ -126,6 +130,9 @@ impl Page {
     ) -> M {
         let kind = metric.metric_type();
         self.declare(name, labels, kind, help);
+        if !self.level.serves(name) {
+            return metric;
+        }
         match kind {
             MetricType::Histogram => {
                 self.registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
@@ -149,7 +156,8 @@ impl Page {
             _ => "",
         };
         let prefix = self.prefix;
-        self.declared.push(Declared { name: format!("{prefix}_{name}{suffix}"), labels, kind, help });
+        let (level, name) = (Level::of(name), format!("{prefix}_{name}{suffix}"));
+        self.declared.push(Declared { name, labels, kind, help, level });
     }
 
     /// What counts the metrics at each scrape that were declared without being registered.
@@ -177,7 +185,12 @@ impl Page {
         }
     }
 
-    /// Every metric, in the order of the page.
+    /// What is served.
+    pub(super) const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Every metric of any level, in the order of the page.
     pub(super) fn declared(&self) -> &[Declared] {
         &self.declared
     }

@@ -10,7 +10,10 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::page::{Declared, Page};
+use super::{
+    level::Level,
+    page::{Declared, Page},
+};
 
 /// Its name without `_total`, its type, and its value.
 const METRICS: [(&str, MetricType, &str); 6] = [
@@ -29,6 +32,7 @@ pub(super) fn register(mut page: Page) -> Page {
         labels: &[],
         kind,
         help,
+        level: Level::Default,
     });
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     page.collect_of_process(&declared, Process { began: began.as_secs_f64() });

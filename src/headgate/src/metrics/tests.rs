@@ -14,7 +14,7 @@ use headgate_core::{
     view::{BindingView, GateView, GroupView, OriginView, TargetView, ZoneView},
 };
 
-use super::{Declared, Format, Metrics};
+use super::{Declared, Format, Level, Metrics};
 use crate::runtime::{clock::Clock, views::Views};
 
 fn group(name: &str) -> TargetGroupArn {
@@ -80,7 +80,11 @@ fn views(origin: Origin) -> Views {
 
 /// The metrics, each with something in it.
 fn filled() -> Metrics {
-    let metrics = Metrics::new(Arc::new(views(Origin::Service(web()))), Clock::start());
+    filled_at(Level::Debug)
+}
+
+fn filled_at(level: Level) -> Metrics {
+    let metrics = Metrics::new(Arc::new(views(Origin::Service(web()))), Clock::start(), level);
     metrics.registering(Duration::from_millis(3));
     metrics.deregistering(Duration::from_millis(3));
     metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
@@ -180,7 +184,7 @@ fn the_page_names_every_metric_with_its_unit() {
 
 #[test]
 fn a_binding_is_named_after_the_targetbinding_that_makes_it() {
-    let metrics = Metrics::new(Arc::new(views(Origin::TargetBinding(web()))), Clock::start());
+    let metrics = Metrics::new(Arc::new(views(Origin::TargetBinding(web()))), Clock::start(), Level::Debug);
     metrics.leads(true);
     let page = metrics.page(Format::OpenMetrics).unwrap();
     let labels =
@@ -201,7 +205,7 @@ fn labels_of(sample: &str) -> Vec<&str> {
 fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
     let metrics = filled();
     let page = metrics.page(Format::OpenMetrics).unwrap();
-    for Declared { name, labels, kind, help } in metrics.declared() {
+    for Declared { name, labels, kind, help, .. } in metrics.declared() {
         let family = name.strip_suffix("_total").unwrap_or(name);
         let found = page.split_once(&format!("# HELP {family} {help}.\n"));
         let (_, rest) = found.unwrap_or_else(|| panic!("{family}: {help} is not in\n{page}"));
@@ -212,6 +216,20 @@ fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
         assert_eq!(labels_of(sample), *labels, "{name}");
     }
     assert_eq!(page.matches("# TYPE ").count(), metrics.declared().len());
+}
+
+#[test]
+fn by_default_the_page_has_few_metrics_and_none_of_the_level_debug() {
+    let metrics = filled_at(Level::Default);
+    let page = metrics.page(Format::Prometheus).unwrap();
+    let by_default: Vec<_> =
+        metrics.declared().iter().filter(|metric| metric.level == Level::Default).collect();
+    assert_eq!(page.matches("# TYPE ").count(), by_default.len());
+    assert!(by_default.len() <= 39, "{}", by_default.len());
+    for metric in metrics.declared() {
+        let is_served = page.contains(&format!("# TYPE {} ", metric.name));
+        assert_eq!(is_served, metric.level == Level::Default, "{}", metric.name);
+    }
 }
 
 #[test]

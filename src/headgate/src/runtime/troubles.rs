@@ -14,10 +14,10 @@ use headgate_core::{
 /// The cause, in words.
 pub const fn why(reason: Reason) -> &'static str {
     match reason {
-        Reason::RemovalsFail => "AWS has taken no removal",
-        Reason::WatchesFail => "a watch of the Kubernetes API fails again and again",
-        Reason::AwsUnreachable => "AWS cannot be reached",
-        _ => "there are no AWS credentials that AWS accepts",
+        Reason::RemovalsFail => "AWS accepts no deregistration",
+        Reason::WatchesFail => "a watch of the Kubernetes API fails repeatedly",
+        Reason::AwsUnreachable => "AWS is unreachable",
+        _ => "it has no valid AWS credentials",
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    metrics::Format,
+    metrics::{Format, Level},
     runtime::{clock::Clock, views::Views},
 };
 
@@ -37,7 +37,7 @@ impl Stage {
     async fn new(limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
+        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start(), Level::Debug));
         let listening = Server { name: "test", limits, metrics: metrics.clone(), clock: Clock::start() };
         let (begun, go, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
         let (begins, waits) = (begun.clone(), go.clone());

@@ -14,6 +14,7 @@ use headgate_core::{
     Cause, Moment, Reason,
     model::{
         eviction::{self, LONGEST_RETRY, Ruling},
+        excerpt::brief,
         notice::{About, Notice},
         object::{ObjectKey, Uid},
     },
@@ -142,12 +143,12 @@ impl Webhook {
         };
         let pod = ObjectKey::new(namespace, name);
         if is_dry_run(request) {
-            debug!(reason = %Reason::EvictionAllowed, %pod, "a dry run of an eviction is let through");
+            debug!(reason = %Reason::EvictionAllowed, %pod, "eviction dry run allowed");
             return request.allow(Vec::new(), &[]);
         }
         match self.ruled(&pod, read(request), place, until).await {
             Ok(cause) => {
-                info!(reason = %cause.reason(), why = cause.detail(), %pod, "an eviction is let through");
+                info!(reason = %cause.reason(), why = cause.detail(), %pod, "eviction allowed");
                 self.metrics.eviction_asked(true, cause.reason());
                 request.allow(Vec::new(), &[])
             }
@@ -239,8 +240,9 @@ impl Webhook {
     fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
         let cause = Cause::LeavingNotRecorded;
         let note = format!(
-            "the eviction of this pod is let through without having been deregistered before, because that could not be \
-             noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch on pods"
+            "Eviction allowed without deregistration: the pod cannot be annotated ({}). Requests may be lost. Grant Headgate \
+             patch on pods.",
+            brief(why)
         );
         self.notify(pod, uid, cause.reason(), &note);
         cause
@@ -252,17 +254,16 @@ impl Webhook {
         }
         let note = match cause {
             Cause::HoldMissing => {
-                "Eviction allowed although requests may be lost: the pod has no hold and its node stays. Label the pod or its \
-                 namespace headgate.dev/inject: \"true\" and recreate the pod, or cordon the node first"
+                "Eviction allowed although requests may be lost: no hold, and the node remains. Cordon the node first, or label \
+                 the namespace headgate.dev/inject and recreate the pod."
             }
             Cause::GraceCutsHold => {
-                "the eviction of this pod is let through with a grace period that cuts its hold short, as whoever evicts \
-                 asks for: requests may be lost; expected a grace period of the hold and 5 s more, or none: kubectl drain \
-                 without --grace-period"
+                "Eviction allowed with a grace period that is shorter than the hold. Requests may be lost. Drain without \
+                 --grace-period."
             }
             _ => {
-                "the eviction of this pod is let through, because no leader has said a word about it for too long: \
-                 requests may be lost; expected a Headgate that leads (headgate_leader), and may patch pods"
+                "Eviction allowed, because no leader decided in time. Requests may be lost. Check that a replica leads \
+                 (headgate_leader) and may patch pods."
             }
         };
         self.notify(pod, uid, cause.reason(), note);

@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        metrics::Format,
+        metrics::{Format, Level},
         runtime::{clock::Clock, views::Views},
     };
 
@@ -158,7 +158,7 @@ mod tests {
         let (first, second, digits) = (make(), make(), "5".repeat(64));
         let published = Published::nothing();
         let (mut served, path) = (published.certificate.subscribe(), published.path.subscribe());
-        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
+        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start(), Level::Debug));
         tokio::time::pause();
         let keeping = tokio::spawn(keep(folder.clone(), published, metrics.clone()));
         tokio::time::sleep(3 * PERIOD).await;

@@ -128,7 +128,7 @@ impl Shared {
             warn!(
                 namespace = &*excerpt(name),
                 others,
-                "{MAX_GRACE}: \"{}\" is none of its values; expected {}; it counts as not there",
+                "{MAX_GRACE}: invalid value \"{}\" is ignored. Set {}.",
                 excerpt(text),
                 inject::MAX_GRACE_EXPECTED
             );

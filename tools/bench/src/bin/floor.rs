@@ -18,7 +18,7 @@ use headgate::{
         watch::{Following, Relists, Watches},
         watch_failures::WatchFailures,
     },
-    metrics::Metrics,
+    metrics::{Level, Metrics},
     runtime::{clock::Clock, views::Views},
 };
 use headgate_core::{
@@ -53,7 +53,7 @@ async fn main() {
         inbox,
         following: Following {
             clock: Clock::start(),
-            metrics: Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start())),
+            metrics: Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start(), Level::Default)),
             failures: WatchFailures::default(),
         },
         relists: Relists::new(&[]),

@@ -145,7 +145,7 @@ impl Stage {
         for replica in &self.replicas {
             let answers = replica.headgate.logged(|line| {
                 let is_answer =
-                    |message| matches!(message, "an eviction is let through" | "an eviction waits");
+                    |message| matches!(message, "eviction allowed" | "an eviction waits");
                 line["message"].as_str().is_some_and(is_answer)
             });
             for line in answers {

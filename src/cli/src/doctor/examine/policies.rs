@@ -37,14 +37,13 @@ fn policy(policy: &Policy) -> Option<Finding> {
 fn without(fence: Fence) -> &'static str {
     match fence {
         Fence::OwnWrites => {
-            "whoever gets hold of the token of Headgate's ServiceAccount may change all of a pod that the API server lets \
-             be changed, its image too"
+            "a stolen token of Headgate's ServiceAccount can change every mutable field of a pod, including its image"
         }
         Fence::OwnWritesOnNodes => {
-            "whoever gets hold of the token of Headgate's ServiceAccount may patch nodes, their taints and labels too"
+            "a stolen token of Headgate's ServiceAccount can patch nodes, including taints and labels"
         }
         Fence::Marks => {
-            "whoever may patch pods may write what Headgate notes on them, and let them be evicted too early or too late"
+            "anyone who can patch pods can change Headgate's annotations, so that evictions are allowed too early or too late"
         }
     }
 }

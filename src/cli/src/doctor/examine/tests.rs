@@ -175,7 +175,7 @@ fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
     for (fence, without) in [
         (Fence::OwnWrites, "may change all of a pod"),
         (Fence::OwnWritesOnNodes, "may patch nodes"),
-        (Fence::Marks, "whoever may patch pods"),
+        (Fence::Marks, "anyone who can patch pods"),
     ] {
         let is = |is_there, denies| {
             move |facts: &mut Facts| {

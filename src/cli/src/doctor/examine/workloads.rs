@@ -217,7 +217,7 @@ fn stateful_set(it: &StatefulSet, owner: &Owner<'_>) -> Finding {
     let Its { count, hold } = owner.its;
     let by_hand =
         it.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref()) == Some("OnDelete");
-    let how = if by_hand { "whoever deletes a pod ends it" } else { "a rollout ends a pod" };
+    let how = if by_hand { "deleting a pod ends it" } else { "a rollout ends a pod" };
     owner.finds(
         Reason::RiskyWorkload,
         format!(
@@ -237,7 +237,7 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
         let said = format!(
-            "whoever deletes a pod takes it from its node for the hold of {hold} s and until the next one is healthy; expected \
+            "deleting a pod takes it from its node for the hold of {hold} s and until the next one is healthy; expected \
              the strategy RollingUpdate with maxSurge: 1 and maxUnavailable: 0"
         );
         return vec![owner.finds(Reason::RiskyWorkload, said)];
@@ -376,7 +376,7 @@ mod tests {
         only(
             &of_daemon_set(json!({"updateStrategy": {"type": "OnDelete"}})),
             Reason::RiskyWorkload,
-            "whoever deletes",
+            "deleting",
         );
         let mut spec = rolling(json!({"maxSurge": "10%", "maxUnavailable": 0}));
         spec["template"] = on_port(443);
@@ -392,7 +392,7 @@ mod tests {
         let of_stateful_set = |spec: Value| found(3, |all| all.stateful_sets.push(of(spec)));
         only(&of_stateful_set(json!({})), Reason::RiskyWorkload, "all 3 take 8 min at least");
         let by_hand = json!({"updateStrategy": {"type": "OnDelete"}});
-        only(&of_stateful_set(by_hand), Reason::RiskyWorkload, "whoever deletes a pod");
+        only(&of_stateful_set(by_hand), Reason::RiskyWorkload, "deleting a pod");
     }
 
     #[test]

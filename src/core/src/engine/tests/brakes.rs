@@ -338,14 +338,14 @@ fn a_pod_that_ends_is_removed_at_once_whatever_is_in_doubt() {
 #[test]
 fn what_is_in_doubt_is_said_as_long_as_it_is() {
     for (kind, says) in
-        [(&KINDS[0], "most of the TargetBindings are gone"), (&KINDS[1], "most of the selected namespaces")]
+        [(&KINDS[0], "lacks most TargetBindings"), (&KINDS[1], "lacks most selected namespaces")]
     {
         let mut world = kind.ready();
         kind.listed(&mut world, &[]);
         let doubts = world.notices.iter().filter(|notice| notice.reason == Reason::ListDoubted);
         let notes: Vec<&str> = doubts.map(|notice| &*notice.note).collect();
         assert!(notes.len() == 3 && notes.iter().all(|note| note.contains(says)), "{notes:?}");
-        assert!(notes[0].contains("until a second list says the same, or for 30 s"), "{notes:?}");
+        assert!(notes[0].contains("until a second list confirms it, at most 30 s"), "{notes:?}");
         world.notices.clear();
         kind.listed(&mut world, &[1, 2, 3]);
         let shown = world.views.iter().rev().find_map(|effect| match effect {

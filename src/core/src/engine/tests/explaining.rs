@@ -131,7 +131,7 @@ fn a_pod_that_is_nowhere_a_target_is_told_why() {
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("htp=blue"));
     let (reason, said) = nowhere(&mut world, "other");
     assert_eq!(reason, Reason::InvalidBinding);
-    assert!(said.contains("the Service has no port \"htp\""), "{said}");
+    assert!(said.contains("names port \"htp\""), "{said}");
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("http=green"));
     assert_eq!(nowhere(&mut world, "other").0, Reason::NotSelected);
 }
@@ -170,10 +170,10 @@ fn what_a_registration_waits_for_is_said_with_the_word_of_its_event() {
     for (class, reason, said) in [
         (FailureClass::Throttled, Reason::Throttled, "the last RegisterTargets failed"),
         (FailureClass::Unavailable, Reason::Unavailable, "the last RegisterTargets failed"),
-        (FailureClass::Denied, Reason::AccessDenied, "expected its IAM policy to allow"),
-        (FailureClass::Gone, Reason::TargetGroupNotFound, "does not exist any more"),
-        (FailureClass::Refused, Reason::TargetRefused, "AWS refuses RegisterTargets"),
-        (FailureClass::Full, Reason::QuotaExceeded, "ask AWS for a higher quota"),
+        (FailureClass::Denied, Reason::AccessDenied, "IAM denies RegisterTargets"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue: deleted"),
+        (FailureClass::Refused, Reason::TargetRefused, "AWS rejects RegisterTargets"),
+        (FailureClass::Full, Reason::QuotaExceeded, "Request a higher quota"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));
@@ -216,7 +216,7 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
     world.refuse_changes(FailureClass::Refused);
     let due = Some(world.now + 10 * SECOND);
     assert_eq!(
-        waits(&mut world, "a", "AWS refuses"),
+        waits(&mut world, "a", "AWS rejects"),
         (Step::Register, Some(Reason::TargetRefused), due),
         "set aside"
     );
@@ -230,7 +230,7 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
         waited += 1;
         assert!(waited < 1_000, "{:?}", place(&mut world, "a"));
     }
-    let (step, reason, at) = waits(&mut world, "a", "let one controller alone");
+    let (step, reason, at) = waits(&mut world, "a", "Let one controller");
     assert_eq!((step, reason), (Step::Register, Some(Reason::UnknownWriter)));
     assert!(at.is_some_and(|at| at > world.now + 20 * SECOND), "{at:?}");
 }
@@ -253,13 +253,13 @@ fn what_is_paused_is_said_of_what_comes_and_of_what_goes() {
     world.annotate(web().with(PAUSED, "true"));
     world.apply(pod("new", "2").at(2));
     assert_eq!(
-        waits(&mut world, "new", "Service shop/web is paused"),
+        waits(&mut world, "new", "Service shop/web (the annotation"),
         (Step::Register, Some(Reason::Paused), None)
     );
     world.delete(pod("old", "1").at(1));
     assert_eq!(stands(&mut world, "old"), (Progress::Deregistering, Reason::PodDeleted));
     assert_eq!(
-        waits(&mut world, "old", "end the pause"),
+        waits(&mut world, "old", "End the pause"),
         (Step::Deregister, Some(Reason::RemovalsPaused), None)
     );
 }
@@ -307,7 +307,7 @@ fn what_would_take_a_target_away_is_said_with_the_time() {
 #[test]
 fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for_and_one_that_fails_once_is_not() {
     for (class, says, reason) in [
-        (FailureClass::Denied, "Kubernetes refuses its ledger", Reason::LedgerUnreadable),
+        (FailureClass::Denied, "Kubernetes rejects its TargetLedger", Reason::LedgerUnreadable),
         (FailureClass::Unavailable, "before RegisterTargets is called", Reason::TargetPending),
     ] {
         let mut world = World::new(vec![web()], vec![]);

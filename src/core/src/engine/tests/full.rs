@@ -83,7 +83,7 @@ fn what_fits_is_registered_and_how_many_wait_is_said_once() {
         world.engine.groups.get(&arn("blue")).unwrap().registrations().is_registered(&target(1, 80)),
         "the oldest"
     );
-    let note = "target group blue takes no more targets (Code: text): 23 wait";
+    let note = "Target group blue: full, 23 targets wait (Code: text)";
     assert!(world.quota_notes()[0].contains(note), "{:?}", world.quota_notes());
     let before = aws.calls;
     world.wait_and_settle(600, &mut aws);
@@ -101,7 +101,7 @@ fn what_waits_takes_the_place_of_what_leaves_and_removals_go_on() {
     world.settle(&mut aws);
     assert_eq!((world.registered(), aws.calls - before), (17, 1), "at once, and with a single call");
     let notes = world.quota_notes();
-    assert!(notes.len() == 2 && notes[1].contains("22 wait"), "{notes:?}");
+    assert!(notes.len() == 2 && notes[1].contains("22 targets wait"), "{notes:?}");
 }
 
 #[test]

@@ -74,9 +74,13 @@ fn a_group_that_vanished_has_nothing_left_to_remove() {
 #[test]
 fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_passed() {
     for (class, reason, said) in [
-        (FailureClass::Denied, Reason::AccessDenied, "allow elasticloadbalancing:RegisterTargets"),
-        (FailureClass::Refused, Reason::TargetRefused, "10.0.0.1:80 of pod a (Code: text)"),
-        (FailureClass::Gone, Reason::TargetGroupNotFound, "target group blue does not exist any more"),
+        (FailureClass::Denied, Reason::AccessDenied, "Allow elasticloadbalancing:RegisterTargets"),
+        (
+            FailureClass::Refused,
+            Reason::TargetRefused,
+            "Target 10.0.0.1:80: AWS rejects RegisterTargets (Code: text)",
+        ),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue: deleted (Code: text)"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));
@@ -102,7 +106,7 @@ fn a_removal_that_aws_refuses_is_said_and_tried_again_and_holds_up_no_other() {
     world.apply(pod("a", "1").at(1).terminating());
     world.refuse_changes(FailureClass::Refused);
     assert_eq!(world.said(), [Reason::TargetRefused]);
-    let said = "AWS refuses DeregisterTargets for target group blue, 10.0.0.1:80 of pod a (Code: text)";
+    let said = "Target 10.0.0.1:80: AWS rejects DeregisterTargets (Code: text)";
     assert!(world.notices[0].note.starts_with(said), "{}", world.notices[0].note);
     world.apply(pod("b", "2").at(2).terminating());
     world.wait(Duration::from_millis(300));

@@ -87,7 +87,7 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"], "{taint}");
         assert_eq!(world.causes(), [Cause::NodeDying; 2]);
         assert_eq!(world.said(), [Reason::NodeDying; 2]);
-        assert!(world.notices[0].note.contains(&format!("it has the taint {taint}")));
+        assert!(world.notices[0].note.contains("Deregistered now: node a is about to fail (taint "));
     }
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     let down = NodeFacts { shuts_down: true, ..node("a", None) };
@@ -211,7 +211,7 @@ fn on_a_disrupted_node_only_pods_without_a_hold_leave_early_as_their_budget_allo
         assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
         assert_eq!(world.causes(), [Cause::NodeDisrupted]);
         assert_eq!(world.said(), [Reason::NodeDisrupted]);
-        assert!(world.notices[0].note.contains("is to be drained"), "{}", world.notices[0].note);
+        assert!(world.notices[0].note.contains("will be drained"), "{}", world.notices[0].note);
     }
 }
 

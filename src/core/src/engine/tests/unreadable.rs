@@ -77,13 +77,13 @@ fn a_gate_opens_when_the_health_of_a_registered_target_could_not_be_read_for_as_
     assert_eq!(condition.reason, Cause::HealthUnreadable);
     assert_eq!(
         condition.message,
-        "pod IP 10.0.0.1, target 10.0.0.1:80 of target group blue: registered, and its health could not be read in \
-         the 60 s since then"
+        "pod IP 10.0.0.1, target 10.0.0.1:80 of target group blue: registered, but its health was unreadable for \
+         60 s"
     );
     assert_eq!(world.said(), []);
     world.end_write(&writes[0], Ok(()));
     assert_eq!(world.said(), [Reason::HealthUnread]);
-    assert!(world.notices[0].note.contains("nobody knows whether the pod is healthy"));
+    assert!(world.notices[0].note.contains("AWS did not answer DescribeTargetHealth"));
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
     for deletion in [Change::Deleted(web().build()), Change::Relisted(Scope::Cluster, vec![])] {
         world.service(deletion);
         let (reason, note) = said(&world).pop().unwrap();
-        assert!(reason == Reason::BindingRemoved && note.contains("stay targets for 60 s"), "{note}");
+        assert!(reason == Reason::BindingRemoved && note.contains("remain for 60 s"), "{note}");
         world.wait(GRACE.saturating_sub(Duration::from_secs(1)));
         world.annotate(web());
         world.wait(GRACE);
@@ -159,7 +159,10 @@ fn a_binding_that_comes_to_name_a_service_that_is_not_there_keeps_what_was_valid
     world.wait(GRACE * 2);
     assert_eq!(world.changes(), [""; 0]);
     let (reason, note) = said(&world).pop().unwrap();
-    assert!(reason == Reason::InvalidBinding && note.contains("what was valid before stays"), "{note}");
+    assert!(
+        reason == Reason::InvalidBinding && note.contains("The previous value remains in effect"),
+        "{note}"
+    );
     world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
     assert_eq!(said(&world).len(), 1);
 }
@@ -171,7 +174,7 @@ fn a_service_that_is_not_there_is_said_once_services_were_listed() {
     assert_eq!(said(&world), []);
     world.relist_services(vec![]);
     let [(Reason::InvalidBinding, note)] = &said(&world)[..] else { panic!("{:?}", said(&world)) };
-    assert!(note.contains("there is no Service nowhere in namespace shop"), "{note}");
+    assert!(note.contains("There is no Service nowhere in namespace shop"), "{note}");
     assert!(matches!(&world.notices[0].about, About::TargetBinding(key, _) if &*key.name == "mine"));
 }
 
@@ -185,7 +188,10 @@ fn a_port_that_the_service_does_not_have_is_said_and_what_was_valid_stays() {
     let said = said(&world);
     assert_eq!(
         said,
-        [(Reason::InvalidBinding, "the Service has no port \"htpt\"; it has: http (80)".to_owned())]
+        [(
+            Reason::InvalidBinding,
+            "serviceRef names port \"htpt\", which the Service lacks. Name one of: http (80).".to_owned()
+        )]
     );
 }
 
@@ -195,10 +201,7 @@ fn a_service_with_several_ports_needs_the_port_to_be_named() {
     let mut world = World::new(vec![two], vec![pod("a", "u-1").at(1)]);
     world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
     let said = said(&world);
-    assert!(
-        said[0].0 == Reason::InvalidBinding && said[0].1.contains("expected serviceRef.port"),
-        "{said:?}"
-    );
+    assert!(said[0].0 == Reason::InvalidBinding && said[0].1.contains("Set serviceRef.port"), "{said:?}");
 }
 
 #[test]
@@ -439,7 +442,7 @@ fn a_binding_that_cannot_be_read_any_more_keeps_its_targets_and_says_so_and_no_o
     let listed = vec![unreadable(of_pods("", "", 0)), other];
     world.written(Change::Relisted(Scope::Cluster, listed));
     assert_eq!(world.changes(), [""; 0]);
-    let note = "its spec makes no sense; what was valid before stays in force";
+    let note = "its spec makes no sense The previous value remains in effect.";
     assert!(said(&world).contains(&(Reason::InvalidBinding, note.into())), "{:?}", said(&world));
     world.written(Change::Applied(of_pods("blue", "web", 8082)));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:8082"], "it is followed again");

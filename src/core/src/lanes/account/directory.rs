@@ -15,7 +15,7 @@ use crate::{
     backoff::Backoff,
     model::{
         Call, Cause, Failure, FailureClass, GroupRef, LeastHealthy, Moment, Resolution, TargetGroupArn,
-        TargetGroupFacts, TargetType,
+        TargetGroupFacts, TargetType, excerpt::beginning,
     },
 };
 
@@ -173,12 +173,10 @@ impl Directory {
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
         if let Some(arn) = self.elsewhere(reference) {
             let said = format!(
-                "target group {} is in region {}, and this Headgate works in region {}; expected a target group \
-                 of that region, or a Headgate started with AWS_REGION={}",
+                "target group {} is in region {}, Headgate in {}. Bind a target group of that region.",
                 arn.name(),
                 arn.region(),
                 self.region,
-                arn.region()
             );
             return Resolution::Failed(Cause::TargetGroupUnsupported, said.into());
         }
@@ -441,26 +439,23 @@ fn sentence(
         (GroupRef::Arn(arn), Some(account)) if arn.account() != account => Some((arn, account)),
         _ => None,
     };
+    let name = reference.arn().map_or_else(|| reference.to_string(), |arn| arn.name().to_owned());
     let said = match (failure.class, elsewhere) {
         (FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict, _) => return None,
         (FailureClass::Denied, _) => format!(
-            "Headgate may not look up target group {reference} ({}: {}); expected its IAM policy to allow \
-             elasticloadbalancing:DescribeTargetGroups",
-            failure.code, failure.message
+            "target group {name}: IAM denies DescribeTargetGroups ({}: {}). Allow \
+             elasticloadbalancing:DescribeTargetGroups.",
+            failure.code,
+            beginning(&failure.message)
         ),
         (_, Some((arn, account))) => format!(
-            "target group {} is in account {}, and this Headgate works in account {account}, where AWS knows none of that \
-             ARN ({}: {}); expected a target group of that account, or a Headgate with credentials of account {}",
-            arn.name(),
+            "target group {name} is in account {}, Headgate in account {account}. Bind a target group of that account.",
             arn.account(),
-            failure.code,
-            failure.message,
-            arn.account()
         ),
         (FailureClass::Gone | FailureClass::Refused | FailureClass::Full, None) => format!(
-            "AWS knows no target group {reference} in region {region} ({}: {}); expected the ARN or name of one \
-             that exists; create it or correct the annotation, it is looked up again by itself",
-            failure.code, failure.message
+            "target group {name} does not exist in {region} ({}: {}). Create it, or correct the name.",
+            failure.code,
+            beginning(&failure.message)
         ),
     };
     let reason = match failure.class {
@@ -697,7 +692,7 @@ mod tests {
         for (class, said) in [
             (
                 FailureClass::Gone,
-                Some((Cause::TargetGroupNotFound, "AWS knows no target group blue in region")),
+                Some((Cause::TargetGroupNotFound, "target group blue does not exist in us-east-1")),
             ),
             (FailureClass::Denied, Some((Cause::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
             (FailureClass::Throttled, None),
@@ -729,11 +724,11 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert!(said(&mut directory).contains("create it"), "no account is known");
+        assert!(said(&mut directory).contains("Create it"), "no account is known");
         answered(&mut directory, &ours, Ok(group("green")), Moment::START);
         let said = said(&mut directory);
-        assert!(said.contains("is in account 999999999999, and this Headgate works in account"), "{said}");
-        assert!(!said.contains("create it"), "{said}");
+        assert!(said.contains("is in account 999999999999, Headgate in account"), "{said}");
+        assert!(!said.contains("Create it"), "{said}");
     }
 
     #[test]
@@ -745,7 +740,7 @@ mod tests {
         let Resolution::Failed(Cause::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
             panic!("not refused")
         };
-        assert!(said.contains("is in region us-east-1") && said.contains("AWS_REGION=us-east-1"), "{said}");
+        assert!(said.contains("is in region us-east-1, Headgate in eu-west-1"), "{said}");
     }
 
     #[test]
@@ -755,8 +750,8 @@ mod tests {
             let gone = failure(FailureClass::Gone);
             sentence(&reference, "us-east-1", account, &gone).unwrap().1
         };
-        assert!(said(Some("123456789012")).starts_with("AWS knows no target group"));
-        assert!(said(None).starts_with("AWS knows no target group"));
-        assert!(said(Some("210987654321")).contains("this Headgate works in account 210987654321"));
+        assert!(said(Some("123456789012")).starts_with("target group blue does not exist in us-east-1"));
+        assert!(said(None).starts_with("target group blue does not exist"));
+        assert!(said(Some("210987654321")).contains("Headgate in account 210987654321"));
     }
 }

@@ -51,10 +51,10 @@ pub struct Timing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimingError {
     /// The record has whole seconds.
-    #[error("the lease duration is {0:?}; expected whole seconds, at least 1s")]
+    #[error("the lease duration is {0:?}; set whole seconds, at least 1s")]
     NotWholeSeconds(Duration),
     /// The holder would act while others may take over.
-    #[error("the renew deadline is {deadline:?}; expected less than the lease duration, {duration:?}")]
+    #[error("the renew deadline is {deadline:?}; set less than the lease duration, {duration:?}")]
     DeadlineTooLong {
         /// The deadline.
         deadline: Duration,
@@ -63,7 +63,7 @@ pub enum TimingError {
     },
     /// One lost request would end the term.
     #[error(
-        "the retry period is {retry:?}; expected at most half of the renew deadline, {deadline:?}, so that one lost \
+        "the retry period is {retry:?}; set at most half of the renew deadline, {deadline:?}, so that one lost \
          request does not end the leadership, and at least 10ms"
     )]
     RetryTooLong {

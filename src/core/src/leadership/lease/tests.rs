@@ -429,10 +429,10 @@ fn leaving_leaves_another_ones_lease_alone() {
 #[test]
 fn a_timing_that_cannot_work_is_refused_with_what_was_expected() {
     for (duration, deadline, retry, said) in [
-        (0, 10_000, 2_000, "expected whole seconds"),
-        (1_500, 1_000, 200, "expected whole seconds"),
-        (15_000, 15_000, 2_000, "expected less than the lease duration, 15s"),
-        (15_000, 10_000, 6_000, "expected at most half of the renew deadline, 10s"),
+        (0, 10_000, 2_000, "set whole seconds"),
+        (1_500, 1_000, 200, "set whole seconds"),
+        (15_000, 15_000, 2_000, "set less than the lease duration, 15s"),
+        (15_000, 10_000, 6_000, "set at most half of the renew deadline, 10s"),
         (15_000, 10_000, 0, "at least 10ms"),
     ] {
         let of = Duration::from_millis;

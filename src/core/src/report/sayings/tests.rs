@@ -1,79 +1,239 @@
-//! Whom each sentence is about, what was expected, and what to do.
+//! Every text fits into an Event, whatever the names in it, and states what it is about.
+
+use std::sync::Arc;
 
 use super::*;
-use crate::testing::{arn, target};
+use crate::{
+    binding::{annotation::unknown, settle},
+    model::{
+        Bindings, GroupRef, HealthState, Owner, Resolution, Settled, Uid,
+        grant::Refusal,
+        limits::{ALL, Excess},
+        notice::LONGEST,
+        signal::Drainer,
+    },
+    testing::{arn, group, pod, service, target},
+};
 
-/// Each of `words` is in what is `said`.
-fn says(said: &str, words: &[&str]) {
+/// Room for " (and 123 more)" on a Service or TargetBinding.
+const MORE: usize = 15;
+const LATE: Duration = Duration::from_secs(86_399);
+
+/// Each of `words` is in the text.
+fn has(text: &str, words: &[&str]) {
     for word in words {
-        assert!(said.contains(word), "\"{word}\" was expected in: {said}");
+        assert!(text.contains(word), "\"{word}\" is not in: {text}");
+    }
+}
+
+/// The longest name that an object can have.
+fn name(end: &str) -> String {
+    "n".repeat(253 - end.len()) + end
+}
+
+fn key(end: &str) -> ObjectKey {
+    ObjectKey::new("s".repeat(63), name(end))
+}
+
+fn long_group() -> String {
+    "g".repeat(32)
+}
+
+/// A target group of this name.
+fn the(name: &str) -> TargetGroupArn {
+    arn(name)
+}
+
+/// The longest address and port.
+fn address() -> Target {
+    Target::new("2600:1f14:abcd:abcd:abcd:abcd:abcd:abcd".parse().unwrap(), 65535)
+}
+
+fn failure(class: FailureClass) -> Failure {
+    let message = "User: arn:aws:sts::123456789012:assumed-role/headgate/1 is not authorized. ".repeat(9);
+    Failure::new(class, "TooManyTargets", message)
+}
+
+fn binding() -> Binding {
+    let web = service("web").port(&"p".repeat(15), 80).annotated(&long_group()).build();
+    let found = Arc::new(group(&long_group()));
+    let origin = Origin::Service(web.key.clone());
+    let settled = settle(&origin, &web, &Settled::default(), |_: &GroupRef| Resolution::Found(found.clone()));
+    let bindings: Bindings = settled.bindings;
+    let mut binding = bindings.into_values().next().unwrap();
+    binding.port.target_port = TargetPort::Name("q".repeat(15).into());
+    binding
+}
+
+fn troubles() -> Vec<String> {
+    let (arn, failure) = (the(&long_group()), failure(FailureClass::Full));
+    let [waiting, owner] = ["-waits", "-owns"].map(key);
+    let mut all: Vec<String> = [
+        TroubleKind::Unfit(Cause::NoSuchPort),
+        TroubleKind::Unfit(Cause::WrongIpFamily),
+        TroubleKind::ClaimedTwice(Origin::TargetBinding(key("-tb"))),
+        TroubleKind::HostNetwork { waiting, owner, target: address() },
+        TroubleKind::ListDoubted,
+    ]
+    .iter()
+    .map(|trouble| binding_trouble(&binding(), trouble, &name("-7d4b9c6f5-x2x9z")))
+    .collect();
+    all.extend([
+        paused(&arn, &Origin::TargetBinding(key("-tb"))),
+        paused(&arn, &Origin::Service(key("-svc"))),
+        read_only(&arn),
+        throttled("RegisterTargets and DeregisterTargets"),
+        removals_paused(&arn),
+        removal_held(&arn, 1440),
+        kept_for_zone(&arn),
+        zone_not_served(&arn, 1000, &address()),
+        unknown_writer(&arn),
+        full(&arn, 1000, &failure),
+        holds_too_short(&short(None), &key("-pod")),
+        suspect(&arn, &address()),
+        unknown(&format!("headgate.dev/{}", "x".repeat(63))),
+    ]);
+    let refusals = [
+        Refusal::OtherNamespaces(vec![name("-g").into(); 3]),
+        Refusal::NoGrant,
+        Refusal::Held(name("").into()),
+    ];
+    // While a binding is withheld, how long its targets remain follows.
+    let withheld = " Targets remain for 10 min.".len();
+    let refused = refusals.map(|refusal| refusal.said(&"s".repeat(63), &long_group()));
+    assert!(refused.iter().all(|text| text.chars().count() + withheld <= LONGEST), "{refused:?}");
+    all.extend(refused);
+    all.extend(ALL.iter().map(|limit| Excess { limit, found: 99_999_999 }.to_string()));
+    let item = CallItem {
+        pod: key("-pod"),
+        uid: Uid::new("u"),
+        target: address(),
+        reason: Cause::PodHasIp,
+        since: crate::model::Moment::START,
+        attempt: 1,
+    };
+    for class in [FailureClass::Denied, FailureClass::Gone, FailureClass::Refused] {
+        for item in [None, Some(&item)] {
+            let refusal = refusal(&arn, "DeregisterTargets", &self::failure(class), item);
+            all.extend(refusal.map(|(_, text)| text));
+        }
+    }
+    all
+}
+
+fn short(after: Option<Duration>) -> Short {
+    Short { group: the(&long_group()), target: address(), after, bound: Duration::from_secs(3600) }
+}
+
+fn of_pods() -> Vec<String> {
+    let place = format!("target {} of target group {}", address(), long_group());
+    let message =
+        format!("{place}: not ready as register-when or the target group requires; {place}: initial");
+    let health = HealthState::UnhealthyDraining.into();
+    let never = NeverHealthy {
+        target: address(),
+        owner: Owner { pod: key("-pod"), uid: Uid::new("u") },
+        waited: LATE,
+        health,
+    };
+    let mut holder = pod("x", "u").on(&name(".ec2.internal")).build();
+    holder.key = key("-holder");
+    let signal = |fate| Signal {
+        fate,
+        sign: format!("it has the taint {}", name("/gone")).into(),
+        drainer: Drainer::Any,
+        cordoned: true,
+    };
+    let mut all: Vec<String> = [
+        News::StillClosed(LATE, message.clone()),
+        News::OpenedLate(LATE, format!("pod IP {}, {message}", address().ip)),
+        News::WithoutBinding("no Service or TargetBinding selects the pod in time".into()),
+        News::Unreadable(message),
+        News::Refused("pods \"web\" is forbidden: User cannot patch resource \"pods/status\"".into()),
+    ]
+    .iter()
+    .map(|news| gate(news).1)
+    .collect();
+    for cause in Cause::ALL {
+        all.extend(eviction(*cause, &name(" disruption budget"), LATE));
+    }
+    for fate in [Fate::Dying, Fate::Deleted, Fate::Cordoned, Fate::Disrupted] {
+        for passed_over in [PassedOver::default(), PassedOver { by_all: true, ..PassedOver::default() }] {
+            all.push(node_goes(&name(".ec2.internal"), &signal(fate), passed_over));
+        }
+    }
+    all.extend([
+        never_healthy(&the(&long_group()), &never),
+        hold_too_short(&short(None)),
+        hold_too_short(&short(Some(LATE))),
+        goes_not_ready(Cause::ZoneHasNoRoom, LATE),
+        goes_not_ready(Cause::ReplacementTooSlow, LATE),
+        waits_for_host_network(&address(), &key("-pod")),
+        has_host_network(&address(), &key("-pod")),
+        node_stays(&name(".ec2.internal")),
+        waits_for_address(address().ip, &holder),
+        another_shows_the_address(address().ip, &holder),
+    ]);
+    all
+}
+
+#[test]
+fn every_text_fits_into_an_event_however_long_its_names_are() {
+    let bound = troubles().into_iter().map(|text| (text, LONGEST - MORE));
+    for (text, most) in bound.chain(of_pods().into_iter().map(|text| (text, LONGEST))) {
+        let count = text.chars().count();
+        assert!(count <= most, "{count} characters, {} too many: {text}", count - most);
     }
 }
 
 #[test]
-fn a_gate_names_itself_and_what_it_waited_for() {
-    let waited = Duration::from_secs(700);
-    for (news, words) in [
-        (News::StillClosed(waited, "10.0.0.1:80 is initial".into()), ["700 s", "10.0.0.1:80 is initial"]),
-        (News::OpenedLate(waited, "all targets are healthy".into()), ["700 s", "all targets are healthy"]),
-        (News::WithoutBinding("nothing binds it".into()), ["nothing binds it", annotation::TARGET_GROUPS]),
-        (News::Refused("403: no".into()), ["403: no", "patch on pods/status"]),
-    ] {
-        let (_, said) = gate(&news);
-        says(&said, &[OWN_GATE]);
-        says(&said, &words);
+fn every_text_begins_with_a_capital_or_an_annotation_and_ends_as_a_sentence() {
+    for text in troubles().into_iter().chain(of_pods()) {
+        let begins = text.starts_with(|c: char| c.is_ascii_uppercase()) || text.starts_with("headgate.dev/");
+        assert!(begins && text.ends_with('.'), "{text}");
+        assert!(!text.contains("; expected"), "{text}");
     }
 }
 
 #[test]
-fn what_is_not_written_says_who_forbids_it() {
-    says(&read_only(&arn("blue")), &["target group blue", "--read-only"]);
-    let paused = removals_paused(&arn("blue"));
-    says(
-        &paused,
-        &["target group blue", "headgate.dev/paused", "spec.paused", "--read-only", "end the pause"],
-    );
+fn a_gate_names_the_target_group_that_it_waits_for_and_counts_the_others() {
+    let message =
+        "target 10.0.0.1:80 of target group web: initial; target 10.0.0.1:81 of target group api: unhealthy";
+    let (_, text) = gate(&News::StillClosed(LATE, message.into()));
+    has(&text, &["closed for 86399 s: target group web: initial (and 1 more)"]);
+    let (_, text) = gate(&News::Refused("403: no".into()));
+    has(&text, &[OWN_GATE, "403: no", "patch on pods/status"]);
+    let (_, text) = gate(&News::WithoutBinding("nothing selects it".into()));
+    has(&text, &["nothing selects it", annotation::TARGET_GROUPS]);
 }
 
 #[test]
-fn what_stays_for_now_says_until_when_and_what_to_do() {
-    says(&removal_held(&arn("blue"), 0), &["target group blue", "--replacement-grace", "health check"]);
-    says(
-        &suspect(&arn("blue"), &target(7, 80)),
-        &["10.0.0.7:80", "target group blue", "deregister it by hand"],
+fn a_text_names_its_object_and_what_to_do() {
+    let blue = the("blue");
+    has(&read_only(&blue), &["Target group blue: ", "--read-only"]);
+    has(
+        &removals_paused(&blue),
+        &["Target group blue: ", "headgate.dev/paused", "spec.paused", "End the pause"],
     );
-    says(&unknown_writer(&arn("blue")), &["target group blue", "TargetGroupBinding", "one controller alone"]);
-}
-
-#[test]
-fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and_why() {
-    says(&kept_for_zone(&arn("blue")), &["target group blue", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
+    has(&removal_held(&blue, 0), &["Target group blue: ", "--replacement-grace", "health check"]);
+    has(&suspect(&blue, &target(7, 80)), &["Target 10.0.0.7:80 of blue: ", "Remove it"]);
+    has(&unknown_writer(&blue), &["Target group blue: ", "TargetGroupBinding", "one controller"]);
+    has(&kept_for_zone(&blue), &["Target group blue: ", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
     let after = Duration::from_secs(60);
-    says(
-        &goes_not_ready(Cause::ZoneHasNoRoom, after),
-        &["no node of the zone takes new pods within 60 s", MIN_HEALTHY_PER_ZONE],
-    );
-    says(
-        &goes_not_ready(Cause::ReplacementTooSlow, after),
-        &["no replacement there has become healthy within 60 s"],
-    );
-    says(&node_stays("node-7"), &["node node-7 of this pod", "registered again"]);
+    has(&goes_not_ready(Cause::ZoneHasNoRoom, after), &["no node of the zone takes new pods within 60 s"]);
+    has(&goes_not_ready(Cause::ReplacementTooSlow, after), &["became healthy within 60 s"]);
+    has(&node_stays("node-7"), &["node node-7", "Registered again"]);
 }
 
 #[test]
-fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_is_let_through() {
-    let ends = |reason| eviction(reason, "403", Duration::from_secs(61)).unwrap_or_default();
-    says(&ends(Cause::EvictionWaitsForBudget), &["Kubernetes refuses it (403)"]);
-    says(&ends(Cause::EvictionWaitsForDeparture), &["go first (403)"]);
-    says(&ends(Cause::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
-    says(&ends(Cause::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
-    says(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
-    says(&ends(Cause::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
-}
-
-#[test]
-fn what_becomes_of_an_eviction_without_a_word_of_kubernetes_has_a_sentence() {
-    let said = |reason| eviction(reason, "", Duration::from_secs(61)).unwrap_or_default();
-    says(&said(Cause::LeavingNotCredible), &["more than an hour", "config/admission"]);
-    says(&said(Cause::EvictionGivenUp), &["61 s", "registered again"]);
+fn an_eviction_says_what_it_waits_for_and_why_it_is_allowed() {
+    let ends = |cause| eviction(cause, "403", Duration::from_secs(61)).unwrap_or_default();
+    has(&ends(Cause::EvictionWaitsForBudget), &["allows none now (403)"]);
+    has(&ends(Cause::EvictionWaitsForDeparture), &["terminate first (403)"]);
+    has(&ends(Cause::DeregistrationTooSlow), &["61 s", "AWS has not accepted"]);
+    has(&ends(Cause::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
+    has(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
+    has(&ends(Cause::ReplacementTooSlow), &["61 s", "no replacement in the zone became healthy"]);
+    has(&ends(Cause::LeavingNotCredible), &["24 h", "config/admission"]);
+    has(&ends(Cause::EvictionGivenUp), &["61 s", "registered again"]);
 }

@@ -67,8 +67,7 @@ use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Call, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target,
-        Uid,
+        AskedHold, BindingKey, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target, Uid,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -476,15 +475,6 @@ impl Registrations {
     /// Whether this target is to go, and AWS has not taken its removal.
     pub fn is_to_go(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && !entry.is_tombstone())
-    }
-
-    /// How many of those that wait because AWS refuses them, or others like them, are for such a call.
-    pub fn refused(&self, action: &str) -> usize {
-        match action {
-            Call::REGISTER => self.entries.tried(Action::Register).again,
-            Call::DEREGISTER => self.entries.tried(Action::Deregister).again,
-            _ => 0,
-        }
     }
 
     /// All targets of a group are of one family.

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     name: String,
-    expected: &'static str,
+    advice: &'static str,
 }
 
 impl Source {
@@ -12,33 +12,33 @@ impl Source {
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         if set("AWS_ACCESS_KEY_ID").is_some() {
-            let expected = "AWS_SECRET_ACCESS_KEY beside it";
-            return Self { name: "the environment (AWS_ACCESS_KEY_ID)".into(), expected };
+            let advice = "Set AWS_SECRET_ACCESS_KEY too";
+            return Self { name: "the environment (AWS_ACCESS_KEY_ID)".into(), advice };
         }
         if let Some(profile) = set("AWS_PROFILE") {
-            let expected = "credentials in that profile";
-            return Self { name: format!("the profile {profile} (AWS_PROFILE)"), expected };
+            let advice = "Add credentials to that profile";
+            return Self { name: format!("the profile {profile} (AWS_PROFILE)"), advice };
         }
         if let (Some(file), Some(role)) = (set("AWS_WEB_IDENTITY_TOKEN_FILE"), set("AWS_ROLE_ARN")) {
             let name = format!("web identity (IRSA) of the role {role} with the token in {file}");
-            let expected = "that the role exists and trusts the ServiceAccount, that the token is there, and a way from \
-                            here to STS (NAT gateway or VPC endpoint, security groups, NetworkPolicies)";
-            return Self { name, expected };
+            let advice = "Check that the role exists and trusts the ServiceAccount, that the token exists, and that STS is reachable";
+            return Self { name, advice };
         }
         let agent = set("AWS_CONTAINER_CREDENTIALS_FULL_URI")
             .or_else(|| set("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"));
         if let Some(agent) = agent {
-            let expected = "an association of the ServiceAccount with a role, and the EKS Pod Identity Agent on the node";
-            return Self { name: format!("EKS Pod Identity ({agent})"), expected };
+            let advice =
+                "Associate the ServiceAccount with a role, and check the EKS Pod Identity Agent on the node";
+            return Self { name: format!("EKS Pod Identity ({agent})"), advice };
         }
-        let expected = "a role for the ServiceAccount (IRSA or EKS Pod Identity), or one of the instance and a metadata \
-                        service that pods can reach";
-        Self { name: "the instance's metadata".into(), expected }
+        let advice = "Give the ServiceAccount a role (IRSA or EKS Pod Identity), or let pods reach the metadata service of \
+                      the instance";
+        Self { name: "the instance's metadata".into(), advice }
     }
 
     /// The report when it has none.
     pub fn fault(&self, why: &str) -> String {
-        format!("{}: {why}; expected {}", self.name, self.expected)
+        format!("{}: {why}. {}", self.name, self.advice)
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             };
             let fault = Source::of(of).fault("why");
-            assert!(fault.contains(said) && fault.contains("; expected "), "{fault}");
+            assert!(fault.contains(said) && fault.contains("why. "), "{fault}");
         }
     }
 }

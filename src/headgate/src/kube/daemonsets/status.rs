@@ -1,6 +1,6 @@
 //! The status of a set as it is written: counts, the nodes that are being updated, conditions.
 
-use headgate_core::WallTime;
+use headgate_core::{WallTime, model::excerpt::brief};
 use headgate_daemonset::model::status::{Roll, Status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
@@ -69,9 +69,9 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
 
 /// The first of some nodes, by name.
 fn names<'a>(nodes: impl ExactSizeIterator<Item = &'a std::sync::Arc<str>>) -> String {
-    const MOST: usize = 5;
+    const MOST: usize = 3;
     let count = nodes.len();
-    let named: Vec<&str> = nodes.take(MOST).map(|node| &**node).collect();
+    let named: Vec<_> = nodes.take(MOST).map(|node| brief(node)).collect();
     let rest = if count > MOST { format!(" and {} more", count - MOST) } else { String::new() };
     format!("{}{rest}", named.join(", "))
 }
@@ -81,27 +81,20 @@ pub fn progress(status: &Status) -> Says {
     let of = format!("{} of {} nodes are updated", status.updated_nodes, status.nodes);
     let (is, said) = match status.roll {
         Roll::Done => ("True", of),
-        Roll::GoesOn => {
-            ("True", format!("{of}; it is the turn of {}", names(status.remembered.turns.keys())))
-        }
+        Roll::GoesOn => ("True", format!("{of}; now updating {}", names(status.remembered.turns.keys()))),
         Roll::Stopped => (
             "False",
             format!(
-                "{of}; the pods of {} are not available within progressDeadlineSeconds, so no other node gets its turn: \
-                 look at these pods; the roll goes on when they are available, or with another template",
+                "{of}; rollout stopped: pods of {} not available in time. Fix these pods, or change the template.",
                 names(status.late.iter())
             ),
         ),
-        Roll::Paused => ("Unknown", format!("{of}; paused is true, so no node gets its turn")),
-        Roll::OnDelete => ("Unknown", format!("{of}; the others are when you delete their pods")),
-        Roll::Degraded => (
-            "True",
-            format!(
-                "{of}; no other one gets its turn before the pods of {} are available",
-                names(status.degraded.iter())
-            ),
-        ),
-        Roll::NodesNotReady => ("True", format!("{of}; the others take no pods now, or are not ready")),
+        Roll::Paused => ("Unknown", format!("{of}; rollout paused. Set spec.paused to false to continue")),
+        Roll::OnDelete => ("Unknown", format!("{of}. Delete the pods of the other nodes to update them")),
+        Roll::Degraded => {
+            ("True", format!("{of}; waiting for available pods on {}", names(status.degraded.iter())))
+        }
+        Roll::NodesNotReady => ("True", format!("{of}; the other nodes are not Ready or take no pods")),
         Roll::TooLarge => ("False", status.beyond.join("; ")),
     };
     (is, status.roll.as_str(), said)
@@ -116,14 +109,18 @@ fn available(status: &Status) -> Says {
         );
     }
     let nodes = names(status.degraded.iter());
-    ("False", "NodesDegraded", format!("fewer pods are available than should be on {nodes}"))
+    ("False", "NodesDegraded", format!("fewer pods are available than desired on {nodes}"))
 }
 
 /// Whether pods are made, in a sentence.
 pub fn created(status: &Status) -> Says {
     match &status.refused {
-        None => ("True", "AsExpected", "the API server makes the pods that are asked for".to_owned()),
-        Some(why) => ("False", "PodsRefused", format!("the API server makes no pod: {why}")),
+        None => ("True", "AsExpected", "the API server accepts all pods".to_owned()),
+        Some(why) => (
+            "False",
+            "PodsRefused",
+            format!("The API server rejects pods: {why}. Correct the template, quota or policy."),
+        ),
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
         assert_eq!(patch["status"]["turns"], turn);
         let progress = condition(&patch, "Progressing");
         assert_eq!((&*progress.status, &*progress.reason), ("True", "NodesInTurn"));
-        assert_eq!(progress.message, "1 of 3 nodes are updated; it is the turn of n1");
+        assert_eq!(progress.message, "1 of 3 nodes are updated; now updating n1");
         let available = condition(&patch, "Available");
         assert_eq!((&*available.status, &*available.reason), ("False", "NodesDegraded"));
         assert_eq!(condition(&patch, "PodsCreated").status, "True");
@@ -197,7 +194,7 @@ mod tests {
         let stopped = condition(&second, "Progressing");
         assert!(stopped.last_transition_time > before[0].last_transition_time);
         assert_eq!((&*stopped.status, &*stopped.reason), ("False", "ProgressDeadlineExceeded"));
-        assert!(stopped.message.contains("the pods of n1"), "{}", stopped.message);
+        assert!(stopped.message.contains("pods of n1"), "{}", stopped.message);
     }
 
     #[test]
@@ -218,7 +215,7 @@ mod tests {
     #[test]
     fn many_nodes_are_counted_and_the_first_are_named() {
         let nodes: Vec<Arc<str>> = (0..7).map(|at| format!("n{at}").into()).collect();
-        assert_eq!(names(nodes.iter()), "n0, n1, n2, n3, n4 and 2 more");
+        assert_eq!(names(nodes.iter()), "n0, n1, n2 and 4 more");
         assert_eq!(names(nodes[..1].iter()), "n0");
     }
 }

@@ -413,7 +413,7 @@ mod tests {
         memory.take(grants(vec![entry("front", &json!({"names": ["A"]}))]), at(0));
         let said = memory.unsaid();
         assert_eq!((said.len(), said[0].reason), (1, Reason::InvalidGrant));
-        assert!(said[0].note.contains("\"A\" cannot be the name of a namespace"), "{said:?}");
+        assert!(said[0].note.contains("\"A\" is no namespace name"), "{said:?}");
         assert_eq!(memory.unsaid(), []);
         memory.take(grants(vec![entry("front", &json!({"names": ["a"]}))]), at(0));
         assert_eq!(memory.unsaid(), []);

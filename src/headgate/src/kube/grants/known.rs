@@ -124,7 +124,7 @@ impl Known {
             let more = problems.len() - SAID;
             problems.truncate(SAID);
             problems.push(format!(
-                "and {more} parts more cannot be read; expected what `kubectl explain targetgroupgrant` says"
+                "{more} more parts are invalid. Compare with `kubectl explain targetgroupgrant`."
             ));
         }
         all

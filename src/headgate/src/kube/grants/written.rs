@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use headgate_core::model::{excerpt::excerpt, grant::GroupPattern, notice::About, object::Uid};
+use headgate_core::model::{excerpt::brief, grant::GroupPattern, notice::About, object::Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::core::Selector;
 use serde::Deserialize;
@@ -71,10 +71,7 @@ impl Reader<'_> {
         for (key, _) in value.as_object().into_iter().flatten() {
             if !known.contains(&&**key) {
                 let known = known.join(", ");
-                self.problems.push(format!(
-                    "there is no {path}{}, and it counts for nothing; expected {known}",
-                    excerpt(key)
-                ));
+                self.problems.push(format!("Unknown field {path}{} is ignored. Use {known}.", brief(key)));
             }
         }
     }
@@ -85,18 +82,22 @@ impl Reader<'_> {
             Value::Null => &[],
             Value::Array(items) => &items[..],
             other => {
-                self.problems
-                    .push(format!("{path} is {}; expected a list of texts", excerpt(&other.to_string())));
+                self.problems.push(format!(
+                    "{path}: {} is no list. Write a list of strings.",
+                    brief(&other.to_string())
+                ));
                 return (Vec::new(), false);
             }
         };
         let texts: Vec<&str> = items.iter().filter_map(Value::as_str).take(most).collect();
         let all = texts.len() == items.len();
         if items.len() > most {
-            self.problems.push(format!("{path} has {} entries; expected at most {most}", items.len()));
+            self.problems.push(format!(
+                "{path}: {} entries. Write at most {most}; later ones are ignored.",
+                items.len()
+            ));
         } else if !all {
-            self.problems
-                .push(format!("{path} has something in it that is no text; expected a list of texts"));
+            self.problems.push(format!("{path}: an entry is no string. Write a list of strings."));
         }
         (texts, all)
     }
@@ -115,10 +116,8 @@ impl Reader<'_> {
         }
         if groups.is_empty() && all {
             all = false;
-            self.problems.push(
-                "targetGroups says nothing; expected names or ARNs of target groups, for example web-*"
-                    .into(),
-            );
+            self.problems
+                .push("targetGroups is empty. Add names or ARNs of target groups, such as web-*.".into());
         }
         if !all {
             let before = self.before.groups.iter().filter(|pattern| !groups.contains(pattern)).cloned();
@@ -136,17 +135,15 @@ impl Reader<'_> {
             } else {
                 all = false;
                 self.problems.push(format!(
-                    "namespaces.names: \"{}\" cannot be the name of a namespace; expected 1 to 63 small letters, digits and \
-                     hyphens",
-                    excerpt(text)
+                    "namespaces.names: \"{}\" is no namespace name. Write 1 to 63 lower-case letters, digits and hyphens.",
+                    brief(text)
                 ));
             }
         }
         let selector = self.selector(&said["selector"]);
         let says_nothing = names.is_empty() && all && said["selector"].is_null();
         if says_nothing {
-            self.problems
-                .push("namespaces says nothing; expected namespaces.names or namespaces.selector".into());
+            self.problems.push("namespaces is empty. Set namespaces.names or namespaces.selector.".into());
         }
         if !all || says_nothing {
             names.extend(self.before.names.iter().cloned());
@@ -164,9 +161,9 @@ impl Reader<'_> {
             Ok(selector) => Some(selector),
             Err(error) => {
                 self.problems.push(format!(
-                    "namespaces.selector cannot be read ({}); expected matchLabels, or matchExpressions with the operators \
-                     In, NotIn, Exists and DoesNotExist",
-                    excerpt(&error)
+                    "namespaces.selector is invalid ({}). Set matchLabels, or matchExpressions with In, NotIn, Exists or \
+                     DoesNotExist.",
+                    brief(&error)
                 ));
                 self.before.selector.clone()
             }
@@ -182,8 +179,8 @@ impl Reader<'_> {
             } else {
                 all = false;
                 self.problems.push(format!(
-                    "allow: \"{}\" is nothing that can be allowed; expected Exclusive",
-                    excerpt(text)
+                    "allow: unknown value \"{}\". Write Exclusive, or remove it.",
+                    brief(text)
                 ));
             }
         }
@@ -253,11 +250,11 @@ mod tests {
         assert_eq!(names(&written), ["pay", "shop"]);
         assert_eq!((&written.selector, written.exclusive), (&before.selector, true));
         for said in [
-            "targetGroups has something in it that is no text",
-            "\"a b\" cannot match any target group",
-            "\"No\" cannot be the name of a namespace",
-            "namespaces.selector cannot be read",
-            "\"All\" is nothing that can be allowed; expected Exclusive",
+            "targetGroups: an entry is no string",
+            "\"a b\" matches no target group",
+            "\"No\" is no namespace name",
+            "namespaces.selector is invalid",
+            "allow: unknown value \"All\". Write Exclusive, or remove it.",
         ] {
             assert!(problems.iter().any(|problem| problem.contains(said)), "{said}: {problems:?}");
         }
@@ -276,7 +273,7 @@ mod tests {
             assert_eq!(problems.len(), count, "{spec}: {problems:?}");
             let without_allow = Written { exclusive: false, ..before.clone() };
             assert_eq!(written, without_allow, "{spec}");
-            assert!(problems.iter().all(|problem| problem.contains("expected")), "{problems:?}");
+            assert!(problems.iter().all(|problem| problem.ends_with('.')), "{problems:?}");
         }
         let (named, problems) =
             read(&json!({"targetGroups": ["web-*"], "namespaces": {"names": ["pay"]}}), Some(&before));
@@ -293,7 +290,7 @@ mod tests {
         let (written, problems) = read(&spec, None);
         assert!(!written.exclusive);
         assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(problems[0].contains("there is no allows"), "{problems:?}");
-        assert!(problems[1].contains("there is no namespaces.name, "), "{problems:?}");
+        assert!(problems[0].contains("Unknown field allows is ignored"), "{problems:?}");
+        assert!(problems[1].contains("Unknown field namespaces.name is ignored"), "{problems:?}");
     }
 }

@@ -43,7 +43,7 @@ fn a_ledger_is_read_as_it_was_written_or_named_with_what_is_wrong() {
         prop_assert_eq!(&*stored.name, "web-6d0ecf831eec9f09");
         if let Err(error) = stored.open() {
             let said = error.to_string();
-            prop_assert!(said.len() <= LONGEST_MESSAGE && said.contains("restore the object"), "{said}");
+            prop_assert!(said.len() <= LONGEST_MESSAGE && said.contains("Restore it"), "{said}");
         }
         Ok(())
     });

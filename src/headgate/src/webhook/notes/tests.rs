@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::{
-    metrics::Format,
+    metrics::{Format, Level},
     runtime::{clock::Clock, views::Views},
 };
 
@@ -39,7 +39,7 @@ impl Writer for Slow {
 }
 
 fn notes() -> Notes {
-    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
+    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start(), Level::Debug));
     Notes::new(Limits::default(), Clock::start(), metrics)
 }
 

@@ -5,7 +5,7 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    metrics::{Format, Metrics},
+    metrics::{Format, Level, Metrics},
     runtime::{clock::Clock, pulse::Pulse, views::Views},
     serving::connections::Connections,
     webhook::{
@@ -46,7 +46,7 @@ fn webhook() -> Webhook {
     let (scopes, clock) = (vec![headgate_core::Scope::Cluster], Clock::start());
     let asking =
         Asking { scopes, namespaces_are_selected: false, questions, pulse: Arc::new(Pulse::new(clock)) };
-    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
+    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start(), Level::Debug));
     let (notices, _) = crate::kube::events::channel(clock);
     let notes = Notes::new(Waits::default(), clock, metrics.clone());
     let evicting = Evicting::new(notes, NodeReads::blind(), notices);

@@ -1,0 +1,60 @@
+//! The exit codes of all commands: 0, 1 and 2.
+
+use std::process::ExitCode;
+
+use headgate::kube::words::plain_chain;
+use headgate_core::model::excerpt::shown;
+
+/// What they mean, for the help of the program.
+pub const MEANING: &str = "Exit codes: 0: done. 1: findings, such as differences, errors that doctor found, or a step that \
+                           cannot start. 2: failure or wrong usage.";
+
+/// What a command found, if it could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is wrong.
+    Fine,
+    /// Something is wrong or different: it is on standard output.
+    Findings,
+}
+
+impl Outcome {
+    /// Findings, if there are any.
+    pub const fn findings(are_there: bool) -> Self {
+        if are_there { Self::Findings } else { Self::Fine }
+    }
+}
+
+/// A finding that ends a command: it could do its work, and this is the answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Finding(pub String);
+
+/// The exit code of what a command did. Writes an error to standard error.
+pub fn code(done: anyhow::Result<Outcome>) -> ExitCode {
+    ExitCode::from(match done {
+        Ok(Outcome::Fine) => 0,
+        Ok(Outcome::Findings) => 1,
+        Err(error) => {
+            eprintln!("headgate: {}", shown(&plain_chain(&error)));
+            of_error(&error)
+        }
+    })
+}
+
+fn of_error(error: &anyhow::Error) -> u8 {
+    if error.is::<Finding>() { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_done_exits_with_0_or_1_and_a_failure_with_2() {
+        assert_eq!(code(Ok(Outcome::findings(false))), ExitCode::SUCCESS);
+        assert_eq!(code(Ok(Outcome::findings(true))), ExitCode::FAILURE);
+        assert_eq!(of_error(&Finding("there is no pod web".into()).into()), 1);
+        assert_eq!(of_error(&anyhow::anyhow!("no connection")), 2);
+    }
+}

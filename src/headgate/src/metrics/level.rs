@@ -1,0 +1,48 @@
+//! Which metrics are served: those that alerts, dashboard and runbook use, or all.
+
+use clap::ValueEnum;
+
+/// How much is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Level {
+    /// What an operator needs.
+    #[default]
+    Default,
+    /// Also details for developers.
+    Debug,
+}
+
+/// The metrics that only [`Level::Debug`] serves, without prefix and unit: details of Headgate's own work, and numbers that
+/// `problems` has by reason.
+const DEBUG: [&str; 18] = [
+    "aws_unreachable",
+    "clock_steps",
+    "connections",
+    "connections_closed",
+    "contested_pods",
+    "contested_targets",
+    "departure",
+    "events",
+    "gate_writes",
+    "healthy_to_gate",
+    "held_removals",
+    "leaving_notes",
+    "leaving_notes_waiting",
+    "ledger_request_duration",
+    "ledger_requests",
+    "paused_changes",
+    "pods",
+    "unplaced_targets",
+];
+
+impl Level {
+    /// The lowest level that serves a metric of this name.
+    pub(super) fn of(name: &str) -> Self {
+        if DEBUG.contains(&name) { Self::Debug } else { Self::Default }
+    }
+
+    /// Whether it serves a metric of this name.
+    pub(super) fn serves(self, name: &str) -> bool {
+        self >= Self::of(name)
+    }
+}
