@@ -25,7 +25,7 @@ mod tests {
     use headgate::{
         journal::{
             report::{Entry, WORDS, entry},
-            sentence::gap,
+            sentence::{gap, with_text},
         },
         runtime::times::Times,
     };
@@ -85,7 +85,7 @@ mod tests {
 
     fn entries() -> Vec<Entry> {
         let core = (1..).zip(all()).map(|(number, what)| CoreEntry { number, at: at(number), what });
-        core.map(|core| entry(core, times())).collect()
+        core.map(|core| with_text(entry(core, times()))).collect()
     }
 
     #[test]

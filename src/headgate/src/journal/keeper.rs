@@ -100,7 +100,10 @@ impl Kept {
             since: Some(times.time(self.began)),
             leads_since: leads_since.map(|since| times.time(since)),
             forgotten,
-            entries: entries.into_iter().map(|entry| report::entry(entry, times)).collect(),
+            entries: entries
+                .into_iter()
+                .map(|entry| sentence::with_text(report::entry(entry, times)))
+                .collect(),
             gap: None,
         };
         Past { gap: sentence::gap(&past), ..past }

@@ -12,7 +12,6 @@ use headgate_core::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::sentence::sentence;
 use crate::runtime::times::Times;
 
 /// Entries of a replica's journal, and from when on it can know what.
@@ -100,7 +99,7 @@ pub const WORDS: [&str; 17] = [
     "said",
 ];
 
-/// An entry in its JSON form.
+/// An entry in its JSON form, without its sentence.
 pub fn entry(entry: CoreEntry, times: Times) -> Entry {
     let CoreEntry { number, at, what } = entry;
     let problem = is_problem(&what);
@@ -128,8 +127,7 @@ pub fn entry(entry: CoreEntry, times: Times) -> Entry {
             ..about_object(&object)
         },
     };
-    let entry = Entry { number, at: times.time(at), problem, ..told };
-    Entry { text: sentence(&entry), ..entry }
+    Entry { number, at: times.time(at), problem, ..told }
 }
 
 /// Whether somebody who looks for problems wants to see it.

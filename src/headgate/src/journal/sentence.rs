@@ -4,8 +4,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::report::{Entry, Past};
 
+/// The entry with its sentence.
+pub fn with_text(entry: Entry) -> Entry {
+    Entry { text: sentence(&entry), ..entry }
+}
+
 /// What happened, without the name of the object.
-pub fn sentence(entry: &Entry) -> String {
+fn sentence(entry: &Entry) -> String {
     let target = entry.target_group.as_ref().zip(entry.target.as_ref());
     let place = target.map(|(group, target)| format!("{} {target}: ", name(group))).unwrap_or_default();
     let reason = entry.reason.as_deref().unwrap_or_default();
