@@ -18,7 +18,7 @@
 //!
 //! 1. No removal is due.
 //! 2. The kept tokens for later removals remain after it. While pods are terminating ([`GOING`]), that is two thirds
-//!   of the bucket. Else it is half of the bucket, less one for each recent removal ([`FILLINGS`]), but at least one.
+//!    of the bucket. Else it is half of the bucket, less one for each recent removal ([`FILLINGS`]), but at least one.
 //!
 //! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Its spent tokens are not
 //! saved up again before the replacement pods are registered.

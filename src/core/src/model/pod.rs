@@ -22,7 +22,7 @@ words! {
         Tcp = "TCP",
         /// The other one that target groups speak.
         Udp = "UDP",
-        /// No target group speaks it.
+        /// No target group supports it.
         Sctp = "SCTP",
     }
 }

@@ -1,4 +1,4 @@
-//! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
+//! The accounts of AWS: what Headgate knows of their target groups by name, and how many calls it may send.
 //!
 //! * **Owns**, of each account, region and role: the directory of names (`directory.rs`), the token buckets of calls,
 //!   and since when calls wait.

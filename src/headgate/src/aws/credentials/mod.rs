@@ -74,7 +74,7 @@ struct Fault {
 /// What is known.
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The last that came.
+    /// The last ones that arrived.
     credentials: Option<Credentials>,
     /// Why the last fetch failed, if it did.
     fault: Option<Fault>,
