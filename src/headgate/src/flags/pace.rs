@@ -18,8 +18,8 @@ use jiff::SignedDuration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
-    /// RegisterTargets and DeregisterTargets calls per second, on average; 5 times as many at once. The default is AWS's
-    /// limit. Lower it if others call these actions too.
+    /// RegisterTargets and DeregisterTargets calls per second, and 5 times as many at once. The default is AWS's limit.
+    /// Lower it if others call them too.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
     /// Describe calls per second, on average; 4 times as many at once. Reads of target groups use at most half of them.

@@ -275,11 +275,11 @@ mod tests {
             (json!({"targetGroup": {"name": "web"}}), "No pods are selected"),
             (
                 json!({"targetGroup": {"name": "web"}, "podSelector": {"matchLabels": {"app": "a"}}}),
-                "without port",
+                "podSelector has no port",
             ),
             (
                 json!({"targetGroup": {"name": "web"}, "serviceRef": {"name": "web", "port": 0}}),
-                "0 is not a port",
+                "Port 0 is invalid",
             ),
             (json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}), "targetGroup is empty"),
             (

@@ -173,8 +173,8 @@ fn what_is_wrong_with_headgate_itself_is_found() {
 #[test]
 fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
     for (fence, without) in [
-        (Fence::OwnWrites, "may change all of a pod"),
-        (Fence::OwnWritesOnNodes, "may patch nodes"),
+        (Fence::OwnWrites, "every mutable field of a pod"),
+        (Fence::OwnWritesOnNodes, "can patch nodes"),
         (Fence::Marks, "anyone who can patch pods"),
     ] {
         let is = |is_there, denies| {

@@ -237,3 +237,54 @@ fn an_eviction_says_what_it_waits_for_and_why_it_is_allowed() {
     has(&ends(Cause::LeavingNotCredible), &["24 h", "config/admission"]);
     has(&ends(Cause::EvictionGivenUp), &["61 s", "registered again"]);
 }
+
+/// The list of the texts in `docs/reference/events.md`, which the style check reads. `make docs` writes it.
+mod docs {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    const PAGE: &str = "docs/reference/events.md";
+    const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
+    const END: &str = "<!-- end -->\n";
+
+    /// The text with short names in place of the longest ones.
+    fn with_short_names(text: &str) -> String {
+        let text = [
+            (long_group(), "web"),
+            (address().to_string(), "10.0.1.7:8080"),
+            (address().ip.to_string(), "10.0.1.7"),
+            ("p".repeat(15), "http"),
+            ("q".repeat(15), "http"),
+        ]
+        .iter()
+        .fold(text.to_owned(), |text, (long, short)| text.replace(long, short));
+        let is_long = |word: &&str| ["nnnn", "ssss", "xxxx"].iter().any(|part| word.contains(part));
+        let words = text.split(' ').map(|word| {
+            if !is_long(&word) {
+                return word.to_owned();
+            }
+            let end: String = word.chars().rev().take_while(|c| ".,:;)".contains(*c)).collect();
+            let begin = if word.starts_with('(') { "(" } else { "" };
+            format!("{begin}NAME{}", end.chars().rev().collect::<String>())
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_reference_lists_the_texts_as_the_code_has_them() {
+        let texts: BTreeSet<String> =
+            troubles().iter().chain(&of_pods()).map(|text| with_short_names(text)).collect();
+        let wanted: String = texts.iter().map(|text| format!("- {text}\n")).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
+        let page = fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).expect("the page has the line where the list begins");
+        let (there, after) = rest.split_once(END).expect("the page has the line where the list ends");
+        let wanted = format!("\n{wanted}\n");
+        if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
+            fs::write(&path, [before, BEGIN, &wanted, END, after].concat()).unwrap();
+            return;
+        }
+        assert!(there == wanted, "{PAGE} is out of date: run `make docs`. Expected:\n{wanted}");
+    }
+}
