@@ -237,10 +237,7 @@ mod more {
             able.wait_leads().await;
             s.wait_registered(&group, "web", 2, 8080).await;
             let text = unable.probe("/readyz").await.unwrap();
-            assert!(
-                text.contains("Lease released; this replica can lead again"),
-                "{text}"
-            );
+            assert!(text.contains("Lease released; this replica can lead again"), "{text}");
             assert!(unable.probe("/livez").await.unwrap().contains("CannotLead"));
             s.cluster.wait_warning("lead-a", "CannotLead", "Lease released").await;
             let given = "headgate_lease_given_back_total{reason=\"AwsUnreachable\"}";

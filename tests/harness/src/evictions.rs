@@ -103,9 +103,8 @@ impl Stage {
     async fn wait_heard(&self, pod: &str) {
         wait::until("the API server asks every replica", || async {
             self.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap();
-            let asked = |it: &&Headgate| {
-                it.logged(|line| line["message"] == "eviction dry run allowed").is_empty()
-            };
+            let asked =
+                |it: &&Headgate| it.logged(|line| line["message"] == "eviction dry run allowed").is_empty();
             let silent = self.headgates.iter().filter(asked).count();
             if silent == 0 { Ok(()) } else { Err(silent) }
         })

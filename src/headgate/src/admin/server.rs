@@ -143,10 +143,9 @@ fn unable(authority: &Authority, clock: Clock) -> String {
     let Some(Unable { reason, since, until }) = authority.unable() else { return String::new() };
     let now = clock.now();
     let then = match until {
-        Some(until) => format!(
-            "Lease released; this replica can lead again in {}",
-            Spelled(until.since(now))
-        ),
+        Some(until) => {
+            format!("Lease released; this replica can lead again in {}", Spelled(until.since(now)))
+        }
         None => "still leader, because no other replica can lead".to_owned(),
     };
     format!("{}, {reason} for {}: {}; {then}\n", Reason::CannotLead, Spelled(now.since(since)), why(reason))

@@ -144,8 +144,7 @@ impl Stage {
         let mut pods: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for replica in &self.replicas {
             let answers = replica.headgate.logged(|line| {
-                let is_answer =
-                    |message| matches!(message, "eviction allowed" | "an eviction waits");
+                let is_answer = |message| matches!(message, "eviction allowed" | "an eviction waits");
                 line["message"].as_str().is_some_and(is_answer)
             });
             for line in answers {
