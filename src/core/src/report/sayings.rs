@@ -264,7 +264,7 @@ pub fn hold_too_short(short: &Short) -> String {
         Some(after) => format!("{:.1} s after deregistration", after.as_secs_f64()),
     };
     format!(
-        "Target {target} of {}: pod stopped {when}, not {} s. Requests may fail. Label its namespace {INJECT}.",
+        "Target {target} of {}: pod stopped {when}, not {} s. Requests may be lost. Use {INJECT}.",
         group.name(),
         bound.as_secs_f64().ceil(),
     )
