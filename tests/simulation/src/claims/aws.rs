@@ -16,6 +16,7 @@ impl Shown {
 }
 
 /// One target in AWS.
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that AWS has")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Aws {
     pub is_registered: bool,

@@ -118,7 +118,9 @@ fn endless(all: &mut [Known]) -> Option<u32> {
                 return u32::try_from(place).ok();
             }
         }
-        way.into_iter().for_each(|at| all[at].rests = true);
+        for at in way {
+            all[at].rests = true;
+        }
     }
     None
 }

@@ -48,6 +48,7 @@ pub struct Faults {
 }
 
 /// How a world is.
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that may happen")]
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub name: &'static str,

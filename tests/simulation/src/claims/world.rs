@@ -39,6 +39,7 @@ pub enum Asks {
     NotAnyMore,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that is seen of it")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pod {
     pub phase: Phase,

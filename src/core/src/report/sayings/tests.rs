@@ -275,7 +275,7 @@ mod docs {
     fn the_reference_lists_the_texts_as_the_code_has_them() {
         let texts: BTreeSet<String> =
             troubles().iter().chain(&of_pods()).map(|text| with_short_names(text)).collect();
-        let wanted: String = texts.iter().map(|text| format!("- {text}\n")).collect();
+        let wanted: String = texts.iter().map(|text| ["- ", text, "\n"].concat()).collect();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
         let page = fs::read_to_string(&path).unwrap();
         let (before, rest) = page.split_once(BEGIN).expect("the page has the line where the list begins");

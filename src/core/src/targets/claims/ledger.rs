@@ -55,6 +55,13 @@ pub enum Loaded {
     Again(Claims),
 }
 
+/// What a request in flight does.
+#[derive(Clone, Debug)]
+enum InFlight {
+    Load,
+    Write(Claims),
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct LedgerWriter {
@@ -65,7 +72,7 @@ pub struct LedgerWriter {
     is_known: bool,
     /// What this term has written last, if that was acknowledged and nothing came in between.
     written: Option<Claims>,
-    in_flight: Option<(RequestId, Option<Claims>)>,
+    in_flight: Option<(RequestId, InFlight)>,
     /// Whether this term has written it once.
     is_ready: bool,
 }
@@ -109,7 +116,10 @@ impl LedgerWriter {
     }
 
     fn writing(&self) -> Option<&Claims> {
-        self.in_flight.as_ref().and_then(|(_, claims)| claims.as_ref())
+        match &self.in_flight {
+            Some((_, InFlight::Write(claims))) => Some(claims),
+            _ => None,
+        }
     }
 
     /// The next request, if one is due.
@@ -126,20 +136,20 @@ impl LedgerWriter {
 
     /// A request leaves.
     pub fn sent(&mut self, id: RequestId, request: Request) {
-        let claims = match request {
-            Request::Load => None,
-            Request::Write(_, content) => Some(content.claims),
+        let does = match request {
+            Request::Load => InFlight::Load,
+            Request::Write(_, content) => InFlight::Write(content.claims),
         };
-        self.in_flight = Some((id, claims));
+        self.in_flight = Some((id, does));
     }
 
-    fn ends(&mut self, id: RequestId) -> Option<Option<Claims>> {
-        self.in_flight.take_if(|(own, _)| *own == id).map(|(_, claims)| claims)
+    fn ends(&mut self, id: RequestId) -> Option<InFlight> {
+        self.in_flight.take_if(|(own, _)| *own == id).map(|(_, does)| does)
     }
 
     /// A write has ended. A conflict is an unknown outcome: something else is there now.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
-        let Some(Some(claims)) = self.ends(id) else { return };
+        let Some(InFlight::Write(claims)) = self.ends(id) else { return };
         match result {
             Ok(version) => {
                 (self.version, self.written) = (Some(version), Some(claims));
@@ -156,7 +166,7 @@ impl LedgerWriter {
         id: RequestId,
         result: Result<Option<(LedgerVersion, Content)>, Outcome>,
     ) -> Loaded {
-        let (Some(None), Ok(found)) = (self.ends(id), result) else { return Loaded::Nothing };
+        let (Some(InFlight::Load), Ok(found)) = (self.ends(id), result) else { return Loaded::Nothing };
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         if content.term > self.term {
             return Loaded::LaterTerm;
