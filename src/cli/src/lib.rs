@@ -143,15 +143,22 @@ const GROUPS: [(&str, &[&str]); 3] = [
 
 /// Lists the commands of the program in groups.
 fn grouped(command: clap::Command) -> clap::Command {
-    let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
-    for (heading, names) in GROUPS {
-        template += &format!("\n{heading}:\n");
-        for inner in names.iter().filter_map(|name| command.find_subcommand(name)) {
-            let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
-            template += &format!("  {:<13}{about}\n", inner.get_name());
-        }
-    }
-    template += "\nOptions:\n{options}\n\n{after-help}";
+    let line = |name: &&str| {
+        let inner = command.find_subcommand(name)?;
+        let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
+        Some(format!("  {name:<13}{about}"))
+    };
+    let group = |(heading, names): (&str, &[&str])| {
+        let lines: Vec<String> = names.iter().filter_map(line).collect();
+        format!("{heading}:\n{}", lines.join("\n"))
+    };
+    let groups = GROUPS.map(group).join("\n\n");
+    let template = [
+        "{about-with-newline}\n{usage-heading} {usage}\n\n",
+        &groups,
+        "\n\nOptions:\n{options}\n\n{after-help}",
+    ];
+    let template = template.concat();
     command.help_template(template)
 }
 
