@@ -274,7 +274,9 @@ mod more {
             browser.wait_text("#view", |text| text.starts_with(&heading)).await;
             let pod = s.cluster.running("web").await.into_keys().next().unwrap();
             browser.evaluate(&format!("location.hash = '#/pod/{}/{pod}'", s.cluster.namespace)).await;
-            let said = browser.wait_text("#view", |text| text.contains("RemovalHeld")).await;
+            let heading = format!("Pod {}/{pod}", s.cluster.namespace);
+            let is_pod = |text: &str| text.starts_with(&heading) && text.contains("RemovalHeld");
+            let said = browser.wait_text("#view", is_pod).await;
             assert!(said.contains("AddressChanged") && said.contains("DeregisterTargets"), "{said}");
             assert_eq!(browser.console(), [""; 0]);
             write_picture_of_status(&s, &headgate, &browser).await;
