@@ -154,7 +154,7 @@ mod tests {
             [vec![10, 0, 0, last, 0, port], vec![0; 8], vec![0, number]].concat()
         };
         for (claims, said) in [
-            (vec![1; 17], "claims has 17 bytes, which is no multiple of an entry of IPv4"),
+            (vec![1; 17], "claims has 17 bytes, which is no multiple of an entry of ipv4"),
             (entry(1, 0, 0), "claims has an entry for 10.0.0.1 with port 0"),
             ([entry(1, 80, 0), entry(1, 80, 0)].concat(), "claims has two entries for 10.0.0.1:80"),
             (
