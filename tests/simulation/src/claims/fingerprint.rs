@@ -12,8 +12,9 @@ use headgate_core::{
 
 use super::{
     leader::Leader,
+    parts::{self, moment},
     shapes::{BOUND, STALE},
-    world::{World, moment},
+    world::World,
 };
 
 /// The number of a state.
@@ -70,7 +71,7 @@ impl World {
                 write.map(|write| (self.base(group, write.version.as_ref()), claims(&write.content.claims)));
             write.hash(to);
             for target in (0..self.shape.targets).filter(|target| self.shape.group(*target) == group) {
-                let at = super::world::target(self.shape, target);
+                let at = parts::target(self.shape, target);
                 targets.was_seen_absent(&at).hash(to);
                 self.put_state(targets.state(&at), to);
             }
@@ -79,8 +80,8 @@ impl World {
 
     fn put_state(&self, state: Option<&State>, to: &mut DefaultHasher) {
         let longest = self.shape.notice + STALE + 2;
-        let ago =
-            |moment: &Moment, most: u32| self::moment(self.now).since(*moment).as_secs().min(most.into());
+        let now = moment(self.now);
+        let ago = |moment: &Moment, most: u32| now.since(*moment).as_secs().min(most.into());
         let draining = |draining: &Draining| {
             let accepted = draining.accepted.as_ref().map(|accepted| ago(accepted, BOUND + STALE + 2));
             (draining.pod, accepted, draining.looked)
@@ -100,7 +101,7 @@ impl World {
             State::Deregistering { pod, .. } => (5_u8, pod).hash(to),
             State::Draining(is) => (6_u8, draining(is)).hash(to),
             State::Unsettled { pod, until, from, call, early } => {
-                let left = |moment: &Moment| moment.since(self::moment(self.now)).as_secs();
+                let left = |moment: &Moment| moment.since(now).as_secs();
                 (7_u8, pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
                 (call.is_some(), early.map(|way| way == Way::In)).hash(to);
             }

@@ -7,7 +7,11 @@ use headgate_core::{
     targets::claims::{Content, Targets, Way},
 };
 
-use super::{aws::Shown, shapes::Shape, world::Pod};
+use super::{
+    aws::Shown,
+    parts::{self, Pod},
+    shapes::Shape,
+};
 
 /// A call in flight about one target.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +99,7 @@ impl Leader {
 
     pub fn is_healthy(&self, shape: &Shape, target: usize, pod: PodMark) -> bool {
         let group = &self.groups[shape.group(target)];
-        group.ledger().is_ready() && group.is_healthy(&super::world::target(shape, target), pod)
+        group.ledger().is_ready() && group.is_healthy(&parts::target(shape, target), pod)
     }
 
     /// Whether nothing is in flight.

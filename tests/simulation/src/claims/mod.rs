@@ -13,7 +13,7 @@
 //! wrong, all comes to rest: the wanted targets are registered, gates are open, the ledger names what is registered.
 //!
 //! ```text
-//!  world       what there is, what may happen, what follows    aws         the target groups
+//!  world       what there is, what may happen, what follows    aws, parts  target groups, pods
 //!  leader      a leader: its targets, calls and writes         properties  what must hold
 //!  shapes      the worlds, and how much may go wrong           explore     breadth first through all states
 //! ```
@@ -22,6 +22,7 @@ mod aws;
 mod explore;
 mod fingerprint;
 mod leader;
+mod parts;
 mod properties;
 mod shapes;
 mod world;

@@ -4,7 +4,8 @@ use headgate_core::targets::claims::{State, Way};
 
 use super::{
     leader::Leader,
-    world::{Asks, Held, Phase, World, mark},
+    parts::{Asks, Phase, mark},
+    world::{Held, World},
 };
 
 impl World {

@@ -1,65 +1,23 @@
 //! A state of a world: what there is, what may happen next, and what follows.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use headgate_core::{
     Target,
     ledger::{LedgerVersion, PodMark},
-    model::{HealthState, Moment, Uid},
+    model::HealthState,
     targets::claims::{Content, Outcome, Request, State, Targets, Wanted, Way},
 };
 
 use super::{
     aws::{Aws, Shown},
     leader::{Call, Leader, Reading, Write},
+    parts::{Asks, Phase, Pod, mark, moment, target as target_of},
     shapes::{BEYOND, Faults, LATE, Shape},
 };
 
 /// What is wrong, in words.
 pub type Held<T = ()> = Result<T, String>;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    #[default]
-    NotYet,
-    Running,
-    /// Deleted; it still answers and has its address.
-    Terminating,
-    /// Its address is free.
-    Ended,
-    Gone,
-}
-
-/// Whether somebody asks to evict a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Asks {
-    #[default]
-    Nobody,
-    Somebody,
-    NotAnyMore,
-}
-
-#[allow(clippy::struct_excessive_bools, reason = "each is one thing that is seen of it")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pod {
-    pub phase: Phase,
-    pub address: usize,
-    pub is_bound: bool,
-    pub answers: bool,
-    pub gate_is_open: bool,
-    /// Whether the annotation says that it should leave.
-    pub leaves: bool,
-    pub asks: Asks,
-    /// A write that opens the gate was given up.
-    pub late_gate: bool,
-}
-
-impl Pod {
-    /// What a leader sees of it.
-    pub const fn seen(&self) -> (Phase, usize, bool, bool) {
-        (self.phase, self.address, self.is_bound, self.leaves)
-    }
-}
 
 /// The ledger of a group, as it is stored.
 #[derive(Clone, Debug, Default)]
@@ -144,20 +102,6 @@ pub struct World {
     /// Whether a leader stood still for longer than anybody assumes.
     pub was_paused: bool,
     pub left: Faults,
-}
-
-/// The moment of a tick.
-pub fn moment(tick: u32) -> Moment {
-    Moment::after_start(std::time::Duration::from_secs(1_000 + u64::from(tick)))
-}
-
-pub fn target(shape: &Shape, target: usize) -> Target {
-    let host = if shape.two_groups { 0 } else { target };
-    Target::new(IpAddr::from([10, 0, 0, u8::try_from(host).unwrap_or_default()]), 80)
-}
-
-pub fn mark(pod: usize) -> PodMark {
-    PodMark::of(&Uid::new(format!("pod-{pod}")))
 }
 
 impl World {
@@ -439,7 +383,7 @@ impl World {
         }
         for target in 0..self.shape.targets {
             let wanted = self.wanted(&leader, target);
-            leader.groups[self.shape.group(target)].want(self::target(self.shape, target), wanted);
+            leader.groups[self.shape.group(target)].want(target_of(self.shape, target), wanted);
         }
         for group in 0..self.shape.groups() {
             let due = leader.groups[group].due(moment(self.now), |_, _| true);
@@ -473,7 +417,7 @@ impl World {
 
     fn sends(&mut self, leader: &mut Leader, who: usize, group: usize, at: Target, way: Way) -> Held {
         let is_at =
-            |target: &usize| self.shape.group(*target) == group && self::target(self.shape, *target) == at;
+            |target: &usize| self.shape.group(*target) == group && target_of(self.shape, *target) == at;
         let Some(nth) = (0..self.shape.targets).find(is_at) else { return Ok(()) };
         // The call in flight was given up for this one.
         if let Some(call) = leader.calls[nth].take().filter(|call| !call.is_applied) {
@@ -721,7 +665,7 @@ impl World {
         let (shape, now) = (self.shape, moment(self.now));
         self.leads(who, |leader| {
             leader.calls[target] = None;
-            let at = self::target(shape, target);
+            let at = target_of(shape, target);
             leader.groups[shape.group(target)].answered(call.id, &[at], outcome, now);
         });
     }
@@ -770,7 +714,7 @@ impl World {
                         Shown::Unhealthy => HealthState::Initial,
                         Shown::Healthy => HealthState::Healthy,
                     };
-                    there.insert(self::target(shape, nth), health);
+                    there.insert(target_of(shape, nth), health);
                 }
                 targets.read(moment(began), there, now);
             }
@@ -821,7 +765,7 @@ impl World {
     /// The pod that the ledger names for a target.
     pub fn claim(&self, target: usize) -> Option<PodMark> {
         let (_, content) = self.ledgers[self.shape.group(target)].content.as_ref()?;
-        content.claims.get(&self::target(self.shape, target)).map(|claim| claim.pod)
+        content.claims.get(&target_of(self.shape, target)).map(|claim| claim.pod)
     }
 
     fn tick(&mut self) {
