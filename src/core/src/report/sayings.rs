@@ -364,7 +364,7 @@ fn on_node(pod: &PodFacts) -> String {
 /// A pod shows the address of `holder`.
 pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
-        "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, compare status.podIP with `ip addr`.",
+        "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, check `ip addr` in each.",
         on_node(holder)
     )
 }
