@@ -4,6 +4,7 @@ pub mod account;
 pub mod binding;
 pub mod cause;
 pub mod changes;
+pub mod claims;
 pub mod eviction;
 pub mod excerpt;
 pub mod expected;

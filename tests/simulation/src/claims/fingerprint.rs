@@ -83,8 +83,8 @@ impl World {
         let now = moment(self.now);
         let ago = |moment: &Moment, most: u32| now.since(*moment).as_secs().min(most.into());
         let draining = |draining: &Draining| {
-            let accepted = draining.accepted.as_ref().map(|accepted| ago(accepted, BOUND + STALE + 2));
-            (draining.pod, accepted, draining.looked)
+            let accepted = draining.accepted().as_ref().map(|accepted| ago(accepted, BOUND + STALE + 2));
+            (draining.pod(), accepted, draining.looked())
         };
         let Some(state) = state else { return 0_u8.hash(to) };
         match state {

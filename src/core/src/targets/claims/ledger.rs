@@ -4,43 +4,13 @@
 //! acknowledged counts as written: a write of a leader before may still be under way, and ours makes it fail. After a conflict
 //! or an unknown outcome nothing counts until the next write is acknowledged.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use super::Outcome;
 use crate::{
     ledger::{LedgerVersion, PodMark},
-    model::{RequestId, Target},
+    model::{
+        RequestId, Target,
+        claims::{Claims, Content, Outcome, Request},
+    },
 };
-
-/// A load balancer may send to a target for this pod, or a call of ours may still make it so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// The pod.
-    pub pod: PodMark,
-    /// The object that binds the pod, as `namespace/name`, if that is known.
-    pub binding: Option<Arc<str>>,
-}
-
-/// At most one for a target.
-pub type Claims = BTreeMap<Target, Claim>;
-
-/// What a ledger says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
-    /// The Lease's transitions of the leader that wrote it.
-    pub term: u64,
-    /// What it claims.
-    pub claims: Claims,
-}
-
-/// A request to the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Reads it.
-    Load,
-    /// Replaces this version; `None`: creates it.
-    Write(Option<LedgerVersion>, Content),
-}
 
 /// What reading the ledger means.
 #[derive(Clone, Debug, PartialEq, Eq)]

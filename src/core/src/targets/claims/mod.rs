@@ -12,7 +12,7 @@
 //!  want ─────► Targets ─────► due: calls, ledger requests, when to look again
 //!  answers ──►    │
 //!  reads ────►    ├── state.rs   the state of one target, and what it waits for
-//!                 └── ledger.rs  what this term has written, one write at a time; stored.rs: as it is stored
+//!                 └── ledger.rs  what this term has written, one write at a time
 //! ```
 //!
 //! * **Owns** the state of each target that is claimed, and what the ledger should say.
@@ -23,7 +23,6 @@
 
 mod ledger;
 mod state;
-mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -34,62 +33,16 @@ use std::{
 };
 
 pub use self::{
-    ledger::{Claim, Claims, Content, LedgerWriter, Loaded, Request},
+    ledger::{LedgerWriter, Loaded},
     state::{Draining, State, Way},
-    stored::{Packed, Unreadable},
+};
+pub use crate::model::claims::{
+    Claim, Claims, Content, Delays, Due, Outcome, Packed, Request, Unreadable, Wanted,
 };
 use crate::{
     ledger::{LedgerVersion, PodMark},
     model::{HealthState, Moment, RequestId, Target},
 };
-
-/// How long things take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delays {
-    /// How long a call that was given up may still take effect, with a margin.
-    pub late: Duration,
-    /// How old what a read shows may be when the read begins, with a margin.
-    pub stale: Duration,
-    /// How long a load balancer may go on sending after AWS has accepted a removal: its propagation delay.
-    pub bound: Duration,
-    /// How long a target of which health checks fail may be shown as healthy: threshold times interval.
-    pub notice: Duration,
-}
-
-/// Which pod should have a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The pod.
-    pub pod: PodMark,
-    /// The object that binds it, as `namespace/name`.
-    pub binding: Arc<str>,
-    /// Whether it may be registered. A pod that was asked to leave keeps what it has and gets nothing new.
-    pub may_add: bool,
-}
-
-/// What became of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// AWS has accepted it.
-    Done,
-    /// AWS has refused it: it was not done.
-    Refused,
-    /// Nobody knows: a time-out, a lost connection, an error of the server.
-    Unknown,
-}
-
-/// What a group needs now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
-    /// To be deregistered.
-    pub remove: Vec<Target>,
-    /// To be registered.
-    pub add: Vec<Target>,
-    /// To be asked of the ledger.
-    pub ledger: Option<Request>,
-    /// When time alone makes something due.
-    pub again: Option<Moment>,
-}
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -20,14 +20,29 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
     /// For which pod it was a target.
-    pub pod: PodMark,
+    pub(super) pod: PodMark,
     /// When AWS had accepted the removal; `None`: it never was a target for this pod.
-    pub accepted: Option<Moment>,
+    pub(super) accepted: Option<Moment>,
     /// Whether a read has been seen that began when the load balancer had stopped.
-    pub looked: bool,
+    pub(super) looked: bool,
 }
 
 impl Draining {
+    /// For which pod it was a target.
+    pub const fn pod(&self) -> PodMark {
+        self.pod
+    }
+
+    /// When AWS had accepted the removal; `None`: it never was a target for this pod.
+    pub const fn accepted(&self) -> Option<Moment> {
+        self.accepted
+    }
+
+    /// Whether a read has been seen that began when the load balancer had stopped.
+    pub const fn looked(&self) -> bool {
+        self.looked
+    }
+
     /// Removed at `accepted`.
     pub const fn since(pod: PodMark, accepted: Moment) -> Self {
         Self { pod, accepted: Some(accepted), looked: false }

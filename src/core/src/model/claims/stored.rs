@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use super::ledger::{Claim, Claims, Content};
+use super::{Claim, Claims, Content};
 use crate::{
     ledger::PodMark,
     model::{IpFamily, Target},
