@@ -115,7 +115,7 @@ mod more {
             s.cluster.wait_gates("inside", 2, "True", "TargetsHealthy").await;
             let why = s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
             let why = why.values().next().unwrap();
-            assert!(why.contains("an Availability Zone that is not enabled for the load balancer"), "{why}");
+            assert!(why.contains("its zone is not enabled for the load balancer"), "{why}");
             s.cluster.wait_warning("outside", "ZoneNotServed", "Enable the zone").await;
         });
     }

@@ -122,7 +122,7 @@ async fn stays(stage: &Stage, hook: &Value, why: &str) {
     (object["apiVersion"], object["kind"]) = ("v1".into(), "Pod".into());
     std::fs::write(&file, object.to_string()).unwrap();
     let told = kubectl.transcript(&["create", "--dry-run=server", "-f", file.to_str().unwrap()]).await;
-    let warning = "Warning: headgate.dev/own-prestop: the preStop of container web stays as it is";
+    let warning = "Warning: headgate.dev/own-prestop: the preStop of container web is unchanged";
     assert!(told.contains(warning) && told.contains(why), "{told}");
 }
 

@@ -98,9 +98,7 @@ mod more {
             let browser = Browser::start().await;
             browser.open(&format!("http://{}/", headgate.debug())).await;
             let line = format!("{namespace}/{}", set.name);
-            browser
-                .wait_text("#view", |text| text.contains(&line) && text.contains("not looked at yet"))
-                .await;
+            browser.wait_text("#view", |text| text.contains(&line) && text.contains("no status yet")).await;
 
             let _controller = set.controller().await;
             set.wait_done().await;

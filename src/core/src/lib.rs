@@ -62,7 +62,7 @@ pub use model::{
     watch::{Change, Scope},
 };
 pub use report::{
-    action::Action,
+    action::EventAction,
     journal::{self, Journal},
 };
 pub use requests::{Answer, Request};

@@ -246,7 +246,7 @@ impl Holding<'_> {
         self.notify(Reason::HoldTooShort, &format!(
             "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be lost. Allow a \
              terminationGracePeriodSeconds of {} s.",
-            brief(why),
+            why,
             had.saturating_add(i64::from(wanted))
         ));
         self.injection.warnings.push(format!(

@@ -8,7 +8,7 @@ use crate::model::{
 
 words! {
     /// See the module.
-    Action {
+    EventAction {
         /// Resolve what a Service, TargetBinding or grant asks for.
         Bind = "Bind",
         /// Register targets, and wait until they are healthy.
@@ -30,7 +30,7 @@ words! {
     }
 }
 
-impl Action {
+impl EventAction {
     /// That of a notice.
     pub const fn of(notice: &Notice) -> Self {
         let is_pod = match &notice.about {
@@ -154,7 +154,7 @@ mod tests {
             (&About::Grant("front".into(), uid), Reason::InvalidGrant, "Bind"),
         ] {
             let notice = Notice { about: about.clone(), reason, note: String::new() };
-            assert_eq!(Action::of(&notice).as_str(), action, "{reason} of {about:?}");
+            assert_eq!(EventAction::of(&notice).as_str(), action, "{reason} of {about:?}");
         }
     }
 }

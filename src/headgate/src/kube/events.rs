@@ -10,7 +10,7 @@ pub use queue::{Receiver, Sender, channel};
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Action, Reason,
+    EventAction, Reason,
     model::{
         excerpt::shown,
         notice::{About, LONGEST, Notice},
@@ -106,7 +106,7 @@ fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
         type_: if notice.reason.is_good_news() { EventType::Normal } else { EventType::Warning },
         reason: notice.reason.to_string(),
         note: Some(linked(&notice.note, notice.reason, docs)),
-        action: Action::of(notice).as_str().into(),
+        action: EventAction::of(notice).as_str().into(),
         secondary: None,
     };
     (regarding, event)
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_reference_explains_every_action() {
         let page = include_str!("../../../../docs/reference/events.md");
-        for action in Action::ALL {
+        for action in EventAction::ALL {
             assert!(page.contains(&format!("\n| `{}` | ", action.as_str())), "{action:?}");
         }
     }
