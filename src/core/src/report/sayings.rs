@@ -372,7 +372,7 @@ pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
 /// The status of `other` shows the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "Still a target: pod {} also shows this pod's address {ip}. If it runs, find out who wrote its status.podIP.",
+        "Still a target: pod {} also shows {ip}. If it runs, find out who wrote its status.podIP.",
         on_node(other)
     )
 }
