@@ -664,5 +664,5 @@ async fn every_query_has_an_answer(stage: &Stage) {
         answered += usize::from(are_there);
     }
     eprintln!("{answered} queries of the dashboard have data");
-    assert!(answered > 40, "{answered}");
+    assert!(answered > 30, "{answered}");
 }
