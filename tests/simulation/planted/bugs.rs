@@ -1790,7 +1790,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimIsErasedATickEarly",
         says: "A claim is erased a second too early.",
-        places: &[("targets/claims/mod.rs", "let Some(accepted) = draining.accepted else { return true };", "let Some(accepted) = draining.accepted else { return true }; let now = if PLANTED { now + Duration::from_secs(1) } else { now };")],
+        places: &[("targets/claims/mod.rs", "let Some(accepted) = draining.accepted else { return true };", "let Some(accepted) = draining.accepted else { return true }; let now = if PLANTED { now + std::time::Duration::from_secs(1) } else { now };")],
     },
     Bug {
         name: "ClaimWaitsForNoLateCall",
@@ -1800,7 +1800,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimWaitsForLateCallsWithoutMargin",
         says: "A call that was given up counts as settled a second too early.",
-        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(pod, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(pod, if PLANTED { late - Duration::from_secs(1) } else { late }), }, State::Deregistering")],
+        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(pod, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }), }, State::Deregistering")],
     },
     Bug {
         name: "ClaimIsInheritedAsSettled",

@@ -1,6 +1,6 @@
 //! One target through its life. Every order of events is tried in `tests/simulation/src/claims`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::*;
 use crate::{model::Uid, testing::target};
