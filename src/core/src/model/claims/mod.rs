@@ -23,7 +23,7 @@ pub struct Claim {
 /// At most one for a target.
 pub type Claims = BTreeMap<Target, Claim>;
 
-/// What a ledger says.
+/// The content of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// The Lease's transitions of the leader that wrote it.
@@ -44,9 +44,9 @@ pub enum Request {
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// How long a call that was given up may still take effect, with a margin.
+    /// How long a call that was given up may still take effect, and a second more.
     pub late: Duration,
-    /// How old what a read shows may be when the read begins, with a margin.
+    /// How old what a read shows may be when the read begins, and a second more.
     pub stale: Duration,
     /// How long a load balancer may go on sending after AWS has accepted a removal: its propagation delay.
     pub bound: Duration,

@@ -15,7 +15,7 @@ use crate::{
 pub struct Packed {
     /// The Lease's transitions of the leader that wrote it.
     pub term: u64,
-    /// For each claim: address, port (2 bytes), mark of the pod (8 bytes) and number of the binding (2 bytes), big end first.
+    /// For each target: address, port (2 bytes), mark of the pod (8 bytes) and number of the binding (2 bytes), big end first.
     pub claims: Vec<u8>,
     /// The bindings that have the numbers 1, 2 and so on, as `namespace/name`. Number 0: not known.
     pub bindings: Vec<Arc<str>>,
@@ -24,16 +24,16 @@ pub struct Packed {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unreadable {
-    /// So many bytes are no row of whole entries.
+    /// The length in bytes does not fit whole entries.
     #[error("claims has {0} bytes, which is no multiple of an entry of {family}", family = .1.as_str())]
     Torn(usize, IpFamily),
-    /// A claim names no port.
+    /// An entry names no port.
     #[error("claims has an entry for {0} with port 0")]
     NoPort(IpAddr),
     /// Two claims name one target.
     #[error("claims has two entries for {0}")]
     Twice(Target),
-    /// A claim names a binding that is not there.
+    /// An entry names a binding that does not exist.
     #[error("claims has an entry for {0} with binding number {1}, and there are {2} bindings")]
     NoBinding(Target, u16, usize),
 }
