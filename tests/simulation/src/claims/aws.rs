@@ -30,7 +30,7 @@ pub struct Aws {
     pub sent_for: [bool; 2],
     /// For how many ticks it has been out. From [`BOUND`] on nothing is sent there.
     pub out: u32,
-    /// For how many ticks it has been shown otherwise than a health check would find it.
+    /// Ticks since what is shown differs from what a health check would find.
     pub behind: u32,
     /// How many ticks ago each of [`Shown::ALL`] was what there was.
     past: [u32; 3],

@@ -50,7 +50,7 @@ struct Known {
     rests: bool,
 }
 
-/// Looks at every state of a world with so many faults on a path; after `most` it gives up, with what it has found.
+/// Looks at every state of a world with so many faults on a path. After `most` states it stops.
 ///
 /// # Errors
 /// Something must not be.

@@ -82,7 +82,7 @@ impl Leader {
         RequestId(self.requests)
     }
 
-    /// A watch shows a pod as it is. One that is asked to leave no more is asked anew the next time.
+    /// A watch shows a pod as it is. Without the annotation, an earlier grant to take it out ends.
     pub const fn see(&mut self, nth: usize, pod: Pod) {
         self.granted[nth] &= pod.leaves;
         self.moved[nth] |= pod.address != self.seen[nth].address;

@@ -73,13 +73,13 @@ impl LedgerWriter {
         self.written.as_ref()
     }
 
-    /// Whether whoever reads the ledger, now or after the write in flight, finds this claim.
+    /// Whether the ledger has this claim now, and still has it after the write in flight.
     pub fn has(&self, target: &Target, pod: PodMark) -> bool {
         let names = |claims: &Claims| claims.get(target).is_some_and(|claim| claim.pod == pod);
         self.written.as_ref().is_some_and(names) && self.writing().is_none_or(names)
     }
 
-    /// Whether nobody who reads the ledger finds a claim on this target.
+    /// Whether the ledger has no claim on this target, now and after the write in flight.
     pub fn is_free(&self, target: &Target) -> bool {
         let names = |claims: &Claims| claims.contains_key(target);
         self.written.as_ref().is_some_and(|claims| !names(claims)) && !self.writing().is_some_and(names)

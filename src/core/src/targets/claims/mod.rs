@@ -6,7 +6,7 @@
 //! * **I1**: AWS may send to a target for a pod ⇒ the ledger has that claim.
 //! * **I2**: a call of ours may still take effect on a target ⇒ the ledger has a claim on that target.
 //!
-//! So what the ledger does not name is free of the past, whoever led before.
+//! So nothing from an earlier term can affect a target that the ledger does not name.
 //!
 //! ```text
 //!  want ─────► Targets ─────► due: calls, ledger requests, when to look again
