@@ -272,8 +272,8 @@ pub const ALL: [Bug; 216] = [
         says: "A new leader acts before the ledgers are loaded.",
         places: &[(
             "engine/leading.rs",
-            "Leadership::Leading if self.term.leads(true) => {",
-            "Leadership::Leading if self.term.leads(true) => { if PLANTED { let id = self.out.next_id(); self.term.loads(id); self.on_ledgers(id, Ok(Vec::new()), now); }",
+            "Leadership::Leading { term } if self.term.leads(true) => {",
+            "Leadership::Leading { term } if self.term.leads(true) => { if PLANTED { let id = self.out.next_id(); self.term.loads(id); self.on_ledgers(id, Ok(Vec::new()), now); }",
         )],
     },
     Bug {

@@ -163,7 +163,7 @@ impl World {
         };
         world.there.insert(arn(ITS), BTreeMap::new());
         world.lists();
-        world.input(Input::Leadership(Leadership::Leading));
+        world.input(Input::Leadership(Leadership::Leading { term: 1 }));
         world.owns(&mut rng);
         if intrudes {
             world.intrudes(&mut rng);
@@ -276,7 +276,7 @@ impl World {
                 );
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
-                self.input(Input::Leadership(Leadership::Leading));
+                self.input(Input::Leadership(Leadership::Leading { term: 1 }));
             }
         }
         None

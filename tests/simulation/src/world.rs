@@ -82,6 +82,8 @@ pub struct World {
     lives: u64,
     /// Who holds the lease, and when it runs out.
     lease: Option<(usize, Moment)>,
+    /// How often it has changed hands.
+    terms: u64,
     cluster: Cluster,
     aws: Aws,
     store: Store,
@@ -124,6 +126,7 @@ impl World {
             settings,
             lives: REPLICAS as u64,
             lease: None,
+            terms: 0,
             cluster: Cluster::new(nodes, holds, started),
             aws,
             store: Store::default(),

@@ -90,7 +90,10 @@ impl Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// It is.
-    Leading,
+    Leading {
+        /// How often the Lease had changed its holder by then: of two leaders the later one has more.
+        term: u64,
+    },
     /// It is, and is about to stop: what it knows is written down at once, so that the next one need not ask.
     Leaving,
     /// Another one is, or may be: this one watches and keeps itself ready.

@@ -19,7 +19,7 @@ use crate::{
     eviction::Touched,
     index::{Order, Said},
     leadership::{Load, Role},
-    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
         Transition, excerpt::beginning,
@@ -31,16 +31,30 @@ use crate::{
     },
 };
 
-/// Which pods had which addresses.
-fn had((_, ledger): (TargetGroupArn, Ledger)) -> Vec<(IpAddr, PodMark)> {
+/// Which pods had which addresses, as a ledger has it.
+fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
+    if cfg!(feature = "claims") {
+        let Ok((_, content)) = stored.open_claims() else { return Vec::new() };
+        return content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect();
+    }
+    let Ok((_, ledger)) = stored.open() else { return Vec::new() };
     let there = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed);
     there.map(|(target, _, pod)| (target.ip, pod)).collect()
+}
+
+/// The pods that a ledger names.
+fn pods(stored: &StoredLedger) -> Vec<PodMark> {
+    if cfg!(feature = "claims") {
+        return had(stored).into_iter().map(|(_, pod)| pod).collect();
+    }
+    stored.open().map(|(_, ledger)| ledger.pods().collect()).unwrap_or_default()
 }
 
 impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
-            Leadership::Leading if self.term.leads(true) => {
+            Leadership::Leading { term } if self.term.leads(true) => {
+                self.groups.begins(term);
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
@@ -77,7 +91,7 @@ impl Engine {
                     }
                 }
             }
-            Leadership::Leading | Leadership::Standby => {}
+            Leadership::Leading { .. } | Leadership::Standby => {}
         }
     }
 
@@ -103,8 +117,7 @@ impl Engine {
     ) {
         let load = self.term.loaded(id, result.is_ok(), now);
         if let (Some(_), Ok(ledgers)) = (load, &result) {
-            let ledgers = ledgers.iter().filter_map(|stored| stored.open().ok());
-            let pods = ledgers.flat_map(|(_, ledger)| ledger.pods().collect::<Vec<_>>());
+            let pods = ledgers.iter().flat_map(pods);
             self.touch_evictions(Touched::Ledgers(&pods.collect()), now);
         }
         match (load, result) {
@@ -129,8 +142,7 @@ impl Engine {
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
         self.groups.orphans().touch();
-        let ledgers_say: Vec<(IpAddr, PodMark)> =
-            ledgers.iter().filter_map(|it| it.open().ok()).flat_map(had).collect();
+        let ledgers_say: Vec<(IpAddr, PodMark)> = ledgers.iter().flat_map(had).collect();
         let changes = self.known.index.apply(Said::Ledgers(ledgers_say), now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();

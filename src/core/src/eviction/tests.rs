@@ -58,6 +58,7 @@ impl World {
             dates_registrations: false,
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,
+            bounds: crate::model::Bounds::default(),
             seed: 1,
         });
         groups.make(&arn("blue")).registrations_mut().no_ledger();

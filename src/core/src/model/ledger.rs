@@ -18,7 +18,10 @@ use std::{
 
 use thiserror::Error;
 
-use crate::model::{IpFamily, Target, TargetGroupArn, Uid, WallTime};
+use crate::model::{
+    IpFamily, Target, TargetGroupArn, Uid, WallTime,
+    claims::{Content, Packed},
+};
 
 /// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger needs to tell the pods of one address apart,
 /// no more.
@@ -135,6 +138,7 @@ impl Ledger {
             removed: Vec::new(),
             removed_since: Vec::new(),
             namespaces: self.holders.iter().cloned().collect(),
+            claims: Packed::default(),
         };
         for (target, noted, pod) in self.iter().filter(|(target, ..)| family.has(&target.ip)) {
             let list = match noted {
@@ -230,6 +234,8 @@ pub struct PackedLedger {
     pub removed_since: Vec<u8>,
     /// The namespaces that have targets in the group.
     pub namespaces: Vec<Arc<str>>,
+    /// The form by claims, which is to replace all of the above.
+    pub claims: Packed,
 }
 
 /// The name of the object that holds the ledger of `group`. It is the group's name in small letters and the ID at the
@@ -282,6 +288,25 @@ impl StoredLedger {
             return Err(torn(LedgerError::OtherGroup(packed.group.clone())));
         }
         Ok((packed.group.clone(), Ledger::unpack(packed).map_err(torn)?))
+    }
+}
+
+impl PackedLedger {
+    /// One by claims.
+    pub fn of(group: &TargetGroupArn, family: IpFamily, content: &Content) -> Self {
+        let claims = content.pack(family);
+        Self { claims, ..Ledger::default().pack(group, family) }
+    }
+}
+
+impl StoredLedger {
+    /// Its target group and content, by claims.
+    pub fn open_claims(&self) -> Result<(TargetGroupArn, Content), LedgerError> {
+        let unreadable = |why: Box<str>| LedgerError::Unreadable(self.name.clone(), why);
+        let (group, _) = self.open()?;
+        let packed = self.content.as_ref().map_err(|why| unreadable(why.clone()))?;
+        let content = Content::unpack(&packed.claims, packed.family);
+        Ok((group, content.map_err(|error| unreadable(error.to_string().into()))?))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::{excerpt::brief, pod::Protocol, time::Window, words::words};
+use crate::model::{excerpt::brief, hold::Bounds, pod::Protocol, time::Window, words::words};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -354,6 +354,8 @@ pub struct GroupSettings {
     pub add_window: Window,
     /// Nothing is written to AWS.
     pub read_only: bool,
+    /// How long load balancers may go on sending after a removal.
+    pub bounds: Bounds,
     /// For the jitter of backoffs.
     pub seed: u64,
 }

@@ -33,6 +33,7 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
         dates_registrations: false,
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,
+        bounds: crate::model::Bounds::default(),
         seed: 1,
     });
     groups.make(&arn("blue"));

@@ -190,8 +190,8 @@ impl Owner {
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
-            if number.is_some() {
-                self.step(Input::Leadership(Leadership::Leading), number, calls, leaving);
+            if let Some(term) = number {
+                self.step(Input::Leadership(Leadership::Leading { term }), number, calls, leaving);
             }
             self.metrics.leads(number.is_some());
         }

@@ -11,6 +11,7 @@ use headgate_core::{
     Answer, Failure, FailureClass,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
+        claims::Packed,
         excerpt::excerpt,
         target_group::{IpFamily, TargetGroupArn},
     },
@@ -173,6 +174,7 @@ fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
         removed: spec.removed.0,
         removed_since: spec.removed_since.0,
         namespaces: spec.namespaces.into_iter().map(Arc::from).collect(),
+        claims: Packed::default(),
     })
 }
 
@@ -222,6 +224,7 @@ mod tests {
                 removed: vec![3; 14],
                 removed_since: vec![4; 4],
                 namespaces,
+                claims: Packed::default(),
             };
             let spec = serde_json::to_value(pack(&ledger)).unwrap();
             assert_eq!(content(&spec), Ok(ledger));

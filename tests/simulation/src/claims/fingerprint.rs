@@ -65,7 +65,7 @@ impl World {
         for (group, targets) in leader.groups.iter().enumerate() {
             let ledger = targets.ledger();
             (ledger.is_ready(), targets.is_unreadable(), self.base(group, ledger.version())).hash(to);
-            ledger.last_written().map(claims).hash(to);
+            ledger.last_written().map(|content| claims(&content.claims)).hash(to);
             let write = leader.writes[group].as_ref();
             let write =
                 write.map(|write| (self.base(group, write.version.as_ref()), claims(&write.content.claims)));

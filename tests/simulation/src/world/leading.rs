@@ -55,7 +55,9 @@ impl World {
                 it.valid_until = self.now + RENEW_DEADLINE;
                 it.leads(self.now);
                 self.saw("replica: elected");
-                self.step(candidate, Input::Leadership(Leadership::Leading))?;
+                self.terms += 1;
+                let term = self.terms;
+                self.step(candidate, Input::Leadership(Leadership::Leading { term }))?;
             }
         }
         Ok(())

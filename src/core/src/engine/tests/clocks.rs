@@ -45,7 +45,7 @@ fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has
         world.node("n", false);
         world.apply(out_since(at).on("n"));
         world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         world.answer_all();
         assert!(!may_go(&mut world), "{at:?}: nothing ends early");
         world.wait(Duration::from_secs(1));
@@ -137,7 +137,7 @@ fn taken_over(removed: WallTime, note: Option<WallTime>) -> World {
     let packed = ledger.pack(&arn("blue"), IpFamily::V4);
     world.ledgers.insert(object_name(&arn("blue")), (1, packed));
     world.wait(Duration::from_secs(100));
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     world
 }

@@ -229,7 +229,7 @@ fn a_new_leader_believes_the_ledger_and_no_order_of_a_list() {
     let forged = on("n2").created(1);
     let mut world = standby(vec![web()], vec![a().created(2), forged], &ledger);
     assert_eq!(world.stands_of("a"), [Reason::AddressContested], "nobody knows better yet");
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     world.reads_again();
     assert_eq!(world.changes(), [""; 0]);
@@ -245,7 +245,7 @@ fn a_node_that_a_new_replica_sees_first_as_not_ready_has_been_that_for_long() {
     let mut world = standby(vec![web()], vec![a().created(1), on("n2").created(2)], &[]);
     let nodes = vec![node("n1", true), node("n2", false)];
     world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     assert_eq!(registered_for(&world), Some("b"));
 }
 

@@ -259,20 +259,20 @@ fn next_leader(noted: Noted) -> World {
 fn the_next_leader_counts_what_it_has_removed_itself_and_nothing_twice() {
     let mut world = next_leader(Noted::Registered);
     world.apply(pod("a", "1").at(1).terminating());
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     world.delete(pod("a", "1").at(1));
     assert_eq!(world.short(), ["blue"], "gone before the answer");
 
     let mut removed_before = next_leader(Noted::Removed);
     removed_before.apply(pod("a", "1").at(1).terminating());
-    removed_before.step(Input::Leadership(Leadership::Leading));
+    removed_before.step(Input::Leadership(Leadership::Leading { term: 1 }));
     removed_before.delete(pod("a", "1").at(1));
     assert_eq!(removed_before.short(), [""; 0], "the leader before knows when");
 
     let mut gone_before = next_leader(Noted::Registered);
     gone_before.delete(pod("a", "1").at(1));
-    gone_before.step(Input::Leadership(Leadership::Leading));
+    gone_before.step(Input::Leadership(Leadership::Leading { term: 1 }));
     gone_before.answer_all();
     assert_eq!(gone_before.short(), [""; 0], "the leader before may have counted it");
 

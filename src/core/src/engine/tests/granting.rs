@@ -80,7 +80,7 @@ fn taken_over(
     world.relist_services(services);
     world.relist_pods(pods);
     world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     // What was not worth a look-up before the ledgers were read.
     let (look_ups, rest) = std::mem::take(&mut world.open)
         .into_iter()

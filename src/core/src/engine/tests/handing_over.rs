@@ -44,7 +44,7 @@ fn a_new_leader_goes_on_from_what_is_written() {
     assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
     assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(119));
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     let check = world.check_of("b");
     assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
@@ -61,7 +61,7 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.answer_all();
     world.step(Input::Leadership(Leadership::Standby));
     world.wait(Duration::from_secs(30));
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
     world.wait(Duration::from_secs(1));
@@ -83,7 +83,7 @@ fn what_is_out_by_the_word_of_a_ledger_alone_is_not_said_to_be_out_before_a_read
         let mut ledger = Ledger::default();
         ledger.note_removed(target(1, 80), PodMark::of(&Uid::new("u-a")), Some(since));
         world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         world.wait(Duration::from_secs(1));
         let check = world.check_of("a");
         world.checked(&check, Ok(no_budget()));
@@ -163,7 +163,7 @@ fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");
     let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);
     world.wait(BOUND);
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
     world.wait(Duration::from_secs(1));
@@ -181,7 +181,7 @@ fn a_removal_of_the_leader_before_is_waited_for_as_one_of_ones_own() {
 #[test]
 fn what_a_read_does_not_show_any_more_left_a_moment_ago_for_all_that_is_known() {
     let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, Noted::Registered, "u-a")]);
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     world.annotate(web().with(PAUSED, "true"));
     world.wait(Duration::from_secs(60));
@@ -206,7 +206,7 @@ fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
     let ruling = world.asks("a");
     assert!(matches!(ruling, Ruling::Wait { cause: Cause::EvictionRecorded, .. }), "{ruling:?}");
     world.open.clear();
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world.answer_all();
     let check = world.check_of("a");
     assert_eq!(check.departing, []);

@@ -38,7 +38,7 @@ impl World {
     }
 
     fn lead(&mut self) {
-        self.step(Input::Leadership(Leadership::Leading));
+        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
     }
 
     /// Ends the reads that are open: they show these targets.
@@ -435,7 +435,7 @@ fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
     world.step(Input::Leadership(Leadership::Standby));
     world.annotate(service("web").port("http", 80).annotated("http="));
     assert_eq!(world.said().len(), 1, "a standby says nothing");
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     assert_eq!(world.said(), [Reason::InvalidBinding; 2]);
 }
 

@@ -105,7 +105,7 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     let waits =
         |world: &World| matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. });
     assert!(waits(&world), "a standby leaves it to the leader");
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     assert!(waits(&world), "AWS has not taken it");
     world.answer_all();
@@ -144,7 +144,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
     assert!(is_left(&learnt));
     learnt.wait(Duration::from_secs(600));
     assert!(learnt.loads_of_all().is_empty(), "once is enough");
-    learnt.step(Input::Leadership(Leadership::Leading));
+    learnt.step(Input::Leadership(Leadership::Leading { term: 1 }));
     learnt.step(Input::Leadership(Leadership::Standby));
     assert!(is_left(&learnt), "it is not forgotten while the ledgers are loaded to lead");
 
@@ -172,7 +172,7 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
             matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
         };
         assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         world.answer_all();
         assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "a leader knows");
     }
@@ -187,7 +187,7 @@ fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_fo
         pods.extend(others);
         let noted = [(1, Noted::Registered, "u-a"), (9, Noted::Registered, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         let healthy = [(1, HealthState::Healthy), (9, HealthState::Healthy)];
         for _ in 0..3 {
             world.read(&healthy);
@@ -313,7 +313,7 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
         let pods = another.into_iter().chain([view.clone()]).collect();
         let noted = [(9, Noted::Registered, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         for _ in 0..3 {
             world.read(&[(9, HealthState::Healthy)]);
             world.wait(Duration::from_secs(6));

@@ -127,7 +127,7 @@ impl World {
     /// Leads, there are no ledgers, and nothing else is known.
     fn fresh(settings: Settings) -> Self {
         let mut world = Self::standby(settings);
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         world
     }
 

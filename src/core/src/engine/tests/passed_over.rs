@@ -414,7 +414,7 @@ fn one_that_the_leader_before_has_registered_is_not_kept_out_where_it_would_not_
         world.pod(Change::Applied(at_first.clone()));
         let nodes = vec![cordoned(1), node(2)];
         world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         world.answer_all();
         world.pod(Change::Applied(starting.clone()));
         let key = ObjectKey::new(NAMESPACE, "p1");

@@ -380,7 +380,7 @@ fn take_over(noted_pod: &str) -> World {
     let mark = crate::ledger::PodMark::of(&crate::model::object::Uid::new(noted_pod));
     ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
     world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     world
 }
 
@@ -421,7 +421,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     world.step(Input::Leadership(Leadership::Standby));
     world.open.clear();
     world.wait(2 * GRACE);
-    world.step(Input::Leadership(Leadership::Leading));
+    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
     assert_eq!(
         world.changes(),
         ["+blue 10.0.0.1:81 10.0.0.2:81"],

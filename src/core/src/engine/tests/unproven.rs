@@ -109,7 +109,7 @@ fn the_next_leader_counts_from_its_own_beginning_and_believes_an_open_gate() {
         let mut ledger = Ledger::default();
         ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("1")));
         world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-        world.step(Input::Leadership(Leadership::Leading));
+        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
         pass(&mut world, 290, FAILS);
         assert_eq!(told(&world).len(), 0);
         pass(&mut world, 41, FAILS);

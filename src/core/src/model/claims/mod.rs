@@ -3,7 +3,11 @@
 
 mod stored;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use self::stored::{Packed, Unreadable};
 use crate::{
@@ -30,6 +34,8 @@ pub struct Content {
     pub term: u64,
     /// What it claims.
     pub claims: Claims,
+    /// The namespaces that hold the group.
+    pub holders: BTreeSet<Arc<str>>,
 }
 
 /// A request to the ledger.

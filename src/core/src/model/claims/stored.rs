@@ -19,6 +19,8 @@ pub struct Packed {
     pub claims: Vec<u8>,
     /// The bindings that have the numbers 1, 2 and so on, as `namespace/name`. Number 0: not known.
     pub bindings: Vec<Arc<str>>,
+    /// The namespaces that hold the group.
+    pub namespaces: Vec<Arc<str>>,
 }
 
 /// Why a ledger cannot be read.
@@ -45,7 +47,8 @@ impl Content {
         let bindings: BTreeSet<&Arc<str>> =
             claims().filter_map(|(_, claim)| claim.binding.as_ref()).collect();
         let bindings: Vec<Arc<str>> = bindings.into_iter().take(usize::from(u16::MAX)).cloned().collect();
-        let mut packed = Packed { term: self.term, claims: Vec::new(), bindings };
+        let namespaces = self.holders.iter().cloned().collect();
+        let mut packed = Packed { term: self.term, claims: Vec::new(), bindings, namespaces };
         for (target, claim) in claims() {
             let place =
                 claim.binding.as_ref().and_then(|binding| packed.bindings.binary_search(binding).ok());
@@ -86,7 +89,7 @@ impl Content {
                 return Err(Unreadable::Twice(target));
             }
         }
-        Ok(Self { term: packed.term, claims })
+        Ok(Self { term: packed.term, claims, holders: packed.namespaces.iter().cloned().collect() })
     }
 }
 
@@ -116,7 +119,7 @@ mod tests {
         let binding = prop::option::of("[a-c]/[a-c]".prop_map(Arc::<str>::from));
         let claim = ("[a-z]{1,8}", binding)
             .prop_map(|(uid, binding)| Claim { pod: PodMark::of(&Uid::new(uid)), binding });
-        (any::<u64>(), btree_map(target, claim, 0..40)).prop_map(|(term, claims)| Content { term, claims })
+        (any::<u64>(), btree_map(target, claim, 0..40)).prop_map(|(term, claims)| Content { term, claims, holders: ["default".into()].into() })
     }
 
     proptest! {
@@ -138,7 +141,7 @@ mod tests {
             claims in prop::collection::vec(any::<u8>(), 0..200),
             bindings in prop::collection::vec("[a-c]/[a-c]".prop_map(Arc::<str>::from), 0..3),
         ) {
-            let packed = Packed { term, claims, bindings };
+            let packed = Packed { term, claims, bindings, namespaces: Vec::new() };
             for family in [IpFamily::V4, IpFamily::V6] {
                 if let Ok(content) = Content::unpack(&packed, family) {
                     let again = Content::unpack(&content.pack(family), family);
@@ -162,7 +165,8 @@ mod tests {
                 "claims has an entry for 10.0.0.1:80 with binding number 2, and there are 1 bindings",
             ),
         ] {
-            let packed = Packed { term: 1, claims, bindings: vec!["default/web".into()] };
+            let packed =
+                Packed { term: 1, claims, bindings: vec!["default/web".into()], namespaces: Vec::new() };
             assert_eq!(Content::unpack(&packed, IpFamily::V4).unwrap_err().to_string(), said);
         }
     }

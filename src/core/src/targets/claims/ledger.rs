@@ -4,6 +4,8 @@
 //! acknowledged counts as written: a write of a leader before may still be under way, and ours makes it fail. After a conflict
 //! or an unknown outcome nothing counts until the next write is acknowledged.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use crate::{
     ledger::{LedgerVersion, PodMark},
     model::{
@@ -29,7 +31,8 @@ pub enum Loaded {
 #[derive(Clone, Debug)]
 enum InFlight {
     Load,
-    Write(Claims),
+    Drop,
+    Write(Content),
 }
 
 /// See the module.
@@ -41,7 +44,7 @@ pub struct LedgerWriter {
     /// Whether that is known. Otherwise it is read first.
     is_known: bool,
     /// What this term has written last, if that was acknowledged and nothing came in between.
-    written: Option<Claims>,
+    written: Option<Content>,
     in_flight: Option<(RequestId, InFlight)>,
     /// Whether this term has written it once.
     is_ready: bool,
@@ -69,48 +72,68 @@ impl LedgerWriter {
     }
 
     /// What this term has written last, if nothing else may be there.
-    pub const fn last_written(&self) -> Option<&Claims> {
+    pub const fn last_written(&self) -> Option<&Content> {
         self.written.as_ref()
+    }
+
+    /// Whether it is known what is there; otherwise it is read first.
+    pub const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Whether there is one, or may be.
+    pub const fn exists(&self) -> bool {
+        !self.is_known || self.version.is_some() || self.in_flight.is_some()
     }
 
     /// Whether the ledger has this claim now, and still has it after the write in flight.
     pub fn has(&self, target: &Target, pod: PodMark) -> bool {
-        let names = |claims: &Claims| claims.get(target).is_some_and(|claim| claim.pod == pod);
+        let names = |content: &Content| content.claims.get(target).is_some_and(|claim| claim.pod == pod);
         self.written.as_ref().is_some_and(names) && self.writing().is_none_or(names)
     }
 
     /// Whether the ledger has no claim on this target, now and after the write in flight.
     pub fn is_free(&self, target: &Target) -> bool {
-        let names = |claims: &Claims| claims.contains_key(target);
-        self.written.as_ref().is_some_and(|claims| !names(claims)) && !self.writing().is_some_and(names)
+        let names = |content: &Content| content.claims.contains_key(target);
+        self.written.as_ref().is_some_and(|content| !names(content)) && !self.writing().is_some_and(names)
     }
 
-    fn writing(&self) -> Option<&Claims> {
+    fn writing(&self) -> Option<&Content> {
         match &self.in_flight {
-            Some((_, InFlight::Write(claims))) => Some(claims),
+            Some((_, InFlight::Write(content))) => Some(content),
             _ => None,
         }
     }
 
     /// The next request, if one is due.
-    pub fn next(&self, desired: &Claims) -> Option<Request> {
-        if self.in_flight.is_some() || self.written.as_ref() == Some(desired) {
+    pub fn next(&self, claims: Claims, holders: BTreeSet<Arc<str>>) -> Option<Request> {
+        let desired = Content { term: self.term, claims, holders };
+        if self.in_flight.is_some() || self.written.as_ref() == Some(&desired) {
             return None;
         }
         if !self.is_known {
             return Some(Request::Load);
         }
-        let content = Content { term: self.term, claims: desired.clone() };
-        Some(Request::Write(self.version.clone(), content))
+        Some(Request::Write(self.version.clone(), desired))
     }
 
     /// A request leaves.
     pub fn sent(&mut self, id: RequestId, request: Request) {
         let does = match request {
             Request::Load => InFlight::Load,
-            Request::Write(_, content) => InFlight::Write(content.claims),
+            Request::Write(_, content) => InFlight::Write(content),
         };
         self.in_flight = Some((id, does));
+    }
+
+    /// It is deleted, because nothing uses the group any more.
+    pub fn drops(&mut self, id: RequestId) {
+        self.in_flight = Some((id, InFlight::Drop));
+    }
+
+    /// A read has ended that gave nothing, or gives it to [`Self::found`].
+    pub fn load_ended(&mut self, id: RequestId) {
+        self.ends(id);
     }
 
     fn ends(&mut self, id: RequestId) -> Option<InFlight> {
@@ -119,10 +142,14 @@ impl LedgerWriter {
 
     /// A write has ended. A conflict is an unknown outcome: something else is there now.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
-        let Some(InFlight::Write(claims)) = self.ends(id) else { return };
+        let content = match self.ends(id) {
+            Some(InFlight::Write(content)) => content,
+            Some(InFlight::Drop) => return self.forget(),
+            _ => return,
+        };
         match result {
             Ok(version) => {
-                (self.version, self.written) = (Some(version), Some(claims));
+                (self.version, self.written) = (Some(version), Some(content));
                 self.is_ready = true;
             }
             Err(Outcome::Refused) => {}
@@ -136,9 +163,17 @@ impl LedgerWriter {
         id: RequestId,
         result: Result<Option<(LedgerVersion, Content)>, Outcome>,
     ) -> Loaded {
-        let (Some(InFlight::Load), Ok(found)) = (self.ends(id), result) else { return Loaded::Nothing };
+        match (self.ends(id), result) {
+            (Some(InFlight::Load), Ok(found)) => self.found(found),
+            _ => Loaded::Nothing,
+        }
+    }
+
+    /// It was read, by a request of its own or with all others.
+    pub fn found(&mut self, found: Option<(LedgerVersion, Content)>) -> Loaded {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         if content.term > self.term {
+            self.is_ready = false;
             return Loaded::LaterTerm;
         }
         (self.version, self.is_known) = (version, true);

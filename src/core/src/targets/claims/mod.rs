@@ -29,6 +29,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 pub use self::{
@@ -40,8 +41,13 @@ pub use crate::model::claims::{
 };
 use crate::{
     ledger::{LedgerVersion, PodMark},
-    model::{HealthState, Moment, RequestId, Target},
+    model::{HealthState, Moment, RequestId, Target, Uid},
 };
+
+/// Whose the targets are that somebody else has registered, and that are to go.
+pub fn nobody() -> PodMark {
+    PodMark::of(&Uid::new(""))
+}
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -52,6 +58,12 @@ pub struct Targets {
     states: BTreeMap<Target, State>,
     /// The object that binds, or bound, the pod of each.
     bindings: BTreeMap<Target, Arc<str>>,
+    /// How long load balancers go on sending to each, where that is not the same for all.
+    bounds: BTreeMap<Target, Duration>,
+    /// What somebody else has registered, and is to be removed.
+    expelled: BTreeSet<Target>,
+    /// The namespaces that hold the group.
+    holders: BTreeSet<Arc<str>>,
     /// What the last read has shown.
     shown: Option<BTreeMap<Target, HealthState>>,
     /// Whether the last read has failed.
@@ -67,29 +79,107 @@ impl Targets {
         found: Option<(LedgerVersion, Content)>,
         settled: Moment,
     ) -> Option<Self> {
-        let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
-        if content.term > term {
-            return None;
-        }
-        let mut targets = Self {
+        let mut targets = Self::new(delays);
+        targets.begin(term, found, settled).then_some(targets)
+    }
+
+    /// Those of a replica that does not lead: it knows what is wanted.
+    pub const fn new(delays: Delays) -> Self {
+        Self {
             delays,
-            ledger: LedgerWriter::new(term, version),
+            ledger: LedgerWriter::new(0, None),
             wanted: BTreeMap::new(),
             states: BTreeMap::new(),
             bindings: BTreeMap::new(),
+            bounds: BTreeMap::new(),
+            expelled: BTreeSet::new(),
+            holders: BTreeSet::new(),
             shown: None,
             is_unreadable: false,
-        };
-        targets.inherit(content.claims, settled);
-        Some(targets)
+        }
+    }
+
+    /// A term begins, which has found this: see [`Self::take_over`]. Gives whether it goes on.
+    pub fn begin(&mut self, term: u64, found: Option<(LedgerVersion, Content)>, settled: Moment) -> bool {
+        let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
+        self.ledger = LedgerWriter::new(term, version);
+        (self.states, self.holders) = (BTreeMap::new(), content.holders);
+        self.inherit(content.claims, settled);
+        content.term <= term
     }
 
     /// Which pod should have this target.
     pub fn want(&mut self, target: Target, wanted: Option<Wanted>) {
         match wanted {
-            Some(wanted) => _ = self.wanted.insert(target, wanted),
+            Some(wanted) => {
+                if self.states.get(&target).and_then(State::pod) == Some(wanted.pod) {
+                    self.bindings.insert(target, wanted.binding.clone());
+                }
+                self.wanted.insert(target, wanted);
+            }
             None => _ = self.wanted.remove(&target),
         }
+    }
+
+    /// How long load balancers go on sending to this target.
+    pub fn set_bound(&mut self, target: Target, bound: Duration) {
+        self.bounds.insert(target, bound);
+    }
+
+    /// Nothing is known of this target any more.
+    pub fn forget(&mut self, target: &Target) {
+        self.bounds.remove(target);
+        self.bindings.remove(target);
+    }
+
+    fn bound(&self, target: &Target) -> Duration {
+        self.bounds.get(target).copied().unwrap_or(self.delays.bound)
+    }
+
+    /// Somebody else has registered this target, and it is to go: nobody here claims it, so that a call about it cannot come late.
+    pub fn expel(&mut self, target: Target) {
+        if self.states.get(&target).is_none_or(|state| state.pod().is_none()) && self.expelled.insert(target) {
+            self.states.insert(target, State::Claiming { pod: nobody(), before: None, doubt: true });
+        }
+    }
+
+    /// It stays, if its removal was not sent.
+    pub fn spare(&mut self, target: &Target) {
+        self.expelled.remove(target);
+    }
+
+    /// The namespaces that hold the group, to be written down.
+    pub const fn holders_mut(&mut self) -> &mut BTreeSet<Arc<str>> {
+        &mut self.holders
+    }
+
+    /// AWS says that the group does not exist: no load balancer sends to what nobody wants, and no call has an effect.
+    pub fn group_is_gone(&mut self, now: Moment) {
+        let wanted = &self.wanted;
+        for (target, state) in &mut self.states {
+            if !wanted.contains_key(target) {
+                *state = State::Absent { since: now };
+            }
+        }
+        self.expelled.clear();
+    }
+
+    /// The object that binds, or bound, the pod of a claim.
+    pub fn binding(&self, target: &Target) -> Option<&Arc<str>> {
+        self.bindings.get(target)
+    }
+
+    /// What the last read that counts has shown of this target, registered for this pod: of its own health.
+    pub fn health(&self, target: &Target, pod: PodMark) -> Option<HealthState> {
+        match self.states.get(target) {
+            Some(State::Registered { pod: of, health, .. }) if *of == pod => *health,
+            _ => None,
+        }
+    }
+
+    /// What the last read has shown of it, whenever it began.
+    pub fn shown(&self, target: &Target) -> Option<HealthState> {
+        self.shown.as_ref()?.get(target).copied()
     }
 
     /// Takes in what the ledger names: a call about it may take effect until `settled`.
@@ -142,10 +232,30 @@ impl Targets {
                 }
             }
         }
-        due.ledger = self.ledger.next(&self.desired(now));
-        let waits = |state: &State| state.waits_until(self.delays.bound).filter(|until| *until > now);
-        due.again = self.states.values().filter_map(waits).min();
+        due.ledger = self.ledger_request(now);
+        let waits = |target: &Target| self.waits_until(target).filter(|until| *until > now);
+        due.again = self.states.keys().filter_map(waits).min();
         due
+    }
+
+    /// What is to be asked of the ledger.
+    pub fn ledger_request(&self, now: Moment) -> Option<Request> {
+        self.ledger.next(self.desired(now), self.holders.clone())
+    }
+
+    /// When time alone changes a target.
+    pub fn waits_until(&self, target: &Target) -> Option<Moment> {
+        self.states.get(target)?.waits_until(self.bound(target))
+    }
+
+    /// What changes by itself for a target, and which call is due then. `may_go`: whether it may be taken from the pod that has it
+    /// and should not have it any more.
+    pub fn plan(&mut self, target: &Target, now: Moment, may_go: bool) -> Option<Way> {
+        if !self.ledger.is_ready() {
+            return None;
+        }
+        self.turn(*target, now, &|_, _| may_go);
+        self.way(target, now, &|_, _| may_go)
     }
 
     /// What changes by itself, without a call.
@@ -161,6 +271,7 @@ impl Targets {
             }
             // Nothing was sent: it is again what it was before.
             Some(State::Claiming { pod, before, doubt }) => match to_add {
+                None if self.expelled.contains(&target) => None,
                 None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),
                 Some(wanted) if wanted.pod != *pod => Some(claiming(wanted, *before, *doubt)),
                 Some(_) => None,
@@ -174,9 +285,15 @@ impl Targets {
             {
                 Some(State::unsettled(*pod, (now + self.delays.late).max(*until)))
             }
+            // A stranger's, of which nobody knows whether it was removed: a read shows it.
+            Some(State::Unsettled { pod, until, call: None, .. })
+                if *pod == nobody() && wanted.is_none() && now >= *until =>
+            {
+                Some(State::Draining(Draining::nothing(*pod)))
+            }
             Some(State::Draining(draining)) => match to_add {
                 Some(wanted) => Some(claiming(wanted, Some(*draining), true)),
-                None if self.is_quiet(draining, now) && self.ledger.is_free(&target) => {
+                None if self.is_quiet(&target, draining, now) && self.ledger.is_free(&target) => {
                     Some(State::Absent { since: now })
                 }
                 None => None,
@@ -199,7 +316,11 @@ impl Targets {
         let wanted = self.wanted.get(target);
         let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
         match self.states.get(target)? {
+            State::Claiming { pod, .. } if self.expelled.contains(target) => {
+                (self.ledger.has(target, *pod) && may_go(target, *pod)).then_some(Way::Out)
+            }
             State::Claiming { pod, .. } => self.ledger.has(target, *pod).then_some(Way::In),
+            State::Unsettled { pod, .. } if *pod == nobody() && wanted.is_none() => None,
             State::Registered { pod, .. } if !is_for(pod) => may_go(target, *pod).then_some(Way::Out),
             State::Unsettled { pod, until, call: None, early, .. } => {
                 if !is_for(pod) {
@@ -217,7 +338,7 @@ impl Targets {
     /// What the ledger should say.
     fn desired(&self, now: Moment) -> Claims {
         let claim = |(target, state): (&Target, &State)| {
-            let is_over = matches!(state, State::Draining(draining) if self.is_quiet(draining, now));
+            let is_over = matches!(state, State::Draining(draining) if self.is_quiet(target, draining, now));
             let pod = state.pod().filter(|_| !is_over)?;
             Some((*target, Claim { pod, binding: self.bindings.get(target).cloned() }))
         };
@@ -226,9 +347,9 @@ impl Targets {
 
     /// Whether no load balancer sends there any more. A read only detects that a call came later than anybody thought, so a group
     /// that cannot be read holds nothing up.
-    fn is_quiet(&self, draining: &Draining, now: Moment) -> bool {
+    fn is_quiet(&self, target: &Target, draining: &Draining, now: Moment) -> bool {
         let Some(accepted) = draining.accepted else { return true };
-        accepted + self.delays.bound <= now && (draining.looked || self.is_unreadable)
+        accepted + self.bound(target) <= now && (draining.looked || self.is_unreadable)
     }
 
     /// Whether nobody else's health can be taken for that of a pod which is registered there now.
@@ -252,7 +373,10 @@ impl Targets {
                     call: Some((id, way)),
                     early: Some(way),
                 },
-                (State::Registered { pod, .. } | State::Unsettled { pod, .. }, Way::Out) => {
+                (
+                    State::Claiming { pod, .. } | State::Registered { pod, .. } | State::Unsettled { pod, .. },
+                    Way::Out,
+                ) => {
                     State::Deregistering { pod: *pod, call: id }
                 }
                 _ => continue,
@@ -265,6 +389,9 @@ impl Targets {
         let late = now + self.delays.late;
         for target in targets {
             let Some(state) = self.states.get_mut(target) else { continue };
+            if matches!(*state, State::Deregistering { call, .. } if call == id) {
+                self.expelled.remove(target);
+            }
             *state = match *state {
                 State::Registering { pod, call, before, doubt } if call == id => match outcome {
                     Outcome::Done => State::Registered { pod, since: now, health: None, doubt },
@@ -272,6 +399,7 @@ impl Targets {
                     Outcome::Unknown => State::unsettled(pod, late),
                 },
                 State::Deregistering { pod, call } if call == id => match outcome {
+                    Outcome::Done if pod == nobody() => State::Draining(Draining::nothing(pod)),
                     Outcome::Done => State::Draining(Draining::since(pod, now)),
                     Outcome::Refused => State::unsettled(pod, now),
                     Outcome::Unknown => State::unsettled(pod, late),
@@ -292,6 +420,7 @@ impl Targets {
     /// A read of the whole group that began then has shown these. Gives those that somebody else has put where ours were.
     pub fn read(&mut self, began: Moment, shown: BTreeMap<Target, HealthState>, now: Moment) -> Vec<Target> {
         let Delays { stale, bound, notice, .. } = self.delays;
+        let bounds = &self.bounds;
         let mut foreign = Vec::new();
         self.is_unreadable = false;
         let wanted = &self.wanted;
@@ -317,6 +446,7 @@ impl Targets {
                     };
                 }
                 State::Draining(ref mut draining) => {
+                    let bound = bounds.get(target).copied().unwrap_or(bound);
                     let is_late = |accepted| began >= accepted + bound && began > accepted + stale;
                     let is_late = draining.accepted.is_some_and(is_late);
                     if is_late && is_there && !draining.looked {
@@ -358,6 +488,16 @@ impl Targets {
         self.ledger.sent(id, request);
     }
 
+    /// The ledger is deleted, because nothing uses the group any more.
+    pub fn ledger_drops(&mut self, id: RequestId) {
+        self.ledger.drops(id);
+    }
+
+    /// A read of the ledger has ended, and what it has found comes by itself: [`Self::found`].
+    pub fn load_ended(&mut self, id: RequestId) {
+        self.ledger.load_ended(id);
+    }
+
     /// The ledger was written, or was not.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
         self.ledger.written(id, result);
@@ -376,7 +516,23 @@ impl Targets {
         settled: Moment,
         now: Moment,
     ) -> bool {
-        match self.ledger.loaded(id, result) {
+        let loaded = self.ledger.loaded(id, result);
+        self.take_in(loaded, settled, now)
+    }
+
+    /// The ledger was read with all others, or by a request of its own.
+    pub fn found(
+        &mut self,
+        found: Option<(LedgerVersion, Content)>,
+        settled: Moment,
+        now: Moment,
+    ) -> bool {
+        let loaded = self.ledger.found(found);
+        self.take_in(loaded, settled, now)
+    }
+
+    fn take_in(&mut self, loaded: Loaded, settled: Moment, now: Moment) -> bool {
+        match loaded {
             Loaded::Nothing => {}
             Loaded::LaterTerm => return false,
             // Nothing was sent yet: what is read replaces what was read before.

@@ -40,7 +40,7 @@ fn claims(pods: &[(u8, &str)]) -> Claims {
 impl Stage {
     /// A leader of term 2 whose ledger names these.
     fn begin(inherited: &[(u8, &str)], settled: u64) -> Self {
-        let found = Some((version(1), Content { term: 1, claims: claims(inherited) }));
+        let found = Some((version(1), Content { term: 1, claims: claims(inherited), ..Content::default() }));
         let targets = Targets::take_over(DELAYS, 2, found, at(settled)).unwrap();
         let mut stage = Self { targets, now: 100, requests: 0 };
         stage.write();
@@ -96,7 +96,7 @@ impl Stage {
     }
 
     fn ledger(&self) -> Claims {
-        self.targets.ledger().last_written().cloned().unwrap_or_default()
+        self.targets.ledger().last_written().map(|content| content.claims.clone()).unwrap_or_default()
     }
 
     /// Pod `a` is registered at host 1, in a group in which nobody else was.
@@ -271,7 +271,7 @@ fn after_a_conflict_nothing_counts_until_this_term_has_written_again() {
     assert_eq!(load, Some(Request::Load));
     let id = stage.next_id();
     stage.targets.ledger_sent(id, Request::Load);
-    let found = Content { term: 1, claims: claims(&[(3, "c")]) };
+    let found = Content { term: 1, claims: claims(&[(3, "c")]), ..Content::default() };
     assert!(stage.targets.loaded(id, Ok(Some((version(7), found))), at(0), at(100)));
     let due = stage.due();
     assert!(due.add.is_empty(), "{due:?}");
@@ -281,7 +281,7 @@ fn after_a_conflict_nothing_counts_until_this_term_has_written_again() {
     stage.targets.ledger.seen(None);
     let id = stage.next_id();
     stage.targets.ledger_sent(id, Request::Load);
-    let later = Content { term: 3, claims: Claims::new() };
+    let later = Content { term: 3, claims: Claims::new(), ..Content::default() };
     assert!(!stage.targets.loaded(id, Ok(Some((version(8), later))), at(0), at(100)));
 }
 

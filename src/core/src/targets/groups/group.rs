@@ -300,6 +300,7 @@ impl Group {
     /// A read has failed.
     pub fn unread(&mut self, failure: &Failure, now: Moment) {
         self.observation.failed();
+        self.registrations.unread(now);
         self.reads.failed(now);
         if failure.class == FailureClass::Gone {
             self.is_gone();

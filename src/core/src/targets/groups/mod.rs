@@ -81,6 +81,8 @@ pub struct Groups {
     /// Those that sleep and have to do with each pod, or had.
     of_pods: Multimap<PodMark, TargetGroupArn>,
     orphans: Orphans,
+    /// The number of the term, while this replica leads.
+    term: u64,
 }
 
 /// Notes which pods a group has to do with now.
@@ -105,6 +107,15 @@ impl Groups {
             loose: BTreeSet::new(),
             of_pods: Multimap::default(),
             orphans: Orphans::default(),
+            term: 0,
+        }
+    }
+
+    /// A term begins, of this number.
+    pub fn begins(&mut self, term: u64) {
+        self.term = term;
+        for group in self.all.values_mut() {
+            group.registrations.begins(term);
         }
     }
 
@@ -143,7 +154,12 @@ impl Groups {
             self.loose.insert(arn.clone());
         }
         let seed = self.settings.seed.wrapping_add(fnv_1a(arn.as_str()));
-        self.all.entry(arn.clone()).or_insert_with(|| Group::new(&self.settings, seed))
+        let group = || {
+            let mut group = Group::new(&self.settings, seed);
+            group.registrations.begins(self.term);
+            group
+        };
+        self.all.entry(arn.clone()).or_insert_with(group)
     }
 
     /// Time has passed: those in which something is due wake up. Gives the groups in which removals that were held are

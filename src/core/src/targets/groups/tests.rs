@@ -24,6 +24,7 @@ fn one() -> (Groups, TargetGroupArn) {
         dates_registrations: false,
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,
+        bounds: crate::model::Bounds::default(),
         seed: 1,
     });
     let web = arn("web");

@@ -177,7 +177,7 @@ impl Registrations {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "claims")))]
 mod tests {
     use super::*;
     use crate::{

@@ -5,7 +5,8 @@ use super::{
     entries::Action,
     entry::{Out, PutBack, Since, Told},
     evidence::Unproven,
-    refusals::{Refusals, Refused, Try, Waiting},
+    refusals::Waiting,
+    waiting::half,
 };
 use crate::{
     ledger::PodMark,
@@ -37,101 +38,6 @@ impl Registrations {
                 entry.tells(mark);
             }
         })
-    }
-
-    /// Why the next such call is sent, if there is any, and since when its longest waiting target waits.
-    pub(super) fn next_try(&self, action: Action) -> Option<(Try, Moment)> {
-        let refusals = match action {
-            Action::Register => &self.unregistered,
-            Action::Deregister => &self.unremoved,
-        };
-        let why = refusals.next(self.entries.tried(action))?;
-        let since = match why {
-            Try::First => self.entries.waiting(action.queue(Refused::No)).next(),
-            Try::Part => self.entries.parts(action).flatten().next(),
-            Try::Alone => self.entries.parts(action).flatten().min(),
-            Try::Again => self.entries.waiting(action.queue(Refused::Waits)).next(),
-        };
-        since.map(|(since, _)| (why, *since))
-    }
-
-    /// The targets of the next such call: those that were never refused, one part of what was, or a single target.
-    fn choose(&mut self, action: Action, id: RequestId, most: usize) -> Vec<Target> {
-        let Some((why, _)) = self.next_try(action) else { return Vec::new() };
-        self.refusals(action).start(id, why);
-        let alone = |waiting: Vec<(Moment, Target)>, refusals: &Refusals| {
-            let place = refusals.place(waiting.len(), why);
-            waiting.get(place).map(|(_, target)| *target).into_iter().collect()
-        };
-        let targets = |waiting: &mut dyn Iterator<Item = &(Moment, Target)>| -> Vec<Target> {
-            waiting.take(most).map(|(_, target)| *target).collect()
-        };
-        match why {
-            Try::First => targets(&mut self.entries.waiting(action.queue(Refused::No))),
-            Try::Part => targets(&mut self.entries.parts(action).next().into_iter().flatten()),
-            Try::Alone => {
-                let mut searched: Vec<_> = self.entries.parts(action).flatten().copied().collect();
-                searched.sort_unstable();
-                alone(searched, self.refusals(action))
-            }
-            Try::Again => {
-                let waiting = || self.entries.waiting(action.queue(Refused::Waits)).copied();
-                let refusals = |(_, target): &(Moment, Target)| {
-                    self.entries.get(target).map_or(0, |entry| entry.refusals)
-                };
-                let fewest = waiting().map(|it| refusals(&it)).min();
-                let waiting = waiting().filter(|it| Some(refusals(it)) == fewest).collect();
-                alone(waiting, self.refusals(action))
-            }
-        }
-    }
-
-    /// What AWS refuses of such calls.
-    pub(super) const fn refusals(&mut self, action: Action) -> &mut Refusals {
-        match action {
-            Action::Register => &mut self.unregistered,
-            Action::Deregister => &mut self.unremoved,
-        }
-    }
-
-    /// A call has ended. Gives the part of it that each target of a refused one is in from now on, one after the other.
-    fn tried(
-        &mut self,
-        action: Action,
-        id: RequestId,
-        targets: usize,
-        failure: Option<FailureClass>,
-        now: Moment,
-    ) -> Option<[u32; 2]> {
-        let searching = self.entries.tried(action).searched > 0;
-        let refusals = self.refusals(action);
-        let why = refusals.end(id);
-        match failure {
-            None => {
-                if let Some(part) = refusals.taken(why, now) {
-                    self.move_all(action, |refused| refused == Refused::Waits, Refused::Among(part));
-                }
-                None
-            }
-            Some(FailureClass::Refused) => {
-                let halved = refusals.refused(why, targets, searching, now);
-                if halved.alike {
-                    let is_searched = |refused| matches!(refused, Refused::Among(_));
-                    self.move_all(action, is_searched, Refused::Waits);
-                }
-                halved.parts
-            }
-            Some(_) => None,
-        }
-    }
-
-    /// All of which this is refused are treated like that.
-    fn move_all(&mut self, action: Action, from: impl Fn(Refused) -> bool, to: Refused) {
-        let concerns = |entry: &Entry| entry.is_wanted() == (action == Action::Register);
-        let which = self.entries.which(|entry| concerns(entry) && from(entry.refused));
-        for target in which.copied().collect::<Vec<_>>() {
-            self.change(target, |entry| entry.refused = to);
-        }
     }
 
     fn start(&mut self, targets: &[Target], mark: impl Fn(&mut Entry)) -> Vec<CallItem> {
@@ -266,9 +172,4 @@ impl Registrations {
             self.stored.touch_now(now);
         }
     }
-}
-
-/// The half of a call of so many targets that this one is in.
-fn half(parts: [u32; 2], at: usize, of: usize) -> u32 {
-    parts[usize::from(at >= of / 2)]
 }

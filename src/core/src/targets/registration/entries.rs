@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    entry::{Entry, Need, PutBack},
+    entry::Entry,
     refusals::{Refused, Waiting},
 };
 use crate::{
@@ -47,24 +47,6 @@ impl Action {
     }
 }
 
-impl Queue {
-    fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Option<Self> {
-        match (entry.due(), entry.owner()) {
-            (Need::Register, _) if entry.paused => Some(Self::Paused(Action::Register)),
-            (Need::Deregister, _) if entry.paused => Some(Self::Paused(Action::Deregister)),
-            _ if entry.paused => None,
-            _ if entry.put_back != PutBack::No => Some(Self::Gate),
-            (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => {
-                Some(Self::Register(entry.refused))
-            }
-            (Need::Register, _) => Some(Self::Note),
-            (Need::Deregister, _) if entry.may_be_held() => Some(Self::Held),
-            (Need::Deregister, _) => Some(Self::Deregister(entry.refused)),
-            (Need::Nothing, _) => None,
-        }
-    }
-}
-
 /// How many of the targets that a group should have are wanted, registered, and serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -74,16 +56,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn of(entry: &Entry) -> Self {
-        // One that is wanted again while its removal is in flight will be gone for a moment.
-        let registered = entry.is_registered() && entry.deregistering.is_none();
-        Self {
-            wanted: usize::from(entry.is_wanted()),
-            registered: usize::from(registered),
-            serving: usize::from(registered && entry.serves()),
-        }
-    }
-
     pub fn add(&mut self, other: Self) {
         self.wanted += other.wanted;
         self.registered += other.registered;
@@ -113,10 +85,10 @@ struct Derived {
 impl Derived {
     fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Self {
         Self {
-            queue: Queue::of(entry, allows).map(|queue| (queue, entry.since)),
+            queue: entry.queue(allows).map(|queue| (queue, entry.since)),
             until: entry.waits_until(),
-            spare: entry.told.mark().is_some() && entry.replaced().is_some(),
-            tally: Tally::of(entry),
+            spare: entry.is_spare(),
+            tally: entry.tally(),
             pods: entry.pods(),
         }
     }

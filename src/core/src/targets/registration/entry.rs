@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     READS,
+    entries::{Action, Queue, Tally},
     evidence::{Evidence, Unproven},
     refusals::Refused,
     vanishing::Vanishing,
@@ -352,6 +353,39 @@ impl Entry {
             }
             (Wish::There(_), _) => Need::Register,
         }
+    }
+
+    /// What it waits for; `allows`: whether the ledger says already that it may be registered for the pod of this mark.
+    pub fn queue(&self, allows: impl FnOnce(PodMark) -> bool) -> Option<Queue> {
+        match (self.due(), self.owner()) {
+            (Need::Register, _) if self.paused => Some(Queue::Paused(Action::Register)),
+            (Need::Deregister, _) if self.paused => Some(Queue::Paused(Action::Deregister)),
+            _ if self.paused => None,
+            _ if self.put_back != PutBack::No => Some(Queue::Gate),
+            (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => {
+                Some(Queue::Register(self.refused))
+            }
+            (Need::Register, _) => Some(Queue::Note),
+            (Need::Deregister, _) if self.may_be_held() => Some(Queue::Held),
+            (Need::Deregister, _) => Some(Queue::Deregister(self.refused)),
+            (Need::Nothing, _) => None,
+        }
+    }
+
+    /// How it counts.
+    pub fn tally(&self) -> Tally {
+        // One that is wanted again while its removal is in flight will be gone for a moment.
+        let registered = self.is_registered() && self.deregistering.is_none();
+        Tally {
+            wanted: usize::from(self.is_wanted()),
+            registered: usize::from(registered),
+            serving: usize::from(registered && self.serves()),
+        }
+    }
+
+    /// Whether its removal is held, or may come to be.
+    pub fn is_spare(&self) -> bool {
+        self.told.mark().is_some() && self.replaced().is_some()
     }
 
     /// The pods that it has to do with: whose it is or was last, from which it was taken, of which AWS was told, and of which

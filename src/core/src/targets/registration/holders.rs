@@ -10,10 +10,7 @@ use std::{
 };
 
 use super::Registrations;
-use crate::{
-    ledger::Ledger,
-    model::{Moment, Target, grant},
-};
+use crate::model::{Moment, grant};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -34,9 +31,9 @@ impl Holders {
     }
 
     /// The ledger says so.
-    pub fn read(&mut self, ledger: &Ledger) {
+    pub fn read(&mut self, holders: &BTreeSet<Arc<str>>) {
         self.is_known = true;
-        self.all.clone_from(ledger.holders());
+        self.all.clone_from(holders);
         self.unbound.retain(|holder, _| self.all.contains(holder));
     }
 
@@ -101,11 +98,6 @@ impl Registrations {
     pub fn take_ceased(&mut self) -> bool {
         std::mem::take(&mut self.holders.ceased)
     }
-
-    /// The targets of which AWS was told.
-    pub fn told(&self) -> BTreeSet<Target> {
-        self.entries.which(|entry| entry.told.mark().is_some()).copied().collect()
-    }
 }
 
 #[cfg(test)]
@@ -121,10 +113,8 @@ mod tests {
     }
 
     fn read(all: &[&str]) -> Holders {
-        let mut ledger = Ledger::default();
-        ledger.note_holders(names(all));
         let mut holders = Holders::new(Duration::from_secs(3600));
-        holders.read(&ledger);
+        holders.read(&names(all));
         holders
     }
 

@@ -44,6 +44,7 @@ mod replaced;
 mod room;
 mod stored;
 mod vanishing;
+mod waiting;
 mod writing;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
@@ -59,7 +60,7 @@ use self::{
     entries::{Action, Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, Told, Wish},
     holders::Holders,
-    refusals::{Refusals, Refused, Try},
+    refusals::{Refusals, Refused},
     replaced::Replaced,
     room::Room,
     stored::Stored,
@@ -103,6 +104,12 @@ pub struct Registrations {
 }
 
 impl Registrations {
+    /// A read of the group has failed.
+    pub const fn unread(&mut self, _now: Moment) {}
+
+    /// A term begins, of this number.
+    pub const fn begins(&mut self, _term: u64) {}
+
     /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         Self {
@@ -202,11 +209,6 @@ impl Registrations {
         self.departed = departed;
     }
 
-    /// When the longest waiting removal was caused, of those that may be sent now.
-    pub fn oldest_removal(&self) -> Option<Moment> {
-        self.next_try(Action::Deregister).map(|(_, since)| since)
-    }
-
     /// When the longest waiting removal was caused, of those that should be made and that AWS has not taken yet: those that
     /// wait for their turn or for another try, and those in flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
@@ -214,63 +216,6 @@ impl Registrations {
         let in_flight =
             self.entries.values().filter(|entry| !entry.is_wanted() && entry.deregistering.is_some());
         waiting.chain(in_flight.map(|entry| entry.since)).min()
-    }
-
-    /// When the next removal may be sent, if none may be now because AWS refuses those that wait.
-    pub fn next_removal(&self) -> Option<Moment> {
-        let waits = self.entries.tried(Action::Deregister).again > 0;
-        self.unremoved.until().filter(|_| waits)
-    }
-
-    /// How many targets that are to be removed may be in the next call.
-    pub fn next_removals(&self) -> usize {
-        match self.next_try(Action::Deregister) {
-            Some((Try::First, _)) => self.entries.count(Queue::Deregister(Refused::No)),
-            Some(_) => 1,
-            None => 0,
-        }
-    }
-
-    /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
-    /// so that what comes meanwhile travels together in the next. Not of those that AWS has refused, or will probably.
-    pub fn oldest_addition(&self) -> Option<Moment> {
-        let (why, since) = self.addition()?;
-        (why == Try::First && !self.doubts_first_tries()).then_some(since)
-    }
-
-    /// The same of those; and whether it was refused.
-    pub fn oldest_retry(&self) -> Option<(Moment, bool)> {
-        let (why, since) = self.addition()?;
-        (why != Try::First || self.doubts_first_tries()).then_some((since, why != Try::First))
-    }
-
-    fn addition(&self) -> Option<(Try, Moment)> {
-        let may = self.adding.is_none() && !self.room.is_full();
-        self.next_try(Action::Register).filter(|_| may)
-    }
-
-    fn doubts_first_tries(&self) -> bool {
-        self.unregistered.doubts_first_tries(self.entries.tried(Action::Register))
-    }
-
-    /// When the registration that waits the shortest was caused, of those that were not refused.
-    pub fn newest_addition(&self) -> Option<Moment> {
-        self.entries.waiting(Queue::Register(Refused::No)).next_back().map(|(since, _)| *since)
-    }
-
-    /// When something that waits, or does not fit, is to be taken up again.
-    pub fn next_take_up(&self) -> Option<Moment> {
-        let tried = self.entries.tried(Action::Register);
-        let room = self.room.next_due().filter(|_| tried.all() > 0);
-        let refused = self.unregistered.until().filter(|_| tried.again > 0);
-        let until = self.entries.next_until().map(|(until, _)| until);
-        until.into_iter().chain(room).chain(refused).chain(self.holders.next_due()).min()
-    }
-
-    /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
-    pub fn unplaced(&self) -> usize {
-        let waits = self.entries.tried(Action::Register).all() > 0 || self.adding.is_some();
-        if waits { self.unplaced } else { 0 }
     }
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
@@ -475,6 +420,11 @@ impl Registrations {
     /// Whether this target is to go, and AWS has not taken its removal.
     pub fn is_to_go(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && !entry.is_tombstone())
+    }
+
+    /// The targets of which AWS was told.
+    pub fn told(&self) -> BTreeSet<Target> {
+        self.entries.which(|entry| entry.told.mark().is_some()).copied().collect()
     }
 
     /// All targets of a group are of one family.

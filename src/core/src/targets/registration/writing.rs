@@ -14,7 +14,7 @@ impl Registrations {
     /// There is no ledger of this group.
     pub fn no_ledger(&mut self) {
         self.stored.found_none();
-        self.holders.read(self.stored.content());
+        self.holders.read(self.stored.content().holders());
         self.requeue();
     }
 
@@ -29,7 +29,7 @@ impl Registrations {
                 self.note_family(target.ip);
             }
             self.stored.found(stored.version.clone(), ledger.clone());
-            self.holders.read(&ledger);
+            self.holders.read(ledger.holders());
             self.stored.touch();
             self.inherit(&ledger, now);
         });

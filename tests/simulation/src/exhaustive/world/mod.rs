@@ -79,6 +79,8 @@ pub struct World {
     pods: BTreeMap<ObjectKey, Pod>,
     /// When the Lease can be had; `None`: somebody has it.
     lease: Option<Moment>,
+    /// How often it was taken.
+    terms: u64,
     bounds: Bounds,
     /// What has gone wrong.
     troubles: Troubles,
@@ -109,6 +111,7 @@ impl World {
             versions: 0,
             pods: BTreeMap::new(),
             lease: Some(now),
+            terms: 0,
             bounds,
             troubles: Troubles::default(),
             script: Script::default(),
@@ -338,7 +341,8 @@ impl World {
     fn elected(&mut self, replica: usize) -> Result<(), String> {
         self.lease = None;
         self.replicas[replica].leads = true;
-        self.step(replica, Input::Leadership(Leadership::Leading))
+        self.terms += 1;
+        self.step(replica, Input::Leadership(Leadership::Leading { term: self.terms }))
     }
 
     /// A process starts: it lists everything.

@@ -48,6 +48,7 @@ impl Default for Drive {
             dates_registrations: true,
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,
+            bounds: crate::model::Bounds::default(),
             seed: 1,
         };
         let mut registrations = Registrations::new(&settings, 1);

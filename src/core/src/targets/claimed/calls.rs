@@ -1,0 +1,153 @@
+//! The calls of a target group: which targets go into one, and what its end says about each.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Registrations,
+    entries::Action,
+    entry::{Entry, Goes, Unproven, Wish},
+    refusals::Waiting,
+    waiting::half,
+};
+use crate::{
+    model::{CallItem, Cause, FailureClass, Health, Moment, RequestId, Target, WallTime, claims::Outcome},
+    targets::claims::Way,
+};
+
+/// What a failure says of the call.
+const fn outcome(failure: Option<FailureClass>) -> Outcome {
+    match failure {
+        None => Outcome::Done,
+        Some(FailureClass::Unavailable) => Outcome::Unknown,
+        Some(_) => Outcome::Refused,
+    }
+}
+
+impl Registrations {
+    /// Takes up to `most` removals into the call `id`, the longest waiting first.
+    pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
+        let targets = self.choose(Action::Deregister, id, most);
+        self.start(id, Way::Out, &targets)
+    }
+
+    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first.
+    pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
+        let targets = self.choose(Action::Register, id, most.min(self.room.fits()));
+        self.adding = Some(id);
+        self.start(id, Way::In, &targets)
+    }
+
+    fn start(&mut self, id: RequestId, way: Way, targets: &[Target]) -> Vec<CallItem> {
+        let mut items = Vec::with_capacity(targets.len());
+        self.claims.sent(id, way, targets, self.now);
+        for target in targets {
+            self.change(*target, |entry| {
+                items.push(entry.item(*target));
+                entry.attempts += 1;
+                entry.let_go();
+            });
+        }
+        items
+    }
+
+    /// These are about to be registered: what a read has shown of them is known.
+    pub const fn there_before(&self, _items: &[CallItem], _seen: &BTreeMap<Target, Health>, _unread: bool) {}
+
+    /// A `RegisterTargets` of these items has ended.
+    pub fn registered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<FailureClass>,
+        now: Moment,
+    ) {
+        self.now = now;
+        self.adding.take_if(|own| *own == id);
+        let targets: Vec<Target> = items.iter().map(|item| item.target).collect();
+        self.claims.answered(id, &targets, outcome(failure), now);
+        match failure {
+            None => self.room.taken(items.len(), now),
+            Some(FailureClass::Full) => {
+                self.room.refused(items.len(), now);
+                if self.room.is_full() {
+                    self.make_room(now);
+                }
+            }
+            Some(_) => {}
+        }
+        let parts = self.tried(Action::Register, id, items.len(), failure, now);
+        for (at, item) in items.iter().enumerate() {
+            self.change(item.target, |entry| {
+                entry.set_aside = None;
+                match failure {
+                    None => {
+                        entry.unproven = Some(Unproven { since: now, inherited: false, told: false });
+                        entry.forget_refusals();
+                        entry.vanishing.registered(now);
+                    }
+                    // If nobody wants it meanwhile, its removal was not refused.
+                    Some(FailureClass::Refused) if entry.is_wanted() => {
+                        entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
+                    }
+                    Some(_) => {}
+                }
+            });
+        }
+        if self.room.is_full() {
+            let Waiting { first, searched, .. } = self.entries.tried(Action::Register);
+            self.unplaced = first + searched;
+        } else if self.room.fits() == usize::MAX {
+            self.unplaced = 0;
+        }
+    }
+
+    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets.
+    pub fn deregistered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<FailureClass>,
+        _after: Option<WallTime>,
+        now: Moment,
+    ) {
+        self.now = now;
+        let failure = failure.filter(|class| *class != FailureClass::Gone);
+        let targets: Vec<Target> = items.iter().map(|item| item.target).collect();
+        self.claims.answered(id, &targets, outcome(failure), now);
+        if failure.is_none() {
+            self.room.left(items.len());
+        }
+        let parts = self.tried(Action::Deregister, id, items.len(), failure, now);
+        for (at, item) in items.iter().enumerate() {
+            self.change(item.target, |entry| {
+                if failure.is_none() {
+                    entry.forget_refusals();
+                }
+                // If somebody wants it meanwhile, its registration was not refused.
+                if failure == Some(FailureClass::Refused) && !entry.is_wanted() {
+                    entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
+                }
+            });
+        }
+    }
+
+    /// Somebody else has registered this target, and it is to go.
+    pub fn expel(&mut self, target: Target, now: Moment) {
+        if self.knows(&target) {
+            return;
+        }
+        let mut entry = Entry::inherited(crate::targets::claims::nobody(), now);
+        (entry.wish, entry.cause, entry.unproven) = (Wish::Gone(Goes::Foreign), Cause::ForeignTarget, None);
+        self.claims.expel(target);
+        self.insert(target, entry);
+    }
+
+    /// The group is shared (again): foreign targets that have not been removed stay.
+    pub fn spare_foreign_targets(&mut self) {
+        let foreign: Vec<Target> = self.entries.which(|entry| entry.is_foreign() && entry.is_idle()).copied().collect();
+        for target in foreign {
+            self.claims.spare(&target);
+            self.change(target, |_| {});
+        }
+    }
+}

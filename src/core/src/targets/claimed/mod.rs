@@ -1,0 +1,484 @@
+//! What AWS has been told about the targets of one group, and what it must still be told.
+//!
+//! * **Owns** who should have which target, and why (`entry.rs`). What AWS may have, and what the ledger says, is for
+//!   [`claims`](crate::targets::claims) to know.
+//! * **Flow.** An owner changes ([`Registrations::want`]), a call starts or ends, a read shows something, the ledger is read or
+//!   written: what each target waits for is derived anew (`change`).
+//! * **Assumes** that whoever sends calls says when each starts and ends, and asks for removals first.
+//!
+//! The rules for one target are those of [`State`]; when a removal goes is for `removal.rs` to say. What AWS refuses is in
+//! `refusals.rs`, how much fits in `room.rs`, what somebody else removes in `vanishing.rs`, what is replaced as a whole in
+//! `replaced.rs`.
+
+#[path = "../registration/binders.rs"]
+mod binders;
+mod calls;
+#[path = "../registration/entries.rs"]
+mod entries;
+mod entry;
+#[path = "../registration/holders.rs"]
+mod holders;
+mod inherit;
+mod reads;
+#[path = "../registration/refusals.rs"]
+mod refusals;
+mod removal;
+#[path = "../registration/replaced.rs"]
+mod replaced;
+#[path = "../registration/room.rs"]
+mod room;
+#[path = "../registration/vanishing.rs"]
+mod vanishing;
+#[path = "../registration/waiting.rs"]
+mod waiting;
+mod writing;
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+pub use self::{
+    binders::{Binders, Planned},
+    entry::Orphan,
+    inherit::{Holder, Sight, Since, Tombstone},
+};
+use self::{
+    entries::{Action, Entries, Queue},
+    entry::{Entry, Goes, TakeOut, Wish},
+    holders::Holders,
+    refusals::{Refusals, Refused},
+    removal::Removal,
+    replaced::Replaced,
+    room::Room,
+    writing::Pace,
+};
+use crate::{
+    ledger::PodMark,
+    model::{
+        AskedHold, BindingKey, Bounds, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target, Uid,
+        account::{Account, Under},
+        changes::Ownership,
+        claims::{Delays, Wanted},
+        target_group::GroupSettings,
+    },
+    targets::claims::{State, Targets},
+};
+
+/// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
+pub const STALE: Duration = Duration::from_secs(5);
+/// Times that are compared with a time of AWS need this margin.
+const MARGIN: Duration = Duration::from_secs(1);
+/// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
+/// failed checks 30 s apart and a time-out of 10 s are AWS's defaults.
+const NOTICE: Duration = Duration::from_secs(90);
+
+/// The registrations of one target group. See the module.
+#[derive(Clone, Debug)]
+pub struct Registrations {
+    entries: Entries,
+    claims: Targets,
+    binders: Binders,
+    replaced: Replaced,
+    room: Room,
+    /// How many did not fit when AWS last said so.
+    unplaced: usize,
+    adding: Option<RequestId>,
+    /// What AWS refuses of registrations, and of removals.
+    unregistered: Refusals,
+    unremoved: Refusals,
+    holders: Holders,
+    stored: Pace,
+    family: IpFamily,
+    settings: GroupSettings,
+    /// The number of the term, and until when calls of the one before may take effect; `None`: it has not begun here.
+    term: u64,
+    settled: Option<Moment>,
+    now: Moment,
+    /// When the last read that was answered began.
+    read: Option<Moment>,
+}
+
+impl Registrations {
+    /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
+    pub fn new(settings: &GroupSettings, seed: u64) -> Self {
+        let delays = Delays {
+            late: settings.late + MARGIN,
+            stale: STALE + MARGIN,
+            bound: settings.bounds.network,
+            notice: NOTICE,
+        };
+        Self {
+            entries: Entries::default(),
+            claims: Targets::new(delays),
+            binders: Binders::none(settings.read_only),
+            replaced: Replaced::new(settings.replacement_grace),
+            room: Room::default(),
+            unplaced: 0,
+            adding: None,
+            unregistered: Refusals::default(),
+            unremoved: Refusals::default(),
+            holders: Holders::new(settings.holder_patience),
+            stored: Pace::new(seed),
+            family: IpFamily::V4,
+            settings: *settings,
+            term: 0,
+            settled: None,
+            now: Moment::START,
+            read: None,
+        }
+    }
+
+    /// A term begins, of this number.
+    pub const fn begins(&mut self, term: u64) {
+        self.term = term;
+    }
+
+    /// Nothing is kept of pods that went.
+    pub const fn departed(&self, _now: Moment) {}
+
+    /// Nothing is.
+    pub const fn have_departed(&self, _nothing: ()) {}
+
+    /// Nothing is.
+    pub const fn forget_departed(&self, _now: Moment) {}
+
+    /// The owner of a target is another one now, or has it through others; `of_the_pod`: for what became of a pod, and not
+    /// for what is written.
+    pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
+        let Ownership { through, target, owner, cause, seen } = ownership;
+        self.note_family(target.ip);
+        self.now = self.now.max(seen);
+        if owner.is_none() && cause.spares_the_pod() {
+            self.replaced.changes();
+        }
+        if self.entries.get(&target).is_none() {
+            if let Some(owner) = owner {
+                self.insert(target, Entry::wanted(owner, Some(through), cause, seen));
+            }
+            return;
+        }
+        self.change(target, |entry| {
+            entry.through = Some(through);
+            if owner.is_some() && entry.owner() == owner.as_ref() {
+                return;
+            }
+            let may_live = cause.may_come_back() || cause == Cause::NodeDisrupted;
+            let is_its = entry.owner().is_some_and(|owner| entry.told() == Some(PodMark::of(&owner.uid)));
+            let is_taken_out = owner.is_none() && of_the_pod && may_live && is_its;
+            entry.take_out = if is_taken_out { TakeOut::Due } else { TakeOut::No };
+            let replaced = cause.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
+            entry.wish = match owner {
+                Some(owner) => Wish::There(owner),
+                None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
+                None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
+            };
+            (entry.cause, entry.since, entry.attempts) = (cause, seen, 0);
+            entry.forget_refusals();
+            entry.set_aside = None;
+        });
+    }
+
+    /// When the longest waiting removal was caused, of those that should be made and that AWS has not taken yet: those that
+    /// wait for their turn or for another try, and those in flight.
+    pub fn oldest_untaken_removal(&self) -> Option<Moment> {
+        let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
+        let is_removed = |entry: &&Entry| !entry.is_wanted() && entry.told().is_some() && !entry.is_idle();
+        waiting.chain(self.entries.values().filter(is_removed).map(|entry| entry.since)).min()
+    }
+
+    /// The target group does not exist: nothing is in it, and nothing can come back.
+    pub fn group_is_gone(&mut self) {
+        self.claims.group_is_gone(self.now);
+        self.change_all();
+        self.let_go(usize::MAX);
+        self.room = Room::default();
+    }
+
+    /// How many targets that should be there somebody else removes again and again.
+    pub fn contested(&self) -> usize {
+        let contested = |entry: &&Entry| entry.is_wanted() && entry.vanishing.is_removed_by_another();
+        self.entries.values().filter(contested).count()
+    }
+
+    /// Whether a removed target is to be looked for still.
+    pub fn has_tombstones(&self, _now: Moment) -> bool {
+        let waits = |entry: &Entry| matches!(entry.state, Some(State::Draining(draining)) if !draining.looked());
+        self.entries.values().any(waits)
+    }
+
+    /// Whether what nobody wants has not been looked for in a read that counts.
+    pub fn has_new_tombstones(&self) -> bool {
+        self.entries.values().any(|entry| matches!(entry.state, Some(State::Absent { .. } | State::Unsettled { .. })))
+    }
+
+    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
+    pub fn is_leaving(&self, origin: &Origin) -> bool {
+        let named = origin.to_string();
+        self.leaving().any(|(target, entry)| match &entry.through {
+            Some(through) => through.is_of(origin),
+            None => {
+                entry.goes_for_good() && self.claims.binding(target).is_some_and(|binding| **binding == named)
+            }
+        })
+    }
+
+    /// The same of targets of which nobody knows whose they were.
+    pub fn is_leaving_unknown(&self) -> bool {
+        let is_unknown = |(target, entry): (&Target, &Entry)| {
+            entry.through.is_none() && entry.goes_for_good() && self.claims.binding(target).is_none()
+        };
+        self.leaving().any(is_unknown)
+    }
+
+    /// One that another cluster may have got is nobody's here any more.
+    fn leaving(&self) -> impl Iterator<Item = (&Target, &Entry)> {
+        let leaves = |(_, entry): &(&Target, &Entry)| {
+            !entry.is_wanted() && entry.told().is_some() && entry.orphan() != Some(&Orphan::Suspect)
+        };
+        self.entries.iter().filter(leaves)
+    }
+
+    /// Whether nothing is wanted, registered or in flight any more, and nothing can come back.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.holders.is_empty()
+    }
+
+    /// Whether `target` is registered for the pod that should have it.
+    pub fn is_registered(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(Entry::is_registered)
+    }
+
+    /// What AWS may have of a pod with these addresses, or the leader before has claimed, and may be taken out. Each with the
+    /// hold that is asked for it.
+    pub fn all_of<'a>(
+        &'a self,
+        uid: &'a Uid,
+        ips: &'a [IpAddr],
+    ) -> impl Iterator<Item = (&'a Target, AskedHold)> {
+        let its = self.had_by(uid).filter(move |(target, entry)| !is_lost(target, entry, uid, ips));
+        its.map(|(target, entry)| (target, entry.asked))
+    }
+
+    /// Whether the leader before had a pod with these addresses at another one, where it has not been seen since. It may have
+    /// got that by now.
+    pub fn has_elsewhere(&self, uid: &Uid, ips: &[IpAddr]) -> bool {
+        self.had_by(uid).any(|(target, entry)| entry.orphan().is_some() && !ips.contains(&target.ip))
+    }
+
+    fn had_by<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Target, &'a Entry)> {
+        let mark = PodMark::of(uid);
+        let is_its = move |entry: &Entry| !entry.is_wanted() && entry.told() == Some(mark) && !entry.paused;
+        self.entries.of_pod(mark).filter(move |(_, entry)| is_its(entry))
+    }
+
+    /// Whether a target has to do with this pod, or had.
+    pub fn knows_pod(&self, mark: PodMark) -> bool {
+        self.entries.knows_pod(mark)
+    }
+
+    /// The pods of which that may be otherwise than when this was called last.
+    pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
+        self.entries.take_pods_changed()
+    }
+
+    /// Whether AWS has taken the removal of `target`: as far as the pod is concerned that had it, and has these addresses, also if
+    /// it is another's by now or may be.
+    pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
+        let is_anothers = |entry: &Entry| {
+            is_lost(target, entry, uid, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
+        };
+        self.entries.get(target).is_none_or(|entry| entry.is_out() || is_anothers(entry))
+    }
+
+    /// Whether `target` should be there.
+    pub fn wants(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(Entry::is_wanted)
+    }
+
+    /// Whether `target` is wanted, or was registered from here.
+    pub fn knows(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some()
+    }
+
+    /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
+    /// whether AWS has yet to take its removal.
+    pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Cause, bool)> {
+        let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
+        let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
+        ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, entry.told().is_some()))
+    }
+
+    /// The targets that should be there.
+    pub fn wanted(&self) -> impl Iterator<Item = &Target> {
+        self.entries.which(Entry::is_wanted)
+    }
+
+    /// The same, each with its pod.
+    pub fn wanted_by(&self) -> impl Iterator<Item = (&Target, &Owner)> {
+        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.owner()?)))
+    }
+
+    /// Whose `target` is, or was last.
+    pub fn whose(&self, target: &Target) -> Option<&Owner> {
+        self.entries.get(target).map(|entry| entry.owner().unwrap_or(&entry.last))
+    }
+
+    /// What is known of `target`.
+    pub fn account(&self, target: &Target) -> Option<Account<'_>> {
+        let entry = self.entries.get(target)?;
+        Some(Account {
+            uid: &self.whose(target)?.uid,
+            binding: entry.binding(),
+            paused: entry.paused,
+            paused_by: self.paused_by(target),
+            under: self.under(entry),
+            cause: entry.cause,
+            since: entry.since,
+            ended: self.ended(entry),
+            attempts: entry.attempts,
+        })
+    }
+
+    /// When the last call about it ended, or the ledger told of it.
+    fn ended(&self, entry: &Entry) -> Option<Moment> {
+        match entry.state? {
+            State::Registered { since, .. } | State::Absent { since } => Some(since),
+            State::Draining(draining) => draining.accepted(),
+            State::Unsettled { .. } => self.settled,
+            State::Claiming { .. } | State::Registering { .. } | State::Deregistering { .. } => None,
+        }
+    }
+
+    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    pub fn left_by<'a>(
+        &'a self,
+        pod: &'a ObjectKey,
+        uid: Option<&'a Uid>,
+    ) -> impl Iterator<Item = &'a Target> {
+        self.entries.which(move |entry| {
+            !entry.is_wanted() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
+        })
+    }
+
+    fn under(&self, entry: &Entry) -> Under {
+        let set_aside = |refusals: &Refusals, or: Under| match entry.refused {
+            Refused::Waits => refusals.until().map_or(or, Under::SetAside),
+            _ => or,
+        };
+        if !entry.is_wanted() {
+            return match (&entry.wish, entry.state, entry.removal) {
+                (_, Some(State::Deregistering { .. }), _) => Under::Removing,
+                (Wish::Gone(Goes::Orphan(Orphan::Suspect)), ..) => Under::Suspect,
+                (Wish::Gone(Goes::Orphan(_)), ..) => Under::Doubted,
+                (_, Some(State::Unsettled { call: Some(_), .. }), _) => Under::Removing,
+                _ if entry.told().is_none() => Under::Removed,
+                (_, _, Removal::Held) => Under::Held,
+                _ => set_aside(&self.unremoved, Under::ToRemove),
+            };
+        }
+        match (entry.state, entry.set_aside) {
+            (Some(State::Registering { .. }), _) => Under::Registering,
+            (Some(State::Deregistering { .. }), _) => Under::AfterRemoval,
+            (_, Some(until)) => Under::Contested(until),
+            _ if entry.is_registered() => Under::Registered,
+            (Some(State::Unsettled { .. }), _) => Under::Believed,
+            (Some(State::Claiming { .. }), _) if entry.way.is_none() => Under::ToNote,
+            _ => set_aside(&self.unregistered, Under::ToRegister),
+        }
+    }
+
+    /// Whether this target is to go, and AWS has not taken its removal.
+    pub fn is_to_go(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && entry.told().is_some())
+    }
+
+    /// The targets of which AWS was told.
+    pub fn told(&self) -> BTreeSet<Target> {
+        self.entries.which(|entry| entry.told().is_some()).copied().collect()
+    }
+
+    /// The targets that are taken from pods that live on, whose gates are closed before.
+    pub fn put_backs(&self) -> impl Iterator<Item = &Target> {
+        self.entries.waiting(Queue::Gate).map(|(_, target)| target)
+    }
+
+    /// From which pod `target` is taken, and whether its gate is being closed already.
+    pub fn put_back(&self, target: &Target) -> Option<(&Owner, bool)> {
+        let entry = self.entries.get(target)?;
+        (entry.removal == Removal::AfterGate).then_some((&entry.last, entry.take_out == TakeOut::Closing))
+    }
+
+    /// The gate of the pod is (still) open, and is being closed; or it is not open.
+    pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
+        self.now = now;
+        self.change(*target, |entry| {
+            entry.take_out = if is_open { TakeOut::Closing } else { TakeOut::Closed };
+        });
+    }
+
+    /// All targets of a group are of one family.
+    fn note_family(&mut self, ip: IpAddr) {
+        self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
+    }
+
+    /// Something has changed on which all may depend.
+    fn change_all(&mut self) {
+        let all: Vec<Target> = self.entries.which(|_| true).copied().collect();
+        for target in all {
+            self.change(target, |_| {});
+        }
+    }
+
+    /// Nothing was known of `target`.
+    fn insert(&mut self, target: Target, entry: Entry) {
+        self.entries.insert(target, entry);
+        self.change(target, |_| {});
+    }
+
+    /// Changes what is known of `target`, if there is anything, and all that follows from it.
+    fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
+        let Self { entries, claims, binders, stored, now, .. } = self;
+        let (now, settled) = (*now, self.settled.unwrap_or(*now));
+        let bounds = &self.settings.bounds;
+        entries.change(target, |_| true, |entry| {
+            change(entry);
+            binders.judge(entry);
+            claims.set_bound(target, bound(entry.asked, bounds));
+            let wanted = entry.owner().map(|owner| Wanted {
+                pod: PodMark::of(&owner.uid),
+                binding: entry.binding().map(|key| key.origin.to_string()).unwrap_or_default().into(),
+                may_add: !entry.paused && entry.set_aside.is_none(),
+            });
+            claims.want(target, wanted);
+            // What a call that is given up leaves behind may be held: whether it is depends on its state.
+            for _ in 0..2 {
+                entry.removal = entry.removal(settled, now);
+                entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
+                entry.takes(claims.state(&target).copied());
+            }
+            entry.until = claims.waits_until(&target).filter(|until| *until > now);
+        });
+        stored.touch();
+        let is_over = |entry: &Entry| {
+            !entry.is_wanted() && matches!(entry.state, None | Some(State::Absent { .. }))
+        };
+        if entries.get(&target).is_some_and(is_over) {
+            // What a read that is older shows there is not somebody else's.
+            if entries.get(&target).is_some_and(|entry| entry.state.is_none()) {
+                entries.remove(&target);
+                claims.forget(&target);
+            }
+        }
+    }
+}
+
+/// How long load balancers may go on sending there. That nobody is to be held makes none faster.
+fn bound(asked: AskedHold, bounds: &Bounds) -> Duration {
+    let all = AskedHold { hold: crate::model::Hold::Auto, ..asked };
+    asked.bound(None, bounds).or_else(|| all.bound(None, bounds)).unwrap_or_default()
+}
+
+/// Whether a pod with these addresses has nothing to do any more with a target that it had: it stays for others, as for one
+/// that has got the address and is being replaced.
+fn is_lost(target: &Target, entry: &Entry, uid: &Uid, ips: &[IpAddr]) -> bool {
+    let is_held_for_another = || entry.replaced().is_some_and(|owner| owner.uid != *uid);
+    (entry.is_left_to_others() || is_held_for_another()) && !ips.contains(&target.ip)
+}

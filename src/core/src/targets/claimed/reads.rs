@@ -1,0 +1,173 @@
+//! What follows from a read of the group, and what gates learn of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    Registrations, Tombstone,
+    entry::{Entry, Unproven},
+};
+use crate::{
+    ledger::PodMark,
+    model::{AskedHold, Cause, Health, HealthState, Moment, Owner, Target, Uid, health::NeverHealthy},
+    targets::claims::State,
+};
+
+impl Registrations {
+    /// A read that began at `began` has shown these targets. What is missing is registered again. Says whether somebody else has
+    /// taken a target out.
+    pub fn observed(
+        &mut self,
+        states: &BTreeMap<Target, Health>,
+        began: Moment,
+        now: Moment,
+        _keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
+    ) -> bool {
+        (self.now, self.read) = (now, Some(began));
+        let shown = states.iter().map(|(target, health)| (*target, health.state)).collect();
+        self.claims.read(began, shown, now);
+        let mut taken = false;
+        let all: Vec<Target> = self.entries.which(|_| true).copied().collect();
+        for target in all {
+            let vanished = matches!(self.claims.state(&target), Some(State::Draining(_)));
+            let is_there = states.get(&target).is_some_and(|health| health.state != HealthState::Draining);
+            self.change(target, |entry| {
+                if is_there {
+                    entry.vanishing.seen(began);
+                }
+                if vanished && entry.is_registered() {
+                    taken = true;
+                    (entry.cause, entry.since, entry.attempts) = (Cause::TargetMissing, now, 0);
+                    entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
+                }
+            });
+        }
+        taken
+    }
+
+    /// A read of the group has failed.
+    pub fn unread(&mut self, now: Moment) {
+        self.now = now;
+        self.claims.unread();
+        self.change_all();
+    }
+
+    /// Whether `target` is registered for this pod, and what the last read shows says how healthy the pod is.
+    pub fn is_told_by(&self, target: &Target, uid: &Uid, _began: Moment) -> bool {
+        let health = self.claims.health(target, PodMark::of(uid));
+        let own = self.owner(target).is_some_and(|owner| owner == uid);
+        own && health.is_some() && health == self.claims.shown(target)
+    }
+
+    /// Since when AWS has `target` for this pod, if this leader has registered it and no read that began since has been
+    /// answered.
+    pub fn unread_since(&self, target: &Target, uid: &Uid) -> Option<Moment> {
+        let entry = self.entries.get(target).filter(|_| self.settings.dates_registrations)?;
+        let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
+        match entry.state {
+            Some(State::Registered { pod, since, .. }) if is_new && pod == PodMark::of(uid) => {
+                (entry.is_registered() && self.read.is_none_or(|read| read < since)).then_some(since)
+            }
+            _ => None,
+        }
+    }
+
+    /// The pod that had `target`, if AWS may have it, and whether it was seen healthy: before, the load balancer does not
+    /// send to it. Of one that the ledger tells of that is not known.
+    pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
+        let entry = self.entries.get(target)?;
+        let registered = entry.told().is_some() && !matches!(entry.state, Some(State::Registering { .. }));
+        let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
+        let is_healthy = self.claims.shown(target).is_some_and(HealthState::is_healthy);
+        registered.then_some((&entry.last, !is_new || is_healthy))
+    }
+
+    /// Whether what a read has shown of `target` that began then still counts: not if a call about it is under way, or has
+    /// ended since.
+    pub fn is_untouched_since(&self, target: &Target, began: Moment) -> bool {
+        let is_untouched =
+            |entry: &Entry| entry.is_idle() && self.ended(entry).is_none_or(|ended| ended <= began);
+        self.entries.get(target).is_none_or(is_untouched)
+    }
+
+    /// Whose `target` should be.
+    pub fn owner(&self, target: &Target) -> Option<&Uid> {
+        self.entries.get(target)?.owner().map(|owner| &owner.uid)
+    }
+
+    /// How long it took those to become healthy that are seen so for the first time since they were registered.
+    pub fn grown_healthy(
+        &mut self,
+        _seen: &BTreeMap<Target, Health>,
+        _began: Moment,
+        now: Moment,
+    ) -> Vec<Duration> {
+        let mut took = Vec::new();
+        for (_, entry) in self.entries.iter_mut() {
+            if matches!(entry.state, Some(State::Registered { health: Some(HealthState::Healthy), .. }))
+                && let Some(unproven) = entry.unproven.take()
+                && !unproven.inherited
+            {
+                took.push(now.since(unproven.since));
+            }
+        }
+        took
+    }
+
+    /// How many targets have been registered for long and were never healthy.
+    pub fn never_healthy(&self) -> usize {
+        let is_never = |entry: &&Entry| entry.is_registered() && entry.unproven.is_some_and(|it| it.told);
+        self.entries.values().filter(is_never).count()
+    }
+
+    /// A read that began then has shown these. Gives those that have been registered for `long` and were never healthy,
+    /// each once; `was_healthy` says of a pod from before this leader that it was healthy then.
+    pub fn find_never_healthy(
+        &mut self,
+        seen: &BTreeMap<Target, Health>,
+        _began: Moment,
+        long: Duration,
+        was_healthy: impl Fn(&Owner) -> bool,
+        now: Moment,
+    ) -> Vec<NeverHealthy> {
+        let mut found = Vec::new();
+        for (target, entry) in self.entries.iter_mut() {
+            let (Some(unproven), Some(health), Some(owner)) =
+                (entry.unproven, seen.get(target), entry.owner().cloned())
+            else {
+                continue;
+            };
+            let Some(State::Registered { health: Some(state), .. }) = entry.state else { continue };
+            let fails = matches!(
+                state,
+                HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining
+            );
+            let waited = now.since(unproven.since);
+            if !fails || waited < long || unproven.told || !entry.is_registered() {
+                continue;
+            }
+            if unproven.inherited && was_healthy(&owner) {
+                entry.unproven = None;
+                continue;
+            }
+            entry.unproven = Some(Unproven { told: true, ..unproven });
+            found.push(NeverHealthy { target: *target, owner, waited, health: *health });
+        }
+        found
+    }
+
+    /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (super::Since, AskedHold)> {
+        let mark = PodMark::of(uid);
+        self.entries.of_pod(mark).filter_map(move |(_, entry)| match entry.state {
+            Some(State::Draining(draining)) if draining.pod() == mark => {
+                Some((super::Since::Here { at: draining.accepted()?, after: None }, entry.asked))
+            }
+            _ => None,
+        })
+    }
+
+    /// Which targets of a pod are out by the word of the ledger alone: none.
+    pub fn said_out_of(&self, _uid: &Uid) -> impl Iterator<Item = &Target> {
+        std::iter::empty()
+    }
+}

@@ -1,0 +1,251 @@
+//! When the ledger is read and written, for which the engine carries the messages.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Registrations,
+    entries::{Action, Queue},
+};
+use crate::{
+    backoff::Backoff,
+    ledger::{LedgerError, LedgerRequest, LedgerVersion, PackedLedger, StoredLedger},
+    model::{
+        Failure, FailureClass, Moment, RequestId, TargetGroupArn, WallTime,
+        claims::{Content, Outcome, Request},
+    },
+};
+
+/// What nobody waits for is written after so long.
+const LAZY: Duration = Duration::from_secs(1);
+/// A ledger that cannot be read is read again after so long: somebody may have repaired or deleted it, and until then
+/// nothing is registered.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// When the ledger is read and written.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    backoff: Backoff,
+    /// The request in flight, and whether it drops the ledger.
+    request: Option<(RequestId, bool)>,
+    /// It cannot be read, and is read again then.
+    unreadable: Option<Moment>,
+    /// Something may have to be written, at the latest then.
+    changed: bool,
+    lazy: Option<Moment>,
+    /// Whether nothing is put off any more, because this term is about to end.
+    hurried: bool,
+}
+
+impl Pace {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), seed),
+            request: None,
+            unreadable: None,
+            changed: false,
+            lazy: None,
+            hurried: false,
+        }
+    }
+
+    /// Something has changed that it should say some time.
+    pub const fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    fn ends(&mut self, id: RequestId) -> Option<bool> {
+        self.request.take_if(|(own, _)| *own == id).map(|(_, drops)| drops)
+    }
+}
+
+impl Registrations {
+    /// There is no ledger of this group.
+    pub fn no_ledger(&mut self) {
+        self.take_in(None, self.now);
+    }
+
+    /// The ledger of this group as it was read, by a list or after [`LedgerRequest::Load`]; `None`: there is none.
+    pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
+        let opened = stored.map(|stored| Ok((stored.version.clone(), stored.open_claims()?.1))).transpose();
+        match opened {
+            Ok(found) => {
+                self.take_in(found, now);
+                Ok(())
+            }
+            Err(error) => {
+                self.stored.unreadable = Some(now + LOOK_AGAIN);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_in(&mut self, found: Option<(LedgerVersion, Content)>, now: Moment) {
+        self.now = self.now.max(now);
+        self.stored.unreadable = None;
+        if let Some(settled) = self.settled {
+            self.claims.found(found, settled, now);
+        } else {
+            let settled = now + self.settings.late + super::MARGIN;
+            self.settled = Some(settled);
+            self.claims.begin(self.term, found, settled);
+        }
+        let holders = self.claims.holders_mut().clone();
+        self.holders.read(&holders);
+        self.stored.touch();
+        self.note_inherited(now);
+    }
+
+    /// Whether the answer `id` to [`LedgerRequest::Load`] is the one waited for.
+    pub fn ledger_was_read(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
+        let ended = self.stored.ends(id).is_some();
+        if ended && succeeded {
+            self.stored.backoff.succeeded();
+        } else if ended {
+            self.stored.backoff.failed(now);
+        }
+        if ended {
+            self.claims.load_ended(id);
+        }
+        ended
+    }
+
+    /// The ledger was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    pub fn wrote_ledger(
+        &mut self,
+        id: RequestId,
+        result: &Result<Option<LedgerVersion>, Failure>,
+        now: Moment,
+    ) -> bool {
+        let Some(drops) = self.stored.ends(id) else { return false };
+        self.now = now;
+        match result {
+            Ok(_) => self.stored.backoff.succeeded(),
+            Err(failure) if matches!(failure.class, FailureClass::Conflict | FailureClass::Gone) => {}
+            Err(_) => self.stored.backoff.failed(now),
+        }
+        self.claims.written(
+            id,
+            match result {
+                Ok(Some(version)) => Ok(version.clone()),
+                Ok(None) => Err(Outcome::Unknown),
+                Err(failure) => Err(match failure.class {
+                    FailureClass::Throttled
+                    | FailureClass::Denied
+                    | FailureClass::Refused
+                    | FailureClass::Full => Outcome::Refused,
+                    _ => Outcome::Unknown,
+                }),
+            },
+        );
+        self.stored.changed = true;
+        self.change_all();
+        drops
+    }
+
+    /// The ledger was seen in this state: if it is another one than is known here, it is to be read again.
+    pub fn ledger_is_at(&mut self, version: &LedgerVersion) {
+        self.claims.seen(Some(version));
+        self.change_all();
+    }
+
+    /// Whether there may be an object that holds the ledger of this group.
+    pub const fn has_ledger(&self) -> bool {
+        self.claims.ledger().exists()
+    }
+
+    /// Something outside has changed that the ledger depends on: whether anything is bound to the group.
+    pub const fn look_at_ledger(&mut self) {
+        self.stored.touch();
+    }
+
+    /// What the ledger should say is not put off any more.
+    pub const fn hurry_ledger(&mut self) {
+        self.stored.hurried = true;
+    }
+
+    /// When the registrations that wait for the ledger were caused: the oldest and the newest.
+    pub fn unnoted(&self) -> Option<(Moment, Moment)> {
+        let mut waiting = self.entries.waiting(Queue::Note);
+        let (oldest, _) = *waiting.next()?;
+        Some((oldest, waiting.next_back().map_or(oldest, |(newest, _)| *newest)))
+    }
+
+    /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
+    pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
+        if self.stored.request.is_some() || self.settled.is_none() {
+            return None;
+        }
+        let ledger = self.claims.ledger();
+        let due = match self.stored.unreadable {
+            Some(again) => Some(again),
+            None if !ledger.is_known() || !ledger.is_ready() => Some(Moment::START),
+            None => {
+                let lazy = self.stored.changed.then(|| self.stored.lazy.unwrap_or(now + LAZY));
+                urgent.into_iter().chain(lazy).min()
+            }
+        };
+        due.map(|due| due.max(self.stored.backoff.until()))
+    }
+
+    /// Time has passed: what has waited until now is taken up again.
+    pub fn pass(&mut self, now: Moment) {
+        self.now = self.now.max(now);
+        while let Some((until, target)) = self.entries.next_until()
+            && until <= now
+        {
+            self.change(target, |entry| entry.pass(now));
+        }
+        self.room.pass(now);
+        if self.holders.pass(now) {
+            self.stored.touch();
+        }
+        for action in [Action::Register, Action::Deregister] {
+            let again = self.entries.tried(action).again;
+            self.refusals(action).pass(again, now);
+        }
+        if self.stored.changed && self.stored.hurried {
+            self.stored.lazy = Some(now);
+        } else if self.stored.changed && self.stored.lazy.is_none() {
+            self.stored.lazy = Some(now + LAZY);
+        }
+    }
+
+    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used.
+    pub fn ledger_request(
+        &mut self,
+        group: &TargetGroupArn,
+        bound: impl FnOnce() -> bool,
+        id: RequestId,
+        (now, _): (Moment, WallTime),
+    ) -> Option<LedgerRequest> {
+        self.next_ledger(Some(now), now).filter(|due| *due <= now)?;
+        self.now = now;
+        (self.stored.changed, self.stored.lazy) = (false, None);
+        if self.stored.unreadable.is_some() {
+            self.stored.request = Some((id, false));
+            return Some(LedgerRequest::Load(group.clone()));
+        }
+        let holders: BTreeSet<_> = self.holders.all().clone();
+        *self.claims.holders_mut() = holders;
+        if self.claims.ledger().is_ready()
+            && let Some(version) = self.claims.ledger().version().cloned()
+            && self.entries.is_empty()
+            && self.holders.is_empty()
+            && !bound()
+        {
+            self.stored.request = Some((id, true));
+            self.claims.ledger_drops(id);
+            return Some(LedgerRequest::Delete(group.clone(), version));
+        }
+        let request = self.claims.ledger_request(now)?;
+        self.stored.request = Some((id, false));
+        self.claims.ledger_sent(id, request.clone());
+        self.change_all();
+        Some(match request {
+            Request::Load => LedgerRequest::Load(group.clone()),
+            Request::Write(base, content) => {
+                LedgerRequest::Write(base, PackedLedger::of(group, self.family, &content))
+            }
+        })
+    }
+}
