@@ -2,7 +2,7 @@
 
 use headgate_core::{
     engine::Input,
-    ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
+    ledger::{LedgerRequest, PackedLedger, StoredLedger},
     model::{
         BindingFacts, Call, Change, NodeFacts, PodFacts, RequestId, ServiceFacts, gate::GateWrite,
         target_group::list,
@@ -51,7 +51,7 @@ pub fn describe_stored(stored: &StoredLedger) -> String {
 }
 
 fn describe_ledger(packed: &PackedLedger) -> String {
-    let ledger = Ledger::unpack(packed).unwrap();
+    let ledger = crate::store::read(packed);
     let entries: Vec<String> =
         ledger.iter().map(|(target, noted, _)| format!("{target} {noted:?}")).collect();
     format!("{}: {}", packed.group.name(), entries.join(", "))

@@ -9,12 +9,24 @@ use crate::{coverage::Coverage, words::Sender, words::forbidden, words::no_answe
 use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    model::{Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime},
+    model::{claims::Content, Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime},
     requests::{Answer, Request},
 };
 
 /// A write that was given up may land this much later.
 const LATEST: u64 = 15_000;
+
+/// What a ledger says. By claims it does not say how far a target is.
+pub fn read(packed: &PackedLedger) -> Ledger {
+    if !cfg!(feature = "claims") {
+        return Ledger::unpack(packed).unwrap();
+    }
+    let mut ledger = Ledger::default();
+    for (target, claim) in Content::unpack(&packed.claims, packed.family).unwrap().claims {
+        ledger.note(target, Noted::Registered, claim.pod);
+    }
+    ledger
+}
 
 /// A request in flight.
 #[derive(Debug)]
@@ -45,19 +57,19 @@ impl Store {
     /// Whether the ledger says now that `target` is ours, for the pod of this mark.
     pub fn says(&self, group: &TargetGroupArn, target: &Target, mark: PodMark) -> bool {
         let Some((_, packed)) = self.objects.get(&object_name(group)) else { return false };
-        let said = Ledger::unpack(packed).unwrap().get(target);
+        let said = read(packed).get(target);
         said.is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
     }
 
     /// For which pod the ledger notes `target`.
     pub fn mark(&self, group: &TargetGroupArn, target: &Target) -> Option<PodMark> {
         let (_, packed) = self.objects.get(&object_name(group))?;
-        Ledger::unpack(packed).unwrap().get(target).map(|(_, mark)| mark)
+        read(packed).get(target).map(|(_, mark)| mark)
     }
 
     /// The groups that have a ledger, each with its content.
     pub fn all(&self) -> impl Iterator<Item = (&TargetGroupArn, Ledger)> {
-        self.objects.values().map(|(_, packed)| (&packed.group, Ledger::unpack(packed).unwrap()))
+        self.objects.values().map(|(_, packed)| (&packed.group, read(packed)))
     }
 
     /// Whether the ledger of `group` says that exactly these targets are registered, and nothing else, but for what `may_stay`.
@@ -68,7 +80,7 @@ impl Store {
         may_stay: impl Fn(&Target, Noted, Option<WallTime>) -> bool,
     ) -> bool {
         let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
-        let ledger = Ledger::unpack(packed).unwrap();
+        let ledger = read(packed);
         let mut said = ledger.iter().filter(|(target, noted, _)| {
             targets.contains(target) || !may_stay(target, *noted, ledger.out_since(target))
         });
@@ -79,7 +91,7 @@ impl Store {
     /// Since when a target is noted to be out, if that is noted.
     pub fn out_since(&self, group: &TargetGroupArn, target: &Target) -> Option<WallTime> {
         let (_, packed) = self.objects.get(&object_name(group))?;
-        Ledger::unpack(packed).unwrap().out_since(target)
+        read(packed).out_since(target)
     }
 
     /// Time has passed.

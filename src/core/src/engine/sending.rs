@@ -14,8 +14,8 @@ impl Engine {
             for arn in self.groups.pass(now) {
                 self.accounts.removal_caused(&arn, now);
             }
-            self.send_calls(Lane::Removal, now);
             self.close_gates(now);
+            self.send_calls(Lane::Removal, now);
             self.send_ledger_requests(now);
             self.send_calls(Lane::Addition, now);
             self.send_calls(Lane::Retry, now);

@@ -100,10 +100,11 @@ impl World {
             }
             State::Deregistering { pod, .. } => (5_u8, pod).hash(to),
             State::Draining(is) => (6_u8, draining(is)).hash(to),
-            State::Unsettled { pod, until, from, call, early } => {
+            State::Unsettled { pod, until, from, call, early, gave_up } => {
                 let left = |moment: &Moment| moment.since(now).as_secs();
                 (7_u8, pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
                 (call.is_some(), early.map(|way| way == Way::In)).hash(to);
+                gave_up.as_ref().map(|(_, until)| left(until)).hash(to);
             }
         }
     }

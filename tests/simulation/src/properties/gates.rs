@@ -86,7 +86,16 @@ impl Properties {
         let is_open =
             pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips) && !gate.unread);
         // Whoever leads next cannot know whether AWS had what was to be taken out.
-        let was_out = self.taken_out.values().any(|out| out.is_of(&pod.uid));
+        let goes = |arn: &TargetGroupArn| {
+            let mut its = self.asked.keys().filter(|((group, _), uid)| group == arn && *uid == pod.uid);
+            let wanted = scene.wanted(arn);
+            its.any(|((_, target), _)| {
+                !wanted.iter().any(|it| it.pod.uid == pod.uid && it.target == *target && !it.by.may_deregister())
+            })
+        };
+        let is_to_go =
+            cfg!(feature = "claims") && GROUPS.iter().filter_map(|name| scene.aws.arn(name)).any(goes);
+        let was_out = is_to_go || self.taken_out.values().any(|out| out.is_of(&pod.uid));
         if is_open && scene.knows_pod(pod) && !was_out && scene.has_its_address(pod) && !scene.leaves(pod) {
             return broken(
                 "gates",

@@ -11,7 +11,7 @@ use crate::{store, words::Sender};
 use headgate_core::{
     engine::{Effect, Input},
     leadership::Watch,
-    ledger::{Ledger, LedgerRequest, Noted},
+    ledger::{LedgerRequest, Noted},
     model::{Call, CallItem, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
     requests::{Answer, Request},
 };
@@ -275,7 +275,7 @@ impl World {
             LedgerRequest::Load(_) => "effect: LoadLedger",
             LedgerRequest::Write(_, ledger) => {
                 // Whoever reads an intention cannot know whether the call was made.
-                for (target, noted, mark) in Ledger::unpack(ledger).unwrap().iter() {
+                for (target, noted, mark) in crate::store::read(ledger).iter() {
                     let key = (ledger.group.clone(), *target);
                     around.history.ever.insert(key.clone());
                     if noted == Noted::Removed {

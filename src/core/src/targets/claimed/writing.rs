@@ -178,13 +178,18 @@ impl Registrations {
         let ledger = self.claims.ledger();
         let due = match self.stored.unreadable {
             Some(again) => Some(again),
-            None if !ledger.is_known() || !ledger.is_ready() => Some(Moment::START),
+            None if !ledger.is_known() || !(ledger.is_ready() || self.is_unused()) => Some(Moment::START),
             None => {
                 let lazy = self.stored.changed.then(|| self.stored.lazy.unwrap_or(now + LAZY));
                 urgent.into_iter().chain(lazy).min()
             }
         };
         due.map(|due| due.max(self.stored.backoff.until()))
+    }
+
+    /// Whether there is nothing that the ledger should say, and no ledger.
+    fn is_unused(&self) -> bool {
+        self.entries.is_empty() && self.holders.is_empty() && self.claims.ledger().version().is_none()
     }
 
     /// Time has passed: what has waited until now is taken up again.
@@ -227,12 +232,9 @@ impl Registrations {
         }
         let holders: BTreeSet<_> = self.holders.all().clone();
         *self.claims.holders_mut() = holders;
-        if self.claims.ledger().is_ready()
-            && let Some(version) = self.claims.ledger().version().cloned()
-            && self.entries.is_empty()
-            && self.holders.is_empty()
-            && !bound()
-        {
+        let ledger = self.claims.ledger();
+        if ledger.is_known() && self.entries.is_empty() && self.holders.is_empty() && !bound() {
+            let version = ledger.version().cloned()?;
             self.stored.request = Some((id, true));
             self.claims.ledger_drops(id);
             return Some(LedgerRequest::Delete(group.clone(), version));

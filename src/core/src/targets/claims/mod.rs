@@ -154,13 +154,8 @@ impl Targets {
     }
 
     /// AWS says that the group does not exist: no load balancer sends to what nobody wants, and no call has an effect.
-    pub fn group_is_gone(&mut self, now: Moment) {
-        let wanted = &self.wanted;
-        for (target, state) in &mut self.states {
-            if !wanted.contains_key(target) {
-                *state = State::Absent { since: now };
-            }
-        }
+    pub fn group_is_gone(&mut self) {
+        self.states.retain(|target, _| self.wanted.contains_key(target));
         self.expelled.clear();
     }
 
@@ -277,14 +272,10 @@ impl Targets {
                 Some(_) => None,
             },
             // A removal does not wait for the answer to a registration.
-            Some(State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => {
-                Some(State::unsettled(*pod, now + self.delays.late))
-            }
-            Some(State::Unsettled { pod, until, call: Some((_, Way::In)), .. })
-                if !is_for(pod) && may_go(&target, *pod) =>
-            {
-                Some(State::unsettled(*pod, (now + self.delays.late).max(*until)))
-            }
+            Some(
+                state @ (State::Registering { pod, .. }
+                | State::Unsettled { pod, call: Some((_, Way::In)), .. }),
+            ) if !is_for(pod) && may_go(&target, *pod) => Some(state.give_up(now, self.delays.late)),
             // A stranger's, of which nobody knows whether it was removed: a read shows it.
             Some(State::Unsettled { pod, until, call: None, .. })
                 if *pod == nobody() && wanted.is_none() && now >= *until =>
@@ -366,12 +357,13 @@ impl Targets {
                 (State::Claiming { pod, before, doubt }, Way::In) => {
                     State::Registering { pod: *pod, call: id, before: *before, doubt: *doubt }
                 }
-                (State::Unsettled { pod, until, from, .. }, way) if now < *until => State::Unsettled {
+                (State::Unsettled { pod, until, from, gave_up, .. }, way) if now < *until => State::Unsettled {
                     pod: *pod,
                     until: *until,
                     from: *from,
                     call: Some((id, way)),
                     early: Some(way),
+                    gave_up: *gave_up,
                 },
                 (
                     State::Claiming { pod, .. } | State::Registered { pod, .. } | State::Unsettled { pod, .. },
@@ -404,13 +396,20 @@ impl Targets {
                     Outcome::Refused => State::unsettled(pod, now),
                     Outcome::Unknown => State::unsettled(pod, late),
                 },
-                State::Unsettled { pod, until, from, call: Some((call, _)), early } if call == id => {
-                    let (until, from, early) = match outcome {
-                        Outcome::Done => (until, from.max(now), early),
-                        Outcome::Refused => (until, from, None),
-                        Outcome::Unknown => (late.max(until), late.max(from), early),
+                State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up } if call == id => {
+                    let (until, from, early, gave_up) = match outcome {
+                        Outcome::Done => (until, from.max(now), early, gave_up),
+                        Outcome::Refused => (until, from, None, gave_up),
+                        Outcome::Unknown => (late.max(until), late.max(from), early, None),
                     };
-                    State::Unsettled { pod, until, from, call: None, early }
+                    State::Unsettled { pod, until, from, call: None, early, gave_up }
+                }
+                // It has ended, and comes late no more. A removal that was sent before it ended does not count.
+                State::Unsettled { pod, call, early, gave_up: Some((gave_up, until)), .. }
+                    if gave_up == id && outcome != Outcome::Unknown =>
+                {
+                    let until = until.max(now);
+                    State::Unsettled { pod, until, from: until, call, early, gave_up: None }
                 }
                 _ => continue,
             };

@@ -77,13 +77,15 @@ pub enum State {
     /// AWS has removed it.
     Draining(Draining),
     /// A call that was given up, or one of another term, may take effect until `until`. What is sent earlier is for speed and does
-    /// not count. `from`: since when nothing of ours changes it.
+    /// not count. `from`: since when nothing of ours changes it. `gave_up`: a registration that a removal did not wait for, and
+    /// until when it would be unsettled without that: if it is answered after all, it cannot come late.
     Unsettled {
         pod: PodMark,
         until: Moment,
         from: Moment,
         call: Option<(RequestId, Way)>,
         early: Option<Way>,
+        gave_up: Option<(RequestId, Moment)>,
     },
 }
 
@@ -103,7 +105,26 @@ impl State {
 
     /// Nobody knows what AWS has until then.
     pub const fn unsettled(pod: PodMark, until: Moment) -> Self {
-        Self::Unsettled { pod, until, from: until, call: None, early: None }
+        Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None }
+    }
+
+    /// A removal does not wait for the answer to a registration.
+    pub(super) fn give_up(self, now: Moment, late: Duration) -> Self {
+        match self {
+            Self::Registering { pod, call, .. } => {
+                let (until, gave_up) = (now + late, Some((call, now)));
+                Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up }
+            }
+            Self::Unsettled { pod, until, from, call: Some((call, Way::In)), .. } => Self::Unsettled {
+                pod,
+                until: until.max(now + late),
+                from: from.max(now + late),
+                call: None,
+                early: None,
+                gave_up: Some((call, until)),
+            },
+            other => other,
+        }
     }
 
     /// Whether no call is in flight or may come late.
