@@ -95,16 +95,17 @@ impl World {
             State::Registering { pod, before, doubt, .. } => {
                 (3_u8, pod, before.as_ref().map(draining), doubt).hash(to);
             }
-            State::Registered { pod, since, health, doubt } => {
+            State::Registered { pod, since, health, doubt, late } => {
                 (4_u8, pod, ago(since, longest), health.map(|health| health as u8), doubt).hash(to);
+                late.as_ref().map(|late| late.since(now).as_secs()).hash(to);
             }
             State::Deregistering { pod, .. } => (5_u8, pod).hash(to),
             State::Draining(is) => (6_u8, draining(is)).hash(to),
-            State::Unsettled { pod, until, from, call, early, gave_up } => {
+            State::Unsettled { pod, until, from, call, early, gave_up, adds } => {
                 let left = |moment: &Moment| moment.since(now).as_secs();
                 (7_u8, pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
                 (call.is_some(), early.map(|way| way == Way::In)).hash(to);
-                gave_up.as_ref().map(|(_, until)| left(until)).hash(to);
+                (gave_up.as_ref().map(|(_, until)| left(until)), adds).hash(to);
             }
         }
     }

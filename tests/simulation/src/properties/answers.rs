@@ -13,7 +13,9 @@ impl Properties {
         let (group, name) = (&view.key.group, view.key.group.name());
         for shown in &view.targets {
             let target = shown.target;
-            if shown.registered && !self.accepted.contains(&(group.clone(), target)) {
+            let was_taken =
+                self.accepted.contains(&(group.clone(), target)) || scene.aws.has(group, &target);
+            if shown.registered && !was_taken {
                 return broken(
                     "answers",
                     format!("{target} is shown as registered in {name}, and AWS never took it"),

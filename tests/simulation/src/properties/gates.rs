@@ -105,6 +105,29 @@ impl Properties {
         Ok(())
     }
 
+    /// A pod that lives on has its gate closed before it is taken out for what became of it.
+    pub(super) fn takes_out(
+        &self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        scene: &Scene<'_>,
+    ) -> Result<(), String> {
+        let of_the_pod = matches!(item.reason, Cause::NotReady | Cause::PodEvicting | Cause::NodeDisrupted);
+        let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
+        let is_open = |pod: &PodFacts| {
+            pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips) && !gate.unread)
+        };
+        let Some(pod) = pod.filter(|pod| cfg!(feature = "claims") && of_the_pod && is_open(pod)) else {
+            return Ok(());
+        };
+        let is_wanted = scene.wanted(group).iter().any(|wanted| wanted.pod.uid == pod.uid);
+        if is_wanted && scene.knows(&item.pod, Some(&item.target.ip)) {
+            let said = format!("{} is removed from {}, and the gate of its pod is open", item.target, group.name());
+            return broken("gates", said);
+        }
+        Ok(())
+    }
+
     /// A pod that was taken out has its gate closed before it is registered again.
     pub(super) fn puts_back(
         &self,
@@ -134,6 +157,7 @@ impl Properties {
             && !was_closed
             && scene.aws.was_taken_out_again(group, &item.target)
             && scene.now < since + CLOSED_WITHIN
+            && !cfg!(feature = "claims")
         {
             return broken(
                 "gates",

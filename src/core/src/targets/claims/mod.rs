@@ -276,6 +276,13 @@ impl Targets {
                 state @ (State::Registering { pod, .. }
                 | State::Unsettled { pod, call: Some((_, Way::In)), .. }),
             ) if !is_for(pod) && may_go(&target, *pod) => Some(state.give_up(now, self.delays.late)),
+            Some(State::Registered { pod, since, health, doubt, late: Some(late) }) if *late <= now => {
+                let (pod, since, health, doubt) = (*pod, *since, *health, *doubt);
+                Some(State::Registered { pod, since, health, doubt, late: None })
+            }
+            Some(State::Registered { pod, late: Some(late), .. }) if !is_for(pod) && may_go(&target, *pod) => {
+                Some(State::unsettled(*pod, *late))
+            }
             // A stranger's, of which nobody knows whether it was removed: a read shows it.
             Some(State::Unsettled { pod, until, call: None, .. })
                 if *pod == nobody() && wanted.is_none() && now >= *until =>
@@ -313,6 +320,10 @@ impl Targets {
             State::Claiming { pod, .. } => self.ledger.has(target, *pod).then_some(Way::In),
             State::Unsettled { pod, .. } if *pod == nobody() && wanted.is_none() => None,
             State::Registered { pod, .. } if !is_for(pod) => may_go(target, *pod).then_some(Way::Out),
+            State::Unsettled { pod, call: None, adds: Some(_), .. } if is_for(pod) => {
+                let may_add = wanted.is_some_and(|wanted| wanted.may_add);
+                (may_add && self.ledger.has(target, *pod)).then_some(Way::In)
+            }
             State::Unsettled { pod, until, call: None, early, .. } => {
                 if !is_for(pod) {
                     let waits = now < *until && *early == Some(Way::Out);
@@ -357,14 +368,19 @@ impl Targets {
                 (State::Claiming { pod, before, doubt }, Way::In) => {
                     State::Registering { pod: *pod, call: id, before: *before, doubt: *doubt }
                 }
-                (State::Unsettled { pod, until, from, gave_up, .. }, way) if now < *until => State::Unsettled {
-                    pod: *pod,
-                    until: *until,
-                    from: *from,
-                    call: Some((id, way)),
-                    early: Some(way),
-                    gave_up: *gave_up,
-                },
+                (State::Unsettled { pod, until, from, gave_up, adds, .. }, way)
+                    if now < *until || (adds.is_some() && way == Way::In) =>
+                {
+                    State::Unsettled {
+                        pod: *pod,
+                        until: *until,
+                        from: *from,
+                        call: Some((id, way)),
+                        early: Some(way),
+                        gave_up: *gave_up,
+                        adds: adds.filter(|_| way == Way::In),
+                    }
+                }
                 (
                     State::Claiming { pod, .. } | State::Registered { pod, .. } | State::Unsettled { pod, .. },
                     Way::Out,
@@ -386,9 +402,9 @@ impl Targets {
             }
             *state = match *state {
                 State::Registering { pod, call, before, doubt } if call == id => match outcome {
-                    Outcome::Done => State::Registered { pod, since: now, health: None, doubt },
+                    Outcome::Done => State::Registered { pod, since: now, health: None, doubt, late: None },
                     Outcome::Refused => State::Claiming { pod, before, doubt },
-                    Outcome::Unknown => State::unsettled(pod, late),
+                    Outcome::Unknown => State::registering(pod, late, doubt),
                 },
                 State::Deregistering { pod, call } if call == id => match outcome {
                     Outcome::Done if pod == nobody() => State::Draining(Draining::nothing(pod)),
@@ -396,20 +412,34 @@ impl Targets {
                     Outcome::Refused => State::unsettled(pod, now),
                     Outcome::Unknown => State::unsettled(pod, late),
                 },
-                State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up } if call == id => {
+                State::Unsettled { pod, until, call: Some((call, Way::In)), adds: Some(doubt), .. }
+                    if call == id =>
+                {
+                    match outcome {
+                        Outcome::Done => {
+                            let late = Some(until).filter(|until| *until > now);
+                            State::Registered { pod, since: now, health: None, doubt, late }
+                        }
+                        Outcome::Refused => State::registering(pod, until, doubt),
+                        Outcome::Unknown => State::registering(pod, late, doubt),
+                    }
+                }
+                State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up, .. } if call == id => {
                     let (until, from, early, gave_up) = match outcome {
                         Outcome::Done => (until, from.max(now), early, gave_up),
                         Outcome::Refused => (until, from, None, gave_up),
-                        Outcome::Unknown => (late.max(until), late.max(from), early, None),
+                        Outcome::Unknown => (late.max(until), late.max(from), None, None),
                     };
-                    State::Unsettled { pod, until, from, call: None, early, gave_up }
+                    State::Unsettled { pod, until, from, call: None, early, gave_up, adds: None }
                 }
                 // It has ended, and comes late no more. A removal that was sent before it ended does not count.
-                State::Unsettled { pod, call, early, gave_up: Some((gave_up, until)), .. }
-                    if gave_up == id && outcome != Outcome::Unknown =>
+                State::Unsettled { pod, until, from, call, gave_up: Some((gave_up, before)), .. }
+                    if gave_up == id =>
                 {
-                    let until = until.max(now);
-                    State::Unsettled { pod, until, from: until, call, early, gave_up: None }
+                    let is_known = outcome != Outcome::Unknown;
+                    let (until, from) =
+                        if is_known { (before.max(now), before.max(now)) } else { (until, from) };
+                    State::Unsettled { pod, until, from, call, early: None, gave_up: None, adds: None }
                 }
                 _ => continue,
             };
@@ -430,10 +460,10 @@ impl Targets {
             let gone = |pod: PodMark| State::Draining(Draining::since(pod, now));
             match *state {
                 State::Absent { since } => return began <= since,
-                State::Registered { pod, since, .. } if began > since + stale && !is_there => {
-                    *state = gone(pod);
+                State::Registered { pod, since, late, .. } if began > since + stale && !is_there => {
+                    *state = late.map_or(gone(pod), |late| State::registering(pod, late, true));
                 }
-                State::Registered { pod, since, doubt, .. } if began > since + stale => {
+                State::Registered { pod, since, doubt, late, .. } if began > since + stale => {
                     let settles = doubt && !is_healthy;
                     let is_proven = !doubt || began > since + stale + notice;
                     *state = State::Registered {
@@ -442,6 +472,7 @@ impl Targets {
                         since: if settles { now } else { since },
                         health: health.filter(|_| !is_healthy || is_proven),
                         doubt: doubt && !settles && !is_proven,
+                        late,
                     };
                 }
                 State::Draining(ref mut draining) => {
@@ -453,13 +484,20 @@ impl Targets {
                     }
                     draining.looked |= is_late;
                 }
+                // What was sent early has had no effect, or was undone: once more.
+                State::Unsettled { until, call: None, early: ref mut early @ Some(Way::Out), .. }
+                    if now < until && is_there =>
+                {
+                    *early = None;
+                }
                 State::Unsettled { pod, until, from, call: None, .. }
                     if now >= until && began > from + stale =>
                 {
                     let is_for = wanted.get(target).is_some_and(|wanted| wanted.pod == pod);
                     if is_for && is_there {
                         let since = if is_healthy { from } else { now };
-                        *state = State::Registered { pod, since, health: None, doubt: is_healthy };
+                        *state =
+                            State::Registered { pod, since, health: None, doubt: is_healthy, late: None };
                     } else if is_for {
                         *state = gone(pod);
                     }

@@ -70,15 +70,22 @@ pub enum State {
     /// RegisterTargets is in flight.
     Registering { pod: PodMark, call: RequestId, before: Option<Draining>, doubt: bool },
     /// AWS has it. Health counts from reads that began after `since`, and so late that they cannot show what was before.
-    /// `doubt`: `healthy` may be about what was there before.
-    Registered { pod: PodMark, since: Moment, health: Option<HealthState>, doubt: bool },
+    /// `doubt`: `healthy` may be about what was there before. `late`: until then another registration for the pod may come late.
+    Registered {
+        pod: PodMark,
+        since: Moment,
+        health: Option<HealthState>,
+        doubt: bool,
+        late: Option<Moment>,
+    },
     /// DeregisterTargets is in flight, and its answer counts.
     Deregistering { pod: PodMark, call: RequestId },
     /// AWS has removed it.
     Draining(Draining),
     /// A call that was given up, or one of another term, may take effect until `until`. What is sent earlier is for speed and does
     /// not count. `from`: since when nothing of ours changes it. `gave_up`: a registration that a removal did not wait for, and
-    /// until when it would be unsettled without that: if it is answered after all, it cannot come late.
+    /// until when it would be unsettled without that: if it is answered after all, it cannot come late. `adds`: what may come late
+    /// only registers it for this pod, and whether its health would be in doubt.
     Unsettled {
         pod: PodMark,
         until: Moment,
@@ -86,6 +93,7 @@ pub enum State {
         call: Option<(RequestId, Way)>,
         early: Option<Way>,
         gave_up: Option<(RequestId, Moment)>,
+        adds: Option<bool>,
     },
 }
 
@@ -105,7 +113,28 @@ impl State {
 
     /// Nobody knows what AWS has until then.
     pub const fn unsettled(pod: PodMark, until: Moment) -> Self {
-        Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None }
+        Self::Unsettled {
+            pod,
+            until,
+            from: until,
+            call: None,
+            early: None,
+            gave_up: None,
+            adds: None,
+        }
+    }
+
+    /// Until then a registration for this pod may come late that was given up.
+    pub(super) const fn registering(pod: PodMark, until: Moment, doubt: bool) -> Self {
+        Self::Unsettled {
+            pod,
+            until,
+            from: until,
+            call: None,
+            early: None,
+            gave_up: None,
+            adds: Some(doubt),
+        }
     }
 
     /// A removal does not wait for the answer to a registration.
@@ -113,7 +142,7 @@ impl State {
         match self {
             Self::Registering { pod, call, .. } => {
                 let (until, gave_up) = (now + late, Some((call, now)));
-                Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up }
+                Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up, adds: None }
             }
             Self::Unsettled { pod, until, from, call: Some((call, Way::In)), .. } => Self::Unsettled {
                 pod,
@@ -122,6 +151,7 @@ impl State {
                 call: None,
                 early: None,
                 gave_up: Some((call, until)),
+                adds: None,
             },
             other => other,
         }
@@ -129,14 +159,22 @@ impl State {
 
     /// Whether no call is in flight or may come late.
     pub const fn is_settled(&self) -> bool {
-        !matches!(self, Self::Registering { .. } | Self::Deregistering { .. } | Self::Unsettled { .. })
+        !matches!(
+            self,
+            Self::Registering { .. }
+                | Self::Deregistering { .. }
+                | Self::Unsettled { .. }
+                | Self::Registered { late: Some(_), .. }
+        )
     }
 
     /// When time alone changes it.
     pub fn waits_until(&self, bound: Duration) -> Option<Moment> {
         match self {
             Self::Draining(Draining { accepted: Some(accepted), .. }) => Some(*accepted + bound),
-            Self::Unsettled { until, call: None, .. } => Some(*until),
+            Self::Unsettled { until, call: None, .. } | Self::Registered { late: Some(until), .. } => {
+                Some(*until)
+            }
             _ => None,
         }
     }
