@@ -15,6 +15,8 @@ pub struct Knowledge {
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,
+    #[cfg(feature = "claims")]
+    pub(super) gone: super::gone::Gone,
 }
 
 impl Knowledge {
@@ -27,6 +29,8 @@ impl Knowledge {
             gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
             evictions: Evictions::default(),
             creations: Creations::new(),
+            #[cfg(feature = "claims")]
+            gone: super::gone::Gone::default(),
         }
     }
 }

@@ -295,6 +295,17 @@ impl Engine {
                 let leaves = self.known.index.pods().why_out(&living.pod);
                 (living, leaves)
             });
+            #[cfg(feature = "claims")]
+            if let Some(mark) = group.registrations().claimed_for(&target) {
+                let has_it = |pod: &&PodFacts| pod.ips.contains(&target.ip);
+                let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
+                let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
+                let lost = lost.map(|owner| (owner, crate::model::Cause::IpChanged));
+                let gone = self.known.gone.of(mark).map(|owner| (owner.clone(), crate::model::Cause::PodDeleted));
+                if let Some((owner, cause)) = gone.or(lost) {
+                    group.registrations_mut().pod_is_gone(&target, owner, cause, now);
+                }
+            }
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
         }

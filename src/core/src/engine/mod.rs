@@ -11,6 +11,8 @@ mod effect;
 mod evicting;
 mod explaining;
 mod gating;
+#[cfg(feature = "claims")]
+mod gone;
 mod governing;
 mod granting;
 mod holding;
@@ -276,6 +278,8 @@ impl Engine {
         for gone in &changes.gone {
             self.touch_gates(Touched::Gone(&gone.pod, &gone.uid), now);
         }
+        #[cfg(feature = "claims")]
+        self.known.gone.note(&changes.gone, now);
         let (gone, ended) =
             (changes.gone.clone(), changes.ended.iter().map(|ended| ended.pod.clone()).collect());
         let mut held = BTreeSet::new();

@@ -84,7 +84,7 @@ impl World {
         let ago = |moment: &Moment, most: u32| now.since(*moment).as_secs().min(most.into());
         let draining = |draining: &Draining| {
             let accepted = draining.accepted().as_ref().map(|accepted| ago(accepted, BOUND + STALE + 2));
-            (draining.pod(), accepted, draining.looked())
+            (draining.pod(), accepted, draining.looked(), draining.by_absence())
         };
         let Some(state) = state else { return 0_u8.hash(to) };
         match state {

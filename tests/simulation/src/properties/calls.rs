@@ -211,7 +211,14 @@ impl Properties {
                     && self.is_labelled_as_ever(wanted.pod)
                     && wanted.by.is_content_with(wanted.pod)
         };
-        match wanted.iter().filter(is_registered).find(|wanted| wanted.target == target) {
+        // What AWS still has for the pod before goes first, so that nobody takes its health for that of the next one.
+        let is_of_before = |wanted: &&Wanted<'_>| {
+            cfg!(feature = "claims")
+                && wanted.pod.uid != item.uid
+                && !self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()))
+        };
+        let is_its_own = |wanted: &&Wanted<'_>| is_registered(wanted) && !is_of_before(wanted);
+        match wanted.iter().filter(is_its_own).find(|wanted| wanted.target == target) {
             // One that is not ready for long may be taken out where that is asked for.
             Some(wanted) if !wanted.by.may_deregister() || wanted.pod.is_ready() => broken(
                 "living pods",

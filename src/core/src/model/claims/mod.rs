@@ -76,6 +76,8 @@ pub struct Wanted {
 pub enum Outcome {
     /// AWS has accepted it.
     Done,
+    /// AWS says that there is no such group.
+    Gone,
     /// AWS has refused it: it was not done.
     Refused,
     /// Nobody knows: a time-out, a lost connection, an error of the server.

@@ -19,6 +19,7 @@ const fn outcome(failure: Option<FailureClass>) -> Outcome {
     match failure {
         None => Outcome::Done,
         Some(FailureClass::Unavailable) => Outcome::Unknown,
+        Some(FailureClass::Gone) => Outcome::Gone,
         Some(_) => Outcome::Refused,
     }
 }
@@ -111,9 +112,9 @@ impl Registrations {
         now: Moment,
     ) {
         self.now = now;
-        let failure = failure.filter(|class| *class != FailureClass::Gone);
         let targets: Vec<Target> = items.iter().map(|item| item.target).collect();
         self.claims.answered(id, &targets, outcome(failure), now);
+        let failure = failure.filter(|class| *class != FailureClass::Gone);
         if failure.is_none() {
             self.room.left(items.len());
         }

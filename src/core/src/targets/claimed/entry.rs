@@ -225,6 +225,20 @@ impl Entry {
         }
     }
 
+    /// The pod that lives on, if its removal waits for that, or may come to.
+    pub const fn spared(&self) -> Option<&Owner> {
+        match (&self.wish, self.removal) {
+            (Wish::Gone(Goes::Replaced(owner)), _) => Some(owner),
+            (Wish::Gone(Goes::Now), Removal::AfterTerm(_) | Removal::AfterGate) => Some(&self.last),
+            _ => None,
+        }
+    }
+
+    /// Its pod does not live on.
+    pub const fn pod_ends(&mut self) {
+        self.take_out = TakeOut::No;
+    }
+
     /// Its removal is held no longer.
     pub fn let_go(&mut self) {
         if self.replaced().is_some() {
@@ -315,7 +329,7 @@ impl Entry {
 
     /// Whether its removal is held, or may come to be.
     pub fn is_spare(&self) -> bool {
-        self.told().is_some() && self.replaced().is_some()
+        self.told().is_some() && self.spared().is_some()
     }
 
     /// The pods that it has to do with: whose it is or was last, and that of its claim.

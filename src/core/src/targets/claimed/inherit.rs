@@ -150,6 +150,21 @@ impl Registrations {
         });
     }
 
+    /// For which pod the ledger has this orphan.
+    pub fn claimed_for(&self, target: &Target) -> Option<PodMark> {
+        self.entries.get(target).filter(|entry| entry.orphan().is_some())?.claimed()
+    }
+
+    /// The pod of an orphan has gone, or lost the address, as this replica has seen: it goes at once.
+    pub fn pod_is_gone(&mut self, target: &Target, owner: Owner, cause: Cause, now: Moment) {
+        self.now = now;
+        self.change(*target, |entry| {
+            entry.last = owner;
+            (entry.cause, entry.since, entry.attempts) = (cause, now, 0);
+            entry.wish = Wish::Gone(Goes::Now);
+        });
+    }
+
     /// Decides what becomes of an orphan. `holder`: who has its address; `living`: the one living pod that has it, if it is
     /// one, and why that leaves, if it does; `sight`: what the last read has shown of it, if that counts; `exclusive`:
     /// whether the group is ours alone.

@@ -186,7 +186,7 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        self.claims.group_is_gone();
+        self.claims.group_is_gone(self.now);
         self.change_all();
         self.let_go(usize::MAX);
         self.room = Room::default();

@@ -153,7 +153,7 @@ impl LedgerWriter {
                 self.is_ready = true;
             }
             Err(Outcome::Refused) => {}
-            Err(Outcome::Done | Outcome::Unknown) => self.forget(),
+            Err(Outcome::Done | Outcome::Gone | Outcome::Unknown) => self.forget(),
         }
     }
 

@@ -103,7 +103,8 @@ impl Targets {
     pub fn begin(&mut self, term: u64, found: Option<(LedgerVersion, Content)>, settled: Moment) -> bool {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         self.ledger = LedgerWriter::new(term, version);
-        (self.states, self.holders) = (BTreeMap::new(), content.holders);
+        (self.states, self.expelled) = (BTreeMap::new(), BTreeSet::new());
+        self.holders = content.holders;
         self.inherit(content.claims, settled);
         content.term <= term
     }
@@ -153,10 +154,19 @@ impl Targets {
         &mut self.holders
     }
 
-    /// AWS says that the group does not exist: no load balancer sends to what nobody wants, and no call has an effect.
-    pub fn group_is_gone(&mut self) {
-        self.states.retain(|target, _| self.wanted.contains_key(target));
-        self.expelled.clear();
+    /// AWS says that the group does not exist: no load balancer sends to what nobody wants. It may have been wrong.
+    pub fn group_is_gone(&mut self, now: Moment) {
+        self.states.retain(|_, state| !matches!(state, State::Absent { .. }));
+        let wanted = &self.wanted;
+        for (_, state) in self.states.iter_mut().filter(|(target, _)| !wanted.contains_key(target)) {
+            match *state {
+                State::Unsettled { until, .. } if until > now => {}
+                State::Registered { pod, .. } | State::Unsettled { pod, call: None, .. } => {
+                    *state = State::Draining(Draining::without_group(pod, now));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The object that binds, or bound, the pod of a claim.
@@ -403,11 +413,14 @@ impl Targets {
             *state = match *state {
                 State::Registering { pod, call, before, doubt } if call == id => match outcome {
                     Outcome::Done => State::Registered { pod, since: now, health: None, doubt, late: None },
-                    Outcome::Refused => State::Claiming { pod, before, doubt },
+                    Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, doubt },
                     Outcome::Unknown => State::registering(pod, late, doubt),
                 },
                 State::Deregistering { pod, call } if call == id => match outcome {
-                    Outcome::Done if pod == nobody() => State::Draining(Draining::nothing(pod)),
+                    Outcome::Done | Outcome::Gone if pod == nobody() => {
+                        State::Draining(Draining::nothing(pod))
+                    }
+                    Outcome::Gone => State::Draining(Draining::without_group(pod, now)),
                     Outcome::Done => State::Draining(Draining::since(pod, now)),
                     Outcome::Refused => State::unsettled(pod, now),
                     Outcome::Unknown => State::unsettled(pod, late),
@@ -420,13 +433,13 @@ impl Targets {
                             let late = Some(until).filter(|until| *until > now);
                             State::Registered { pod, since: now, health: None, doubt, late }
                         }
-                        Outcome::Refused => State::registering(pod, until, doubt),
+                        Outcome::Refused | Outcome::Gone => State::registering(pod, until, doubt),
                         Outcome::Unknown => State::registering(pod, late, doubt),
                     }
                 }
                 State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up, .. } if call == id => {
                     let (until, from, early, gave_up) = match outcome {
-                        Outcome::Done => (until, from.max(now), early, gave_up),
+                        Outcome::Done | Outcome::Gone => (until, from.max(now), early, gave_up),
                         Outcome::Refused => (until, from, None, gave_up),
                         Outcome::Unknown => (late.max(until), late.max(from), None, None),
                     };
@@ -479,6 +492,11 @@ impl Targets {
                     let bound = bounds.get(target).copied().unwrap_or(bound);
                     let is_late = |accepted| began >= accepted + bound && began > accepted + stale;
                     let is_late = draining.accepted.is_some_and(is_late);
+                    let counts = |accepted| began > accepted + stale;
+                    if draining.by_absence && is_there && draining.accepted.is_some_and(counts) {
+                        *state = State::unsettled(draining.pod, now);
+                        return true;
+                    }
                     if is_late && is_there && !draining.looked {
                         foreign.push(*target);
                     }
@@ -498,7 +516,7 @@ impl Targets {
                         let since = if is_healthy { from } else { now };
                         *state =
                             State::Registered { pod, since, health: None, doubt: is_healthy, late: None };
-                    } else if is_for {
+                    } else if !is_there {
                         *state = gone(pod);
                     }
                 }
@@ -574,7 +592,7 @@ impl Targets {
             Loaded::LaterTerm => return false,
             // Nothing was sent yet: what is read replaces what was read before.
             Loaded::First(claims) => {
-                self.states = BTreeMap::new();
+                (self.states, self.expelled) = (BTreeMap::new(), BTreeSet::new());
                 self.inherit(claims, settled);
             }
             // Memory counts. What it does not know, nobody may forget.

@@ -25,6 +25,8 @@ pub struct Draining {
     pub(super) accepted: Option<Moment>,
     /// Whether a read has been seen that began when the load balancer had stopped.
     pub(super) looked: bool,
+    /// Whether AWS said only that there is no such group: if a read shows the target all the same, it is still ours.
+    pub(super) by_absence: bool,
 }
 
 impl Draining {
@@ -43,14 +45,24 @@ impl Draining {
         self.looked
     }
 
+    /// Whether AWS said only that there is no such group.
+    pub const fn by_absence(&self) -> bool {
+        self.by_absence
+    }
+
     /// Removed at `accepted`.
     pub const fn since(pod: PodMark, accepted: Moment) -> Self {
-        Self { pod, accepted: Some(accepted), looked: false }
+        Self { pod, accepted: Some(accepted), looked: false, by_absence: false }
+    }
+
+    /// There was no such group at `accepted`.
+    pub const fn without_group(pod: PodMark, accepted: Moment) -> Self {
+        Self { by_absence: true, ..Self::since(pod, accepted) }
     }
 
     /// Nothing was sent for this pod.
     pub const fn nothing(pod: PodMark) -> Self {
-        Self { pod, accepted: None, looked: true }
+        Self { pod, accepted: None, looked: true, by_absence: false }
     }
 }
 

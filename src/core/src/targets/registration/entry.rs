@@ -306,6 +306,14 @@ impl Entry {
         }
     }
 
+    /// The pod that lives on, if its removal waits for that, or may come to.
+    pub const fn spared(&self) -> Option<&Owner> {
+        self.replaced()
+    }
+
+    /// Its pod does not live on.
+    pub const fn pod_ends(&mut self) {}
+
     /// Its removal is held no longer.
     pub fn let_go(&mut self) {
         if self.replaced().is_some() {

@@ -176,7 +176,7 @@ impl Registrations {
     /// The targets whose removal is held or may come to be, each with the pod it was registered for.
     pub fn spare_their_pods(&self) -> impl Iterator<Item = (&Target, &Owner)> {
         let targets = self.entries.spare();
-        targets.filter_map(|target| Some((target, self.entries.get(target)?.replaced()?)))
+        targets.filter_map(|target| Some((target, self.entries.get(target)?.spared()?)))
     }
 
     /// Until when they are held at most, if that is known.
@@ -193,9 +193,10 @@ impl Registrations {
     /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
     pub fn pod_went(&mut self, target: &Target, cause: Cause, seen: Moment) {
         self.change(*target, |entry| {
-            if entry.replaced().is_some() {
+            if entry.spared().is_some() {
                 entry.let_go();
                 (entry.cause, entry.since) = (cause, seen);
+                entry.pod_ends();
             }
         });
     }
