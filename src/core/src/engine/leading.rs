@@ -54,7 +54,7 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading { term } if self.term.leads(true) => {
-                self.groups.begins(term);
+                self.groups.begins(term, now);
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();

@@ -115,6 +115,11 @@ pub struct Entry {
     pub(super) until: Option<Moment>,
 }
 
+/// A pod of which only the mark is known.
+fn unknown(mark: PodMark) -> Owner {
+    Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) }
+}
+
 impl Entry {
     pub fn wanted(owner: Owner, through: Option<Through>, cause: Cause, since: Moment) -> Self {
         Self {
@@ -141,8 +146,7 @@ impl Entry {
 
     /// What the ledger left behind, and nothing wants so far.
     pub fn inherited(mark: PodMark, now: Moment) -> Self {
-        let unknown = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) };
-        let mut entry = Self::wanted(unknown, None, Cause::StaleTarget, now);
+        let mut entry = Self::wanted(unknown(mark), None, Cause::StaleTarget, now);
         entry.wish = Wish::Gone(Goes::Orphan(Orphan::Unjudged));
         entry.unproven = Some(Unproven { since: now, inherited: true, told: false });
         entry
@@ -365,6 +369,9 @@ impl Entry {
     /// Its state is another one.
     pub fn takes(&mut self, state: Option<State>) {
         self.state = state;
+        if let Some(pod) = self.told().filter(|pod| *pod != PodMark::of(&self.last.uid)) {
+            self.last = unknown(pod);
+        }
         if let Some(owner) = self.owner()
             && self.told().is_none_or(|pod| pod == PodMark::of(&owner.uid))
         {

@@ -88,9 +88,10 @@ pub struct Registrations {
     stored: Pace,
     family: IpFamily,
     settings: GroupSettings,
-    /// The number of the term, and until when calls of the one before may take effect; `None`: it has not begun here.
+    /// The number of the term, whether it has begun here, and until when calls of the one before may take effect.
     term: u64,
-    settled: Option<Moment>,
+    has_begun: bool,
+    settled: Moment,
     now: Moment,
     /// When the last read that was answered began.
     read: Option<Moment>,
@@ -120,15 +121,16 @@ impl Registrations {
             family: IpFamily::V4,
             settings: *settings,
             term: 0,
-            settled: None,
+            has_begun: false,
+            settled: Moment::START,
             now: Moment::START,
             read: None,
         }
     }
 
-    /// A term begins, of this number.
-    pub const fn begins(&mut self, term: u64) {
-        self.term = term;
+    /// A term has begun then, of this number.
+    pub fn begins(&mut self, term: u64, began: Moment) {
+        (self.term, self.settled) = (term, began + self.settings.late + MARGIN);
     }
 
     /// Nothing is kept of pods that went.
@@ -342,7 +344,7 @@ impl Registrations {
         match entry.state? {
             State::Registered { since, .. } | State::Absent { since } => Some(since),
             State::Draining(draining) => draining.accepted(),
-            State::Unsettled { .. } => self.settled,
+            State::Unsettled { .. } => Some(self.settled),
             State::Claiming { .. } | State::Registering { .. } | State::Deregistering { .. } => None,
         }
     }
@@ -436,7 +438,7 @@ impl Registrations {
     /// Changes what is known of `target`, if there is anything, and all that follows from it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, claims, binders, stored, now, .. } = self;
-        let (now, settled) = (*now, self.settled.unwrap_or(*now));
+        let (now, settled) = (*now, self.settled);
         let bounds = &self.settings.bounds;
         entries.change(target, |_| true, |entry| {
             change(entry);
@@ -452,7 +454,9 @@ impl Registrations {
             for _ in 0..2 {
                 entry.removal = entry.removal(settled, now);
                 entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
+                let before = entry.state;
                 entry.takes(claims.state(&target).copied());
+                if before != entry.state && std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {target} {before:?} -> {:?} {:?} {:?}", entry.state, entry.wish, entry.removal); }
             }
             entry.until = claims.waits_until(&target).filter(|until| *until > now);
         });

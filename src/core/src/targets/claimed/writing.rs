@@ -82,12 +82,10 @@ impl Registrations {
     fn take_in(&mut self, found: Option<(LedgerVersion, Content)>, now: Moment) {
         self.now = self.now.max(now);
         self.stored.unreadable = None;
-        if let Some(settled) = self.settled {
-            self.claims.found(found, settled, now);
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.claims.found(found, self.settled, now);
         } else {
-            let settled = now + self.settings.late + super::MARGIN;
-            self.settled = Some(settled);
-            self.claims.begin(self.term, found, settled);
+            self.claims.begin(self.term, found, self.settled);
         }
         let holders = self.claims.holders_mut().clone();
         self.holders.read(&holders);
@@ -172,7 +170,7 @@ impl Registrations {
 
     /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
     pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
-        if self.stored.request.is_some() || self.settled.is_none() {
+        if self.stored.request.is_some() || !self.has_begun {
             return None;
         }
         let ledger = self.claims.ledger();

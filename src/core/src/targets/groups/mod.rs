@@ -81,8 +81,8 @@ pub struct Groups {
     /// Those that sleep and have to do with each pod, or had.
     of_pods: Multimap<PodMark, TargetGroupArn>,
     orphans: Orphans,
-    /// The number of the term, while this replica leads.
-    term: u64,
+    /// The number of the term, and when it began, while this replica leads.
+    term: (u64, Moment),
 }
 
 /// Notes which pods a group has to do with now.
@@ -107,15 +107,15 @@ impl Groups {
             loose: BTreeSet::new(),
             of_pods: Multimap::default(),
             orphans: Orphans::default(),
-            term: 0,
+            term: (0, Moment::START),
         }
     }
 
-    /// A term begins, of this number.
-    pub fn begins(&mut self, term: u64) {
-        self.term = term;
+    /// A term begins now, of this number.
+    pub fn begins(&mut self, term: u64, now: Moment) {
+        self.term = (term, now);
         for group in self.all.values_mut() {
-            group.registrations.begins(term);
+            group.registrations.begins(term, now);
         }
     }
 
@@ -156,7 +156,7 @@ impl Groups {
         let seed = self.settings.seed.wrapping_add(fnv_1a(arn.as_str()));
         let group = || {
             let mut group = Group::new(&self.settings, seed);
-            group.registrations.begins(self.term);
+            group.registrations.begins(self.term.0, self.term.1);
             group
         };
         self.all.entry(arn.clone()).or_insert_with(group)

@@ -108,7 +108,7 @@ impl Registrations {
     pub const fn unread(&mut self, _now: Moment) {}
 
     /// A term begins, of this number.
-    pub const fn begins(&mut self, _term: u64) {}
+    pub const fn begins(&mut self, _term: u64, _now: Moment) {}
 
     /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
