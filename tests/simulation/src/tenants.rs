@@ -276,7 +276,7 @@ impl World {
                 );
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
-                self.input(Input::Leadership(Leadership::Leading { term: 1 }));
+                self.input(Input::Leadership(Leadership::Leading { term: 2 }));
             }
         }
         None

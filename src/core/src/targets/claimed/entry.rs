@@ -108,6 +108,8 @@ pub struct Entry {
     pub(super) vanishing: Vanishing,
     pub(super) unproven: Option<Unproven>,
     pub(super) take_out: TakeOut,
+    /// Whether the pod lives on from which it is taken.
+    pub(super) lives_on: bool,
     /// Its state, the call that is due, whether its removal goes, and until when it waits, as of the last change.
     pub(super) state: Option<State>,
     pub(super) way: Option<Way>,
@@ -137,6 +139,7 @@ impl Entry {
             vanishing: Vanishing::default(),
             unproven: None,
             take_out: TakeOut::No,
+            lives_on: false,
             state: None,
             way: None,
             removal: Removal::Now,
@@ -240,7 +243,7 @@ impl Entry {
 
     /// Its pod does not live on.
     pub const fn pod_ends(&mut self) {
-        self.take_out = TakeOut::No;
+        (self.take_out, self.lives_on) = (TakeOut::No, false);
     }
 
     /// Its removal is held no longer.

@@ -136,7 +136,8 @@ impl Registrations {
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
             entry.orphan() == Some(&Orphan::Unjudged)
-                || (entry.is_wanted() && matches!(entry.state, Some(State::Unsettled { call: None, .. })))
+                || (entry.is_wanted()
+                    && matches!(entry.state, Some(State::Unsettled { until, call: None, .. }) if until <= self.now))
         })
     }
 
@@ -161,6 +162,7 @@ impl Registrations {
         self.change(*target, |entry| {
             entry.last = owner;
             (entry.cause, entry.since, entry.attempts) = (cause, now, 0);
+            entry.pod_ends();
             entry.wish = Wish::Gone(Goes::Now);
         });
     }
@@ -187,8 +189,10 @@ impl Registrations {
             let mut goes = |cause: Cause| {
                 let replaced = its.filter(|_| cause.spares_the_pod()).cloned();
                 (entry.cause, entry.since, entry.attempts) = (cause, now, 0);
+                entry.pod_ends();
                 if let Some(owner) = its {
                     entry.last = owner.clone();
+                    entry.lives_on = true;
                     entry.take_out = if cause.spares_the_pod() { TakeOut::No } else { TakeOut::Due };
                 }
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));

@@ -66,6 +66,10 @@ use crate::{
 pub const STALE: Duration = Duration::from_secs(5);
 /// Times that are compared with a time of AWS need this margin.
 const MARGIN: Duration = Duration::from_secs(1);
+/// A read counts if it began later than something, and not then.
+const A_MOMENT: Duration = Duration::from_millis(10);
+/// What is no more is looked for no more often.
+const SOON: Duration = Duration::from_secs(2);
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
 /// failed checks 30 s apart and a time-out of 10 s are AWS's defaults.
 const NOTICE: Duration = Duration::from_secs(90);
@@ -166,6 +170,7 @@ impl Registrations {
             let is_its = entry.owner().is_some_and(|owner| entry.told() == Some(PodMark::of(&owner.uid)));
             let is_taken_out = owner.is_none() && of_the_pod && may_live && is_its;
             entry.take_out = if is_taken_out { TakeOut::Due } else { TakeOut::No };
+            entry.lives_on = owner.is_none() && (may_live || cause.spares_the_pod());
             let replaced = cause.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
             entry.wish = match owner {
                 Some(owner) => Wish::There(owner),
@@ -200,15 +205,11 @@ impl Registrations {
         self.entries.values().filter(contested).count()
     }
 
-    /// Whether a removed target is to be looked for still.
-    pub fn has_tombstones(&self, _now: Moment) -> bool {
-        let waits = |entry: &Entry| matches!(entry.state, Some(State::Draining(draining)) if !draining.looked());
-        self.entries.values().any(waits)
-    }
-
-    /// Whether what nobody wants has not been looked for in a read that counts.
-    pub fn has_new_tombstones(&self) -> bool {
-        self.entries.values().any(|entry| matches!(entry.state, Some(State::Absent { .. } | State::Unsettled { .. })))
+    /// After which time a read shows something about a target that nobody wants, or that a leader before has claimed.
+    pub fn next_look(&self, now: Moment) -> Option<Duration> {
+        let all = self.entries.values().filter_map(|entry| entry.state.as_ref());
+        let due = all.filter_map(|state| self.claims.counts_from(state)).min()?;
+        Some((due + A_MOMENT).since(now).max(SOON))
     }
 
     /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
@@ -441,7 +442,9 @@ impl Registrations {
         let (now, settled) = (*now, self.settled);
         let bounds = &self.settings.bounds;
         entries.change(target, |_| true, |entry| {
+            let w = entry.wish.clone();
             change(entry);
+            if w != entry.wish && std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {target} wish {w:?} -> {:?} {:?}", entry.wish, entry.cause); }
             binders.judge(entry);
             claims.set_bound(target, bound(entry.asked, bounds));
             let wanted = entry.owner().map(|owner| Wanted {

@@ -24,13 +24,12 @@ pub enum Removal {
 impl Entry {
     /// Whether it goes, if its pod should not have it. The calls of the term before may take effect until `settled`.
     pub fn removal(&self, settled: Moment, now: Moment) -> Removal {
-        let lives_on = self.cause.spares_the_pod() || self.take_out != TakeOut::No;
         match &self.wish {
             _ if self.paused => Removal::Paused,
             Wish::Gone(Goes::Orphan(_)) => Removal::Unjudged,
             Wish::Gone(Goes::Replaced(_)) if self.may_be_held() => Removal::Held,
             Wish::Gone(Goes::Foreign) | Wish::There(_) => Removal::Now,
-            Wish::Gone(_) if lives_on && now < settled => Removal::AfterTerm(settled),
+            Wish::Gone(_) if self.lives_on && now < settled => Removal::AfterTerm(settled),
             Wish::Gone(_) if matches!(self.take_out, TakeOut::Due | TakeOut::Closing) => Removal::AfterGate,
             Wish::Gone(_) => Removal::Now,
         }

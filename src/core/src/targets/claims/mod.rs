@@ -357,6 +357,19 @@ impl Targets {
         self.states.iter().filter_map(claim).collect()
     }
 
+    /// From when on a read says something new about a target in this state, if one does that somebody waits for.
+    pub fn counts_from(&self, state: &State) -> Option<Moment> {
+        let Delays { stale, bound, .. } = self.delays;
+        match state {
+            State::Absent { since } => Some(*since),
+            State::Draining(Draining { accepted: Some(accepted), looked: false, .. }) => {
+                Some(*accepted + bound.max(stale))
+            }
+            State::Unsettled { until, from, call: None, .. } => Some((*until).max(*from + stale)),
+            _ => None,
+        }
+    }
+
     /// Whether no load balancer sends there any more. A read only detects that a call came later than anybody thought, so a group
     /// that cannot be read holds nothing up.
     fn is_quiet(&self, target: &Target, draining: &Draining, now: Moment) -> bool {

@@ -26,8 +26,6 @@ const READ_FOR_GATES: Duration = Duration::from_secs(1);
 const SERVED_LATELY: Duration = Duration::from_secs(3600);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// While a removed target is still remembered.
-const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
 #[derive(Clone, Debug)]
@@ -372,13 +370,12 @@ impl Group {
                 self.pace.changed(now);
             }
         }
-        let remembers = self.inherited.is_some() || self.registrations.has_new_tombstones();
         let waits = [
             is_new.then(|| self.pace.while_new(now)),
             is_amiss.then(|| self.pace.while_amiss(now)),
             self.pace.while_contested(now),
-            remembers.then_some(STALE),
-            self.registrations.has_tombstones(now).then_some(READ_FOR_TOMBSTONES),
+            self.inherited.map(|_| STALE),
+            self.registrations.next_look(now),
         ];
         self.observation.again_in(now, waits.into_iter().flatten().fold(rarely, Duration::min));
         if now < self.closely_until {

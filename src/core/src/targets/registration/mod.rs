@@ -77,6 +77,8 @@ use crate::{
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
 pub const STALE: Duration = Duration::from_secs(5);
+/// While a removed target is still remembered.
+const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
 /// Reads without the target before a tombstone is dropped.
 const READS: u8 = 2;
 
@@ -238,9 +240,16 @@ impl Registrations {
         self.entries.values().filter(contested).count()
     }
 
-    /// Whether a removed target is looked for still.
-    pub fn has_tombstones(&self, now: Moment) -> bool {
-        self.entries.values().any(|entry| entry.is_tombstone() && !entry.has_done_its_duty(self.late, now))
+    /// After which time a read shows something about a target that was removed.
+    pub fn next_look(&self, now: Moment) -> Option<Duration> {
+        let mut tombstones = self.entries.values().filter(|entry| entry.is_tombstone()).peekable();
+        tombstones.peek()?;
+        if tombstones.any(|entry| entry.out().missing == 0) {
+            return Some(STALE);
+        }
+        let mut all = self.entries.values();
+        all.any(|entry| entry.is_tombstone() && !entry.has_done_its_duty(self.late, now))
+            .then_some(READ_FOR_TOMBSTONES)
     }
 
     /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight. One that it had
@@ -263,11 +272,6 @@ impl Registrations {
             !entry.is_wanted() && !entry.is_tombstone() && entry.orphan() != Some(&Orphan::Suspect)
         };
         self.entries.iter().filter(leaves)
-    }
-
-    /// Whether a tombstone has not been looked for in a read that counts.
-    pub fn has_new_tombstones(&self) -> bool {
-        self.entries.values().any(|entry| entry.is_tombstone() && entry.out().missing == 0)
     }
 
     /// Forgets what need not be remembered any more.
