@@ -120,7 +120,8 @@ impl Properties {
         let Some(pod) = pod.filter(|pod| cfg!(feature = "claims") && of_the_pod && is_open(pod)) else {
             return Ok(());
         };
-        let is_wanted = pod.ips.contains(&item.target.ip)
+        let is_wanted = item.attempt == 1
+            && pod.ips.contains(&item.target.ip)
             && scene.wanted(group).iter().any(|wanted| wanted.pod.uid == pod.uid);
         if is_wanted && scene.knows(&item.pod, Some(&item.target.ip)) {
             let said = format!("{} is removed from {}, and the gate of its pod is open", item.target, group.name());

@@ -373,7 +373,10 @@ impl Entry {
     pub fn takes(&mut self, state: Option<State>) {
         self.state = state;
         if let Some(pod) = self.told().filter(|pod| *pod != PodMark::of(&self.last.uid)) {
-            self.last = unknown(pod);
+            let unknown = unknown(pod);
+            if self.last.uid != unknown.uid {
+                self.last = unknown;
+            }
         }
         if let Some(owner) = self.owner()
             && self.told().is_none_or(|pod| pod == PodMark::of(&owner.uid))

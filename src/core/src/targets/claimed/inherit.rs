@@ -1,6 +1,6 @@
 //! Taking over: the claims of the time before whose pods nobody here knows, and what becomes of them. See `removal.rs`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Orphan, Registrations,
@@ -87,6 +87,11 @@ impl Tombstone<'_> {
     }
 }
 
+/// The namespace of an object that binds, as the ledger names it: `Service shop/web`.
+fn namespace(binding: &str) -> Option<Arc<str>> {
+    Some(binding.split_once(' ')?.1.split_once('/')?.0.into())
+}
+
 impl Entry {
     /// Whether it was judged stale, and its removal was never sent.
     fn is_stale_and_unsent(&self) -> bool {
@@ -103,7 +108,11 @@ impl Registrations {
         for (target, mark) in all {
             self.note_family(target.ip);
             if !self.knows(&target) {
-                self.insert(target, Entry::inherited(mark, now));
+                let mut entry = Entry::inherited(mark, now);
+                if let Some(namespace) = self.claims.binding(&target).and_then(|binding| namespace(binding)) {
+                    entry.last.pod.namespace = namespace;
+                }
+                self.insert(target, entry);
             }
         }
         self.change_all();

@@ -340,7 +340,11 @@ impl Targets {
                     return (!waits && may_go(target, *pod)).then_some(Way::Out);
                 }
                 let may_add = wanted.is_some_and(|wanted| wanted.may_add);
-                let is_early = now < *until && early.is_none();
+                // One that is there needs no call.
+                let is_missing = |shown: &BTreeMap<Target, HealthState>| {
+                    shown.get(target).is_none_or(|health| *health == HealthState::Draining)
+                };
+                let is_early = now < *until && early.is_none() && self.shown.as_ref().is_some_and(is_missing);
                 (is_early && may_add && self.ledger.has(target, *pod)).then_some(Way::In)
             }
             _ => None,
