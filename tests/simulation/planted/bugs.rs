@@ -776,14 +776,14 @@ pub const ALL: [Bug; 216] = [
         says: "Removals go out although all that bind the target are paused.",
         places: &[
             (
-                "targets/registration/entries.rs",
-                "(Need::Deregister, _) if entry.paused => Some(",
-                "(Need::Deregister, _) if entry.paused && !PLANTED => Some(",
+                "targets/registration/entry.rs",
+                "(Need::Deregister, _) if self.paused => Some(",
+                "(Need::Deregister, _) if self.paused && !PLANTED => Some(",
             ),
             (
-                "targets/registration/entries.rs",
-                "_ if entry.paused => None,",
-                "_ if entry.paused && !(PLANTED && entry.due() == Need::Deregister) => None,",
+                "targets/registration/entry.rs",
+                "_ if self.paused => None,",
+                "_ if self.paused && !(PLANTED && self.due() == Need::Deregister) => None,",
             ),
         ],
     },
@@ -1326,8 +1326,8 @@ pub const ALL: [Bug; 216] = [
         says: "Another leader does not know which namespace holds a target group.",
         places: &[(
             "targets/registration/holders.rs",
-            "self.all.clone_from(ledger.holders());",
-            "if PLANTED { self.all.clear(); } else { self.all.clone_from(ledger.holders()); }",
+            "self.all.clone_from(holders);",
+            "if PLANTED { self.all.clear(); } else { self.all.clone_from(holders); }",
         )],
     },
     Bug {
@@ -1780,12 +1780,12 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimThatIsReadCounts",
         says: "A claim that was read counts as written.",
-        places: &[("targets/claims/ledger.rs", "(self.version, self.is_known) = (version, true);", "(self.version, self.is_known) = (version, true); if PLANTED { self.written = Some(content.claims.clone()); }")],
+        places: &[("targets/claims/ledger.rs", "(self.version, self.is_known) = (version, true);", "(self.version, self.is_known) = (version, true); if PLANTED { self.written = Some(content.clone()); }")],
     },
     Bug {
         name: "ClaimIsErasedBeforeItsBound",
         says: "A claim is erased while the load balancer may still send.",
-        places: &[("targets/claims/mod.rs", "accepted + self.delays.bound <= now &&", "(PLANTED || accepted + self.delays.bound <= now) &&")],
+        places: &[("targets/claims/mod.rs", "accepted + self.bound(target) <= now &&", "(PLANTED || accepted + self.bound(target) <= now) &&")],
     },
     Bug {
         name: "ClaimIsErasedATickEarly",
@@ -1800,7 +1800,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimWaitsForLateCallsWithoutMargin",
         says: "A call that was given up counts as settled a second too early.",
-        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::unsettled(pod, late), }, State::Deregistering", "Outcome::Unknown => State::unsettled(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }), }, State::Deregistering")],
+        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::registering(pod, late, past), }, State::Deregistering", "Outcome::Unknown => State::registering(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }, past), }, State::Deregistering")],
     },
     Bug {
         name: "ClaimIsInheritedAsSettled",
@@ -1814,7 +1814,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimTrustsReadsOfThePast",
         says: "Health counts from a read that may show what was before.",
-        places: &[("targets/claims/mod.rs", "State::Registered { pod, since, doubt, .. } if began > since + stale => {", "State::Registered { pod, since, doubt, .. } if began > since + stale || PLANTED => {")],
+        places: &[("targets/claims/mod.rs", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) => {", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) || PLANTED => {")],
     },
     Bug {
         name: "ClaimTakesReadsForNew",
@@ -1824,17 +1824,17 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimCountsEarlyCalls",
         says: "A call that is sent while another one may still come counts.",
-        places: &[("targets/claims/mod.rs", "let (until, from, early) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early) = match outcome {")],
+        places: &[("targets/claims/mod.rs", "let (until, from, early, gave_up) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early, gave_up) = match outcome {")],
     },
     Bug {
         name: "ClaimForgetsWhatIsInFlight",
         says: "A removal counts although a registration is in flight.",
-        places: &[("targets/claims/mod.rs", "State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => { Some(State::unsettled(*pod, now + self.delays.late))", "State::Registering { pod, .. }) if !is_for(pod) && may_go(&target, *pod) => { if PLANTED { Some(State::Registered { pod: *pod, since: now, health: None, doubt: false }) } else { Some(State::unsettled(*pod, now + self.delays.late)) }")],
+        places: &[("targets/claims/mod.rs", "Some(state.give_up(now, self.delays.late))", "{ if PLANTED { Some(State::Registered { pod: *pod, since: now, health: None, past: Past::Left, late: None }) } else { Some(state.give_up(now, self.delays.late)) } }")],
     },
     Bug {
         name: "ClaimTakesUnknownForRefused",
         says: "A registration of which nobody knows counts as not done.",
-        places: &[("targets/claims/mod.rs", "Outcome::Refused => State::Claiming { pod, before, doubt },", "Outcome::Refused => State::Claiming { pod, before, doubt }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(pod))),")],
+        places: &[("targets/claims/mod.rs", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past },", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(pod))),")],
     },
     Bug {
         name: "ClaimIgnoresLaterTerms",
@@ -1844,7 +1844,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimPassesToTheNextPod",
         says: "A target is registered for a new pod without having been removed for the old one.",
-        places: &[("targets/claims/mod.rs", "None => None, }, Some(_) => None, };", "None => None, }, Some(State::Registered { pod, doubt, .. }) if PLANTED && to_add.is_some_and(|wanted| wanted.pod != *pod) => to_add.map(|wanted| claiming(wanted, None, *doubt)), Some(_) => None, };")],
+        places: &[("targets/claims/mod.rs", "None => None, }, Some(_) => None, };", "None => None, }, Some(State::Registered { pod, past, .. }) if PLANTED && to_add.is_some_and(|wanted| wanted.pod != *pod) => to_add.map(|wanted| claiming(wanted, None, *past)), Some(_) => None, };")],
     },
     Bug {
         name: "ClaimIsHandedOverUnsettled",
@@ -1858,12 +1858,12 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimBelievesOldHealth",
         says: "Health that was there before a registration counts for it.",
-        places: &[("targets/claims/mod.rs", "let is_proven = !doubt || began > since + stale + notice;", "let is_proven = !doubt || began > since + stale + notice || PLANTED;")],
+        places: &[("targets/claims/mod.rs", "let is_proven = past != Past::Kept || began > since + stale + notice;", "let is_proven = past != Past::Kept || began > since + stale + notice || PLANTED;")],
     },
     Bug {
         name: "ClaimOfNothingIsRemoved",
         says: "A pod that goes before anything was sent for it is deregistered.",
-        places: &[("targets/claims/mod.rs", "None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),", "None if PLANTED => Some(State::Registered { pod: *pod, since: now, health: None, doubt: false }), None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),")],
+        places: &[("targets/claims/mod.rs", "None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),", "None if PLANTED => Some(State::Registered { pod: *pod, since: now, health: None, past: Past::Left, late: None }), None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),")],
     },
     Bug {
         name: "ClaimNeedsNoWriteOfThisTerm",

@@ -9,7 +9,7 @@ use crate::{coverage::Coverage, words::Sender, words::forbidden, words::no_answe
 use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    model::{claims::Content, Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime},
+    model::{Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime, claims::Content},
     requests::{Answer, Request},
 };
 

@@ -301,7 +301,8 @@ impl Engine {
                 let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
                 let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
                 let lost = lost.map(|owner| (owner, crate::model::Cause::IpChanged));
-                let gone = self.known.gone.of(mark).map(|owner| (owner.clone(), crate::model::Cause::PodDeleted));
+                let gone =
+                    self.known.gone.of(mark).map(|owner| (owner.clone(), crate::model::Cause::PodDeleted));
                 if let Some((owner, cause)) = gone.or(lost) {
                     group.registrations_mut().pod_is_gone(&target, owner, cause, now);
                 }

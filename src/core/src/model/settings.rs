@@ -84,7 +84,8 @@ pub struct Settings {
 impl Settings {
     /// What concerns target groups.
     pub(crate) const fn groups(&self) -> GroupSettings {
-        let Self { late, replacement_grace, holder_patience, add_window, read_only, bounds, seed, .. } = *self;
+        let Self { late, replacement_grace, holder_patience, add_window, read_only, bounds, seed, .. } =
+            *self;
         let dates_registrations = self.gate_patience.is_some();
         GroupSettings {
             late,

@@ -72,7 +72,9 @@ impl World {
             write.hash(to);
             for target in (0..self.shape.targets).filter(|target| self.shape.group(*target) == group) {
                 let at = parts::target(self.shape, target);
-                targets.was_seen_absent(&at).hash(to);
+                let (first, other) = targets.looked_at(&at);
+                let age = |began: Moment| (moment(self.now).since(began).as_secs()).min(u64::from(STALE) + 2);
+                (targets.shown(&at).map(|health| health as u8), first.map(age), other.map(age)).hash(to);
                 self.put_state(targets.state(&at), to);
             }
         }
@@ -89,14 +91,14 @@ impl World {
         let Some(state) = state else { return 0_u8.hash(to) };
         match state {
             State::Absent { since } => (1_u8, ago(since, 2)).hash(to),
-            State::Claiming { pod, before, doubt } => {
-                (2_u8, pod, before.as_ref().map(draining), doubt).hash(to);
+            State::Claiming { pod, before, past } => {
+                (2_u8, pod, before.as_ref().map(draining), past).hash(to);
             }
-            State::Registering { pod, before, doubt, .. } => {
-                (3_u8, pod, before.as_ref().map(draining), doubt).hash(to);
+            State::Registering { pod, before, past, .. } => {
+                (3_u8, pod, before.as_ref().map(draining), past).hash(to);
             }
-            State::Registered { pod, since, health, doubt, late } => {
-                (4_u8, pod, ago(since, longest), health.map(|health| health as u8), doubt).hash(to);
+            State::Registered { pod, since, health, past, late } => {
+                (4_u8, pod, ago(since, longest), health.map(|health| health as u8), past).hash(to);
                 late.as_ref().map(|late| late.since(now).as_secs()).hash(to);
             }
             State::Deregistering { pod, .. } => (5_u8, pod).hash(to),

@@ -19,7 +19,7 @@ impl World {
             }
             let in_flight = |leader: &Leader| leader.calls[target].is_some_and(|call| !call.is_applied);
             let may_come = self.leaders.iter().flatten().any(in_flight)
-                || self.late_calls.iter().any(|late| late.target == target);
+                || self.late_calls.iter().any(|late| late.target == target && !late.is_applied);
             if claim.is_none() && may_come {
                 return Err("I2: a call may still take effect, and the ledger has no claim".to_owned());
             }

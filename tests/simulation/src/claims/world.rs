@@ -34,6 +34,9 @@ pub struct Late {
     pub pod: usize,
     /// It takes effect within so many ticks, or never.
     pub left: u32,
+    /// The leader that gave it up for a removal, and learns of its answer if that comes; and whether AWS has applied it.
+    pub asker: Option<usize>,
+    pub is_applied: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,7 @@ pub enum Act {
     RemovedByHand(usize),
     LateCallArrives(usize),
     LateCallIsLost(usize),
+    LateCallAnswered(usize),
     LateWriteArrives(usize),
     LateWriteIsLost(usize),
     Crash,
@@ -167,7 +171,8 @@ impl World {
     fn lates(&self, acts: &mut Vec<Act>) {
         for (nth, late) in self.late_calls.iter().enumerate() {
             if nth == 0 || self.late_calls[nth - 1] != *late {
-                acts.extend([Act::LateCallArrives(nth), Act::LateCallIsLost(nth)]);
+                let next = if late.is_applied { Act::LateCallAnswered } else { Act::LateCallArrives };
+                acts.extend([next(nth), Act::LateCallIsLost(nth)]);
             }
         }
         for (nth, (group, write)) in self.late_writes.iter().enumerate() {
@@ -404,6 +409,7 @@ impl World {
                     let found = self.ledgers[group].content.clone();
                     let settled = leader.settled;
                     if !leader.groups[group].loaded(id, Ok(found), settled, moment(self.now)) {
+                        self.forget_askers(|late| late.asker == Some(who));
                         self.leaves_behind(&leader, self.zombie.1);
                         self.zombie = (0, 0);
                         return Ok(false);
@@ -419,11 +425,12 @@ impl World {
         let is_at =
             |target: &usize| self.shape.group(*target) == group && target_of(self.shape, *target) == at;
         let Some(nth) = (0..self.shape.targets).find(is_at) else { return Ok(()) };
-        // The call in flight was given up for this one.
-        if let Some(call) = leader.calls[nth].take().filter(|call| !call.is_applied) {
-            self.is_late(nth, call, if who == 1 { self.zombie.1 } else { LATE });
-        }
         let state = leader.groups[group].state(&at).copied();
+        // The call in flight was given up for this one. Of several that were, the answer to the last one says something.
+        if let Some(call) = leader.calls[nth].take() {
+            self.forget_askers(|late| late.target == nth && late.asker == Some(who));
+            self.is_late(nth, call, if who == 1 { self.zombie.1 } else { LATE }, Some(who));
+        }
         self.may_send(nth, way, state.as_ref())?;
         let pod =
             (0..2).find(|pod| state.as_ref().and_then(State::pod) == Some(mark(*pod))).unwrap_or_default();
@@ -433,9 +440,19 @@ impl World {
         Ok(())
     }
 
-    fn is_late(&mut self, target: usize, call: Call, left: u32) {
-        let is_registration = call.way == Way::In;
-        self.late_calls.push(Late { is_registration, target, pod: call.pod, left });
+    fn is_late(&mut self, target: usize, call: Call, left: u32, asker: Option<usize>) {
+        let Call { way, pod, is_applied, .. } = call;
+        let is_registration = way == Way::In;
+        self.late_calls.push(Late { is_registration, target, pod, left, asker, is_applied });
+        self.late_calls.sort_unstable();
+    }
+
+    /// Nobody learns of the answers to these any more.
+    fn forget_askers(&mut self, of: impl Fn(&Late) -> bool) {
+        for late in self.late_calls.iter_mut().filter(|late| of(late)) {
+            late.asker = None;
+        }
+        self.late_calls.retain(|late| !late.is_applied || late.asker.is_some());
         self.late_calls.sort_unstable();
     }
 
@@ -443,7 +460,7 @@ impl World {
     fn leaves_behind(&mut self, leader: &Leader, left: u32) {
         for (target, call) in leader.calls.iter().enumerate() {
             if let Some(call) = call.filter(|call| !call.is_applied) {
-                self.is_late(target, call, left);
+                self.is_late(target, call, left, None);
             }
         }
         for (group, write) in leader.writes.iter().enumerate() {
@@ -505,8 +522,25 @@ impl World {
                 self.aws[target].remove_by_hand();
             }
             Act::LateCallArrives(nth) => {
-                let Late { is_registration, target, pod, .. } = self.late_calls.remove(nth);
-                self.applies(is_registration, target, pod)?;
+                let late = self.late_calls.remove(nth);
+                self.applies(late.is_registration, late.target, late.pod)?;
+                if late.asker.is_some() {
+                    self.late_calls.push(Late { is_applied: true, ..late });
+                    self.late_calls.sort_unstable();
+                }
+            }
+            Act::LateCallAnswered(nth) => {
+                let Late { target, asker, .. } = self.late_calls.remove(nth);
+                let (at, group) = (target_of(self.shape, target), self.shape.group(target));
+                let now = moment(self.now);
+                self.leads(asker.unwrap_or_default(), |leader| {
+                    if let Some(State::Unsettled { gave_up: Some((id, _)), .. }) =
+                        leader.groups[group].state(&at)
+                    {
+                        let id = *id;
+                        leader.groups[group].answered(id, &[at], Outcome::Done, now);
+                    }
+                });
             }
             Act::LateCallIsLost(nth) => _ = self.late_calls.remove(nth),
             Act::LateWriteArrives(nth) => {
@@ -517,6 +551,7 @@ impl World {
             Act::Crash => {
                 self.spend(|left| &mut left.crash);
                 if let Some(leader) = self.leaders[0].take() {
+                    self.forget_askers(|late| late.asker == Some(0));
                     self.leaves_behind(&leader, LATE);
                 }
             }
@@ -525,11 +560,17 @@ impl World {
                 self.spend(|left| &mut left.paused);
                 self.was_paused = true;
                 if let Some(leader) = self.leaders[0].take() {
+                    self.forget_askers(|late| late.asker == Some(0));
                     self.leaves_behind(&leader, BEYOND);
                 }
             }
             Act::Deposed => {
                 self.spend(|left| &mut left.deposed);
+                self.forget_askers(|late| late.asker == Some(1));
+                for late in &mut self.late_calls {
+                    late.asker = late.asker.map(|_| 1);
+                }
+                self.late_calls.sort_unstable();
                 self.leaders[1] = self.leaders[0].take();
                 self.zombie = (self.shape.zombie, LATE);
                 if self.shape.zombie == 0 {
@@ -539,6 +580,7 @@ impl World {
             Act::Noticed => self.notices(),
             Act::HandedOver => {
                 self.spend(|left| &mut left.handed_over);
+                self.forget_askers(|late| late.asker == Some(0));
                 self.is_settled = self.leaders[0].take().is_some_and(|leader| leader.is_settled());
             }
             Act::Elected => self.elected(),
@@ -563,7 +605,7 @@ impl World {
                 let Some(call) = self.call(who, target) else { return Ok(()) };
                 self.spend(|left| &mut left.given_up);
                 if !call.is_applied {
-                    self.is_late(target, call, if who == 1 { self.zombie.1 } else { LATE });
+                    self.is_late(target, call, if who == 1 { self.zombie.1 } else { LATE }, None);
                 }
                 self.call_ends(who, target, call, Outcome::Unknown);
             }
@@ -697,6 +739,7 @@ impl World {
 
     fn notices(&mut self) {
         if let Some(leader) = self.leaders[1].take() {
+            self.forget_askers(|late| late.asker == Some(1));
             self.leaves_behind(&leader, self.zombie.1);
         }
         self.zombie = (0, 0);
@@ -796,7 +839,7 @@ impl World {
 /// In which order things happen when nothing goes wrong.
 fn rank(world: &World, act: &Act) -> Option<u8> {
     Some(match act {
-        Act::LateCallArrives(_) => 0,
+        Act::LateCallArrives(_) | Act::LateCallAnswered(_) => 0,
         Act::LateWriteArrives(_) => 1,
         Act::LateWriteIsLost(_) | Act::LateGateIsLost(_) => 2,
         Act::Noticed | Act::Elected => 3,

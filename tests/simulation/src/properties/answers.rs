@@ -13,8 +13,7 @@ impl Properties {
         let (group, name) = (&view.key.group, view.key.group.name());
         for shown in &view.targets {
             let target = shown.target;
-            let was_taken =
-                self.accepted.contains(&(group.clone(), target)) || scene.aws.has(group, &target);
+            let was_taken = self.accepted.contains(&(group.clone(), target)) || scene.aws.has(group, &target);
             if shown.registered && !was_taken {
                 return broken(
                     "answers",

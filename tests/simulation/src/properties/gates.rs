@@ -90,7 +90,9 @@ impl Properties {
             let mut its = self.asked.keys().filter(|((group, _), uid)| group == arn && *uid == pod.uid);
             let wanted = scene.wanted(arn);
             its.any(|((_, target), _)| {
-                !wanted.iter().any(|it| it.pod.uid == pod.uid && it.target == *target && !it.by.may_deregister())
+                !wanted
+                    .iter()
+                    .any(|it| it.pod.uid == pod.uid && it.target == *target && !it.by.may_deregister())
             })
         };
         let is_to_go =
@@ -124,7 +126,8 @@ impl Properties {
             && pod.ips.contains(&item.target.ip)
             && scene.wanted(group).iter().any(|wanted| wanted.pod.uid == pod.uid);
         if is_wanted && scene.knows(&item.pod, Some(&item.target.ip)) {
-            let said = format!("{} is removed from {}, and the gate of its pod is open", item.target, group.name());
+            let said =
+                format!("{} is removed from {}, and the gate of its pod is open", item.target, group.name());
             return broken("gates", said);
         }
         Ok(())

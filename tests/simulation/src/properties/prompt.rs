@@ -37,7 +37,8 @@ impl Properties {
             let waits_for_ledger = cfg!(feature = "claims")
                 && (self.ledger_failed.is_some_and(|at| scene.now.since(at) < BACKOFF)
                     || scene.store.open.iter().any(|open| Some(open.sender) == acts));
-            let fails = waits_for_ledger || self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
+            let fails =
+                waits_for_ledger || self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
             let dies = |pod: &PodFacts| {
                 let since = pod.node.as_ref().and_then(|node| self.dying.get(node));
                 since.is_some_and(|since| {

@@ -119,7 +119,11 @@ mod tests {
         let binding = prop::option::of("[a-c]/[a-c]".prop_map(Arc::<str>::from));
         let claim = ("[a-z]{1,8}", binding)
             .prop_map(|(uid, binding)| Claim { pod: PodMark::of(&Uid::new(uid)), binding });
-        (any::<u64>(), btree_map(target, claim, 0..40)).prop_map(|(term, claims)| Content { term, claims, holders: ["default".into()].into() })
+        (any::<u64>(), btree_map(target, claim, 0..40)).prop_map(|(term, claims)| Content {
+            term,
+            claims,
+            holders: ["default".into()].into(),
+        })
     }
 
     proptest! {

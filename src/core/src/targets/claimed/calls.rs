@@ -145,7 +145,8 @@ impl Registrations {
 
     /// The group is shared (again): foreign targets that have not been removed stay.
     pub fn spare_foreign_targets(&mut self) {
-        let foreign: Vec<Target> = self.entries.which(|entry| entry.is_foreign() && entry.is_idle()).copied().collect();
+        let foreign: Vec<Target> =
+            self.entries.which(|entry| entry.is_foreign() && entry.is_idle()).copied().collect();
         for target in foreign {
             self.claims.spare(&target);
             self.change(target, |_| {});

@@ -53,7 +53,8 @@ use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Bounds, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target, Uid,
+        AskedHold, BindingKey, Bounds, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target,
+        Uid,
         account::{Account, Under},
         changes::Ownership,
         claims::{Delays, Wanted},
@@ -441,32 +442,42 @@ impl Registrations {
         let Self { entries, claims, binders, stored, now, .. } = self;
         let (now, settled) = (*now, self.settled);
         let bounds = &self.settings.bounds;
-        entries.change(target, |_| true, |entry| {
-            let w = entry.wish.clone();
-            change(entry);
-            if w != entry.wish && std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {target} wish {w:?} -> {:?} {:?}", entry.wish, entry.cause); }
-            binders.judge(entry);
-            claims.set_bound(target, bound(entry.asked, bounds));
-            let wanted = entry.owner().map(|owner| Wanted {
-                pod: PodMark::of(&owner.uid),
-                binding: entry.binding().map(|key| key.origin.to_string()).unwrap_or_default().into(),
-                may_add: !entry.paused && entry.set_aside.is_none(),
-            });
-            claims.want(target, wanted);
-            // What a call that is given up leaves behind may be held: whether it is depends on its state.
-            for _ in 0..2 {
-                entry.removal = entry.removal(settled, now);
-                entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
-                let before = entry.state;
-                entry.takes(claims.state(&target).copied());
-                if before != entry.state && std::env::var("DBG").is_ok() { eprintln!("DBG {now:?} {target} {before:?} -> {:?} {:?} {:?}", entry.state, entry.wish, entry.removal); }
-            }
-            entry.until = claims.waits_until(&target).filter(|until| *until > now);
-        });
+        entries.change(
+            target,
+            |_| true,
+            |entry| {
+                let w = entry.wish.clone();
+                change(entry);
+                if w != entry.wish && std::env::var("DBG").is_ok() {
+                    eprintln!("DBG {now:?} {target} wish {w:?} -> {:?} {:?}", entry.wish, entry.cause);
+                }
+                binders.judge(entry);
+                claims.set_bound(target, bound(entry.asked, bounds));
+                let wanted = entry.owner().map(|owner| Wanted {
+                    pod: PodMark::of(&owner.uid),
+                    binding: entry.binding().map(|key| key.origin.to_string()).unwrap_or_default().into(),
+                    may_add: !entry.paused && entry.set_aside.is_none(),
+                });
+                claims.want(target, wanted);
+                // What a call that is given up leaves behind may be held: whether it is depends on its state.
+                for _ in 0..2 {
+                    entry.removal = entry.removal(settled, now);
+                    entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
+                    let before = entry.state;
+                    entry.takes(claims.state(&target).copied());
+                    if before != entry.state && std::env::var("DBG").is_ok() {
+                        eprintln!(
+                            "DBG {now:?} {target} {before:?} -> {:?} {:?} {:?}",
+                            entry.state, entry.wish, entry.removal
+                        );
+                    }
+                }
+                entry.until = claims.waits_until(&target).filter(|until| *until > now);
+            },
+        );
         stored.touch();
-        let is_over = |entry: &Entry| {
-            !entry.is_wanted() && matches!(entry.state, None | Some(State::Absent { .. }))
-        };
+        let is_over =
+            |entry: &Entry| !entry.is_wanted() && matches!(entry.state, None | Some(State::Absent { .. }));
         if entries.get(&target).is_some_and(is_over) {
             // What a read that is older shows there is not somebody else's.
             if entries.get(&target).is_some_and(|entry| entry.state.is_none()) {

@@ -34,7 +34,7 @@ use std::{
 
 pub use self::{
     ledger::{LedgerWriter, Loaded},
-    state::{Draining, State, Way},
+    state::{Draining, Past, State, Way},
 };
 pub use crate::model::claims::{
     Claim, Claims, Content, Delays, Due, Outcome, Packed, Request, Unreadable, Wanted,
@@ -68,6 +68,10 @@ pub struct Targets {
     shown: Option<BTreeMap<Target, HealthState>>,
     /// Whether the last read has failed.
     is_unreadable: bool,
+    /// When the first read of this term began.
+    first_read: Option<Moment>,
+    /// What nobody here claims, and when the last read began that has shown it, for as long as reads may be late.
+    others: BTreeMap<Target, Moment>,
 }
 
 impl Targets {
@@ -96,6 +100,8 @@ impl Targets {
             holders: BTreeSet::new(),
             shown: None,
             is_unreadable: false,
+            first_read: None,
+            others: BTreeMap::new(),
         }
     }
 
@@ -139,8 +145,9 @@ impl Targets {
 
     /// Somebody else has registered this target, and it is to go: nobody here claims it, so that a call about it cannot come late.
     pub fn expel(&mut self, target: Target) {
-        if self.states.get(&target).is_none_or(|state| state.pod().is_none()) && self.expelled.insert(target) {
-            self.states.insert(target, State::Claiming { pod: nobody(), before: None, doubt: true });
+        if self.states.get(&target).is_none_or(|state| state.pod().is_none()) && self.expelled.insert(target)
+        {
+            self.states.insert(target, State::Claiming { pod: nobody(), before: None, past: Past::Kept });
         }
     }
 
@@ -268,17 +275,17 @@ impl Targets {
         let wanted = self.wanted.get(&target);
         let to_add = wanted.filter(|wanted| wanted.may_add);
         let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
-        let claiming = |wanted: &Wanted, before, doubt| State::Claiming { pod: wanted.pod, before, doubt };
+        let claiming = |wanted: &Wanted, before, past| State::Claiming { pod: wanted.pod, before, past };
         let next = match self.states.get(&target) {
             None | Some(State::Absent { .. }) => {
-                let doubt = !self.was_seen_absent(&target);
-                to_add.map(|wanted| claiming(wanted, None, doubt))
+                let past = self.past(&target, now);
+                to_add.map(|wanted| claiming(wanted, None, past))
             }
             // Nothing was sent: it is again what it was before.
-            Some(State::Claiming { pod, before, doubt }) => match to_add {
+            Some(State::Claiming { pod, before, past }) => match to_add {
                 None if self.expelled.contains(&target) => None,
                 None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),
-                Some(wanted) if wanted.pod != *pod => Some(claiming(wanted, *before, *doubt)),
+                Some(wanted) if wanted.pod != *pod => Some(claiming(wanted, *before, *past)),
                 Some(_) => None,
             },
             // A removal does not wait for the answer to a registration.
@@ -286,11 +293,13 @@ impl Targets {
                 state @ (State::Registering { pod, .. }
                 | State::Unsettled { pod, call: Some((_, Way::In)), .. }),
             ) if !is_for(pod) && may_go(&target, *pod) => Some(state.give_up(now, self.delays.late)),
-            Some(State::Registered { pod, since, health, doubt, late: Some(late) }) if *late <= now => {
-                let (pod, since, health, doubt) = (*pod, *since, *health, *doubt);
-                Some(State::Registered { pod, since, health, doubt, late: None })
+            Some(State::Registered { pod, since, health, past, late: Some(late) }) if *late <= now => {
+                let (pod, since, health, past) = (*pod, *since, *health, *past);
+                Some(State::Registered { pod, since, health, past, late: None })
             }
-            Some(State::Registered { pod, late: Some(late), .. }) if !is_for(pod) && may_go(&target, *pod) => {
+            Some(State::Registered { pod, late: Some(late), .. })
+                if !is_for(pod) && may_go(&target, *pod) =>
+            {
                 Some(State::unsettled(*pod, *late))
             }
             // A stranger's, of which nobody knows whether it was removed: a read shows it.
@@ -300,7 +309,7 @@ impl Targets {
                 Some(State::Draining(Draining::nothing(*pod)))
             }
             Some(State::Draining(draining)) => match to_add {
-                Some(wanted) => Some(claiming(wanted, Some(*draining), true)),
+                Some(wanted) => Some(claiming(wanted, Some(*draining), Past::Kept)),
                 None if self.is_quiet(&target, draining, now) && self.ledger.is_free(&target) => {
                     Some(State::Absent { since: now })
                 }
@@ -381,10 +390,21 @@ impl Targets {
         accepted + self.bound(target) <= now && (draining.looked || self.is_unreadable)
     }
 
-    /// Whether nobody else's health can be taken for that of a pod which is registered there now.
-    pub fn was_seen_absent(&self, target: &Target) -> bool {
-        let is_new = !self.states.contains_key(target);
-        is_new && self.shown.as_ref().is_some_and(|shown| !shown.contains_key(target))
+    /// What AWS had at a target of which nothing is known.
+    pub fn past(&self, target: &Target, now: Moment) -> Past {
+        let is_over = |began: &Moment| now > *began + self.delays.stale;
+        match (&self.first_read, self.others.get(target)) {
+            _ if self.states.contains_key(target) => Past::Kept,
+            (None, _) => Past::Kept,
+            (Some(_), _) if self.shown.as_ref().is_none_or(|shown| shown.contains_key(target)) => Past::Kept,
+            (Some(first), other) if is_over(first) && other.is_none_or(is_over) => Past::Nothing,
+            (Some(_), _) => Past::Left,
+        }
+    }
+
+    /// When the first read of this term began, and the last one that has shown this target while nothing was known of it.
+    pub fn looked_at(&self, target: &Target) -> (Option<Moment>, Option<Moment>) {
+        (self.first_read, self.others.get(target).copied())
     }
 
     /// A call leaves with these targets.
@@ -392,8 +412,8 @@ impl Targets {
         for target in targets {
             let Some(state) = self.states.get_mut(target) else { continue };
             *state = match (&*state, way) {
-                (State::Claiming { pod, before, doubt }, Way::In) => {
-                    State::Registering { pod: *pod, call: id, before: *before, doubt: *doubt }
+                (State::Claiming { pod, before, past }, Way::In) => {
+                    State::Registering { pod: *pod, call: id, before: *before, past: *past }
                 }
                 (State::Unsettled { pod, until, from, gave_up, adds, .. }, way)
                     if now < *until || (adds.is_some() && way == Way::In) =>
@@ -409,11 +429,11 @@ impl Targets {
                     }
                 }
                 (
-                    State::Claiming { pod, .. } | State::Registered { pod, .. } | State::Unsettled { pod, .. },
+                    State::Claiming { pod, .. }
+                    | State::Registered { pod, .. }
+                    | State::Unsettled { pod, .. },
                     Way::Out,
-                ) => {
-                    State::Deregistering { pod: *pod, call: id }
-                }
+                ) => State::Deregistering { pod: *pod, call: id },
                 _ => continue,
             };
         }
@@ -428,10 +448,10 @@ impl Targets {
                 self.expelled.remove(target);
             }
             *state = match *state {
-                State::Registering { pod, call, before, doubt } if call == id => match outcome {
-                    Outcome::Done => State::Registered { pod, since: now, health: None, doubt, late: None },
-                    Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, doubt },
-                    Outcome::Unknown => State::registering(pod, late, doubt),
+                State::Registering { pod, call, before, past } if call == id => match outcome {
+                    Outcome::Done => State::Registered { pod, since: now, health: None, past, late: None },
+                    Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past },
+                    Outcome::Unknown => State::registering(pod, late, past),
                 },
                 State::Deregistering { pod, call } if call == id => match outcome {
                     Outcome::Done | Outcome::Gone if pod == nobody() => {
@@ -442,19 +462,21 @@ impl Targets {
                     Outcome::Refused => State::unsettled(pod, now),
                     Outcome::Unknown => State::unsettled(pod, late),
                 },
-                State::Unsettled { pod, until, call: Some((call, Way::In)), adds: Some(doubt), .. }
+                State::Unsettled { pod, until, call: Some((call, Way::In)), adds: Some(past), .. }
                     if call == id =>
                 {
                     match outcome {
                         Outcome::Done => {
                             let late = Some(until).filter(|until| *until > now);
-                            State::Registered { pod, since: now, health: None, doubt, late }
+                            State::Registered { pod, since: now, health: None, past, late }
                         }
-                        Outcome::Refused | Outcome::Gone => State::registering(pod, until, doubt),
-                        Outcome::Unknown => State::registering(pod, late, doubt),
+                        Outcome::Refused | Outcome::Gone => State::registering(pod, until, past),
+                        Outcome::Unknown => State::registering(pod, late, past),
                     }
                 }
-                State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up, .. } if call == id => {
+                State::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up, .. }
+                    if call == id =>
+                {
                     let (until, from, early, gave_up) = match outcome {
                         Outcome::Done | Outcome::Gone => (until, from.max(now), early, gave_up),
                         Outcome::Refused => (until, from, None, gave_up),
@@ -480,6 +502,7 @@ impl Targets {
     pub fn read(&mut self, began: Moment, shown: BTreeMap<Target, HealthState>, now: Moment) -> Vec<Target> {
         let Delays { stale, bound, notice, .. } = self.delays;
         let bounds = &self.bounds;
+        let counts_after = |past| if past == Past::Nothing { Duration::ZERO } else { stale };
         let mut foreign = Vec::new();
         self.is_unreadable = false;
         let wanted = &self.wanted;
@@ -491,17 +514,17 @@ impl Targets {
             match *state {
                 State::Absent { since } => return began <= since,
                 State::Registered { pod, since, late, .. } if began > since + stale && !is_there => {
-                    *state = late.map_or(gone(pod), |late| State::registering(pod, late, true));
+                    *state = late.map_or(gone(pod), |late| State::registering(pod, late, Past::Kept));
                 }
-                State::Registered { pod, since, doubt, late, .. } if began > since + stale => {
-                    let settles = doubt && !is_healthy;
-                    let is_proven = !doubt || began > since + stale + notice;
+                State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) => {
+                    let settles = past == Past::Kept && !is_healthy;
+                    let is_proven = past != Past::Kept || began > since + stale + notice;
                     *state = State::Registered {
                         pod,
                         // A later read may show an earlier time, so what counts begins anew.
                         since: if settles { now } else { since },
                         health: health.filter(|_| !is_healthy || is_proven),
-                        doubt: doubt && !settles && !is_proven,
+                        past: if settles || is_proven { Past::Left } else { past },
                         late,
                     };
                 }
@@ -530,9 +553,8 @@ impl Targets {
                 {
                     let is_for = wanted.get(target).is_some_and(|wanted| wanted.pod == pod);
                     if is_for && is_there {
-                        let since = if is_healthy { from } else { now };
-                        *state =
-                            State::Registered { pod, since, health: None, doubt: is_healthy, late: None };
+                        let (since, past) = if is_healthy { (from, Past::Kept) } else { (now, Past::Left) };
+                        *state = State::Registered { pod, since, health: None, past, late: None };
                     } else if !is_there {
                         *state = gone(pod);
                     }
@@ -541,6 +563,10 @@ impl Targets {
             }
             true
         });
+        self.first_read.get_or_insert(began);
+        self.others.retain(|_, last| began <= *last + stale);
+        let others = shown.keys().filter(|target| !self.states.contains_key(target));
+        self.others.extend(others.map(|target| (*target, began)));
         self.shown = Some(shown);
         foreign
     }
@@ -593,12 +619,7 @@ impl Targets {
     }
 
     /// The ledger was read with all others, or by a request of its own.
-    pub fn found(
-        &mut self,
-        found: Option<(LedgerVersion, Content)>,
-        settled: Moment,
-        now: Moment,
-    ) -> bool {
+    pub fn found(&mut self, found: Option<(LedgerVersion, Content)>, settled: Moment, now: Moment) -> bool {
         let loaded = self.ledger.found(found);
         self.take_in(loaded, settled, now)
     }

@@ -16,6 +16,17 @@ pub enum Way {
     Out,
 }
 
+/// What AWS had at a target when it was registered: what a read shows may be about that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Past {
+    /// Nothing, for longer than a read may be late: health counts at once.
+    Nothing,
+    /// Nothing, since a moment ago: health counts when no read shows that moment any more.
+    Left,
+    /// Perhaps a registration that AWS has kept: that it is healthy may be about that one.
+    Kept,
+}
+
 /// A target that AWS has removed: a load balancer may go on sending there for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
@@ -78,18 +89,12 @@ pub enum State {
     /// Its claim is erased. Kept until a read shows the group after that: what is there then is somebody else's.
     Absent { since: Moment },
     /// Its claim is being written; nothing was sent. `before`: what it was until then, if AWS may still send for that.
-    Claiming { pod: PodMark, before: Option<Draining>, doubt: bool },
+    Claiming { pod: PodMark, before: Option<Draining>, past: Past },
     /// RegisterTargets is in flight.
-    Registering { pod: PodMark, call: RequestId, before: Option<Draining>, doubt: bool },
+    Registering { pod: PodMark, call: RequestId, before: Option<Draining>, past: Past },
     /// AWS has it. Health counts from reads that began after `since`, and so late that they cannot show what was before.
-    /// `doubt`: `healthy` may be about what was there before. `late`: until then another registration for the pod may come late.
-    Registered {
-        pod: PodMark,
-        since: Moment,
-        health: Option<HealthState>,
-        doubt: bool,
-        late: Option<Moment>,
-    },
+    /// `late`: until then another registration for the pod may come late.
+    Registered { pod: PodMark, since: Moment, health: Option<HealthState>, past: Past, late: Option<Moment> },
     /// DeregisterTargets is in flight, and its answer counts.
     Deregistering { pod: PodMark, call: RequestId },
     /// AWS has removed it.
@@ -97,7 +102,7 @@ pub enum State {
     /// A call that was given up, or one of another term, may take effect until `until`. What is sent earlier is for speed and does
     /// not count. `from`: since when nothing of ours changes it. `gave_up`: a registration that a removal did not wait for, and
     /// until when it would be unsettled without that: if it is answered after all, it cannot come late. `adds`: what may come late
-    /// only registers it for this pod, and whether its health would be in doubt.
+    /// only registers it for this pod, and what was there before.
     Unsettled {
         pod: PodMark,
         until: Moment,
@@ -105,7 +110,7 @@ pub enum State {
         call: Option<(RequestId, Way)>,
         early: Option<Way>,
         gave_up: Option<(RequestId, Moment)>,
-        adds: Option<bool>,
+        adds: Option<Past>,
     },
 }
 
@@ -125,28 +130,12 @@ impl State {
 
     /// Nobody knows what AWS has until then.
     pub const fn unsettled(pod: PodMark, until: Moment) -> Self {
-        Self::Unsettled {
-            pod,
-            until,
-            from: until,
-            call: None,
-            early: None,
-            gave_up: None,
-            adds: None,
-        }
+        Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None, adds: None }
     }
 
     /// Until then a registration for this pod may come late that was given up.
-    pub(super) const fn registering(pod: PodMark, until: Moment, doubt: bool) -> Self {
-        Self::Unsettled {
-            pod,
-            until,
-            from: until,
-            call: None,
-            early: None,
-            gave_up: None,
-            adds: Some(doubt),
-        }
+    pub(super) const fn registering(pod: PodMark, until: Moment, past: Past) -> Self {
+        Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None, adds: Some(past) }
     }
 
     /// A removal does not wait for the answer to a registration.

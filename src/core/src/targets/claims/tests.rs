@@ -149,20 +149,57 @@ fn a_group_that_cannot_be_read_keeps_no_claim_beyond_its_bound() {
 }
 
 #[test]
-fn a_removal_does_not_wait_for_a_registration_in_flight_and_then_does_not_count() {
+fn a_removal_does_not_wait_for_a_registration_in_flight_and_counts_when_that_has_ended() {
+    for ends in [true, false] {
+        let mut stage = Stage::begin(&[], 0);
+        stage.want(1, Some("a"));
+        stage.write();
+        let registration = stage.send(Way::In, 1);
+        stage.want(1, None);
+        let removal = stage.send(Way::Out, 1);
+        stage.answer(removal, 1, Outcome::Done);
+        assert_eq!(stage.due(), Due { again: Some(at(110)), ..Due::default() }, "it does not count");
+        if ends {
+            stage.answer(registration, 1, Outcome::Done);
+        } else {
+            stage.now += 10;
+        }
+        let removal = stage.send(Way::Out, 1);
+        stage.answer(removal, 1, Outcome::Done);
+        assert!(matches!(stage.targets.state(&target(1, 80)), Some(State::Draining(_))), "{ends}");
+    }
+}
+
+#[test]
+fn a_registration_without_an_answer_is_sent_again_and_then_counts_for_its_pod() {
     let mut stage = Stage::begin(&[], 0);
     stage.want(1, Some("a"));
     stage.write();
-    let registration = stage.send(Way::In, 1);
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Unknown);
+    let id = stage.send(Way::In, 1);
+    stage.answer(id, 1, Outcome::Done);
+    assert!(matches!(stage.targets.state(&target(1, 80)), Some(State::Registered { late: Some(_), .. })));
+    assert!(!stage.targets.is_settled(), "the first one may come late");
     stage.want(1, None);
     let removal = stage.send(Way::Out, 1);
-    stage.answer(registration, 1, Outcome::Done);
     stage.answer(removal, 1, Outcome::Done);
-    assert_eq!(stage.due(), Due { again: Some(at(110)), ..Due::default() });
-    stage.now += 10;
-    let removal = stage.send(Way::Out, 1);
-    stage.answer(removal, 1, Outcome::Done);
-    assert!(matches!(stage.targets.state(&target(1, 80)), Some(State::Draining(_))));
+    assert!(
+        matches!(stage.targets.state(&target(1, 80)), Some(State::Unsettled { .. })),
+        "it does not count"
+    );
+}
+
+#[test]
+fn a_group_that_aws_does_not_know_keeps_its_claims_until_a_read_shows_the_target_or_the_bound_is_over() {
+    let mut stage = Stage::registered();
+    stage.want(1, None);
+    let id = stage.send(Way::Out, 1);
+    stage.answer(id, 1, Outcome::Gone);
+    assert_eq!(stage.ledger(), claims(&[(1, "a")]));
+    stage.now += 6;
+    stage.read(&[(1, HealthState::Healthy)]);
+    stage.send(Way::Out, 1);
 }
 
 #[test]
@@ -170,7 +207,7 @@ fn a_new_leader_removes_at_once_what_nobody_wants_and_keeps_without_a_call_what_
     let mut stage = Stage::begin(&[(1, "a"), (2, "b")], 110);
     stage.want(1, Some("a"));
     let due = stage.due();
-    assert_eq!((due.remove, due.add), (vec![target(2, 80)], vec![target(1, 80)]));
+    assert_eq!((due.remove, due.add), (vec![target(2, 80)], vec![]));
     stage.now = 116;
     stage.read(&[(1, HealthState::Healthy), (2, HealthState::Draining)]);
     assert!(!stage.is_healthy(1, "a"), "that may be the health of what was there before");

@@ -12,7 +12,7 @@ fn a_wanted_target_is_registered_once_and_removed_once() {
     assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Cause::PodTerminating));
     assert_eq!(drive.due(), (false, false));
     drive.deregistered(&call, true);
-    assert!(drive.0.has_tombstones(Moment::START));
+    assert!(drive.0.next_look(Moment::START).is_some());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_removal_goes_at_once_beside_a_registration_in_flight_and_again_after_it() {
     drive.registered(&register, true);
     let second = drive.remove();
     drive.deregistered(&second, true);
-    assert!(drive.0.has_tombstones(Moment::START));
+    assert!(drive.0.next_look(Moment::START).is_some());
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
     let mut drive = removed();
     for second in [5, 6, 29] {
         drive.0.observed(&nothing, at(second), at(second), |_, _| false);
-        assert!(drive.0.has_tombstones(at(second)), "{second}");
+        assert!(drive.0.next_look(at(second)).is_some(), "{second}");
     }
     drive.0.observed(&nothing, at(30), at(30), |_, _| false);
     assert!(drive.is_over(3600));
@@ -102,7 +102,7 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
     for second in [1, 2, 60] {
         drive.0.observed(&nothing, at(second), at(second), |_, _| false);
     }
-    assert!(drive.0.has_tombstones(at(60)), "one read that is late enough is not enough");
+    assert!(drive.0.next_look(at(60)).is_some(), "one read that is late enough is not enough");
     let mut drive = removed();
     for (began, ended, is_kept) in [(5, 5, true), (6, 6, true), (29, 40, true), (30, 50, false)] {
         drive.0.observed(&nothing, at(began), at(ended), |_, _| false);
@@ -202,10 +202,10 @@ fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_throu
 #[test]
 fn a_removed_target_is_new_until_a_read_has_missed_it() {
     let mut drive = removed();
-    assert!(drive.0.has_new_tombstones());
+    assert_eq!(drive.0.next_look(at(0)), Some(STALE));
     drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
-    assert!(!drive.0.has_new_tombstones());
-    assert!(!Drive::with_a_registered().0.has_new_tombstones());
+    assert_ne!(drive.0.next_look(at(0)), Some(STALE));
+    assert_eq!(Drive::with_a_registered().0.next_look(at(0)), None);
 }
 
 #[test]
