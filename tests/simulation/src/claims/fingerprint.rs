@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use headgate_core::{
     Target,
     ledger::{LedgerVersion, PodMark},
+    model::HealthState,
     model::Moment,
     targets::claims::{Claim, Claims, Draining, State, Way},
 };
@@ -72,9 +73,22 @@ impl World {
             write.hash(to);
             for target in (0..self.shape.targets).filter(|target| self.shape.group(*target) == group) {
                 let at = parts::target(self.shape, target);
-                let (first, other) = targets.looked_at(&at);
-                let age = |began: Moment| (moment(self.now).since(began).as_secs()).min(u64::from(STALE) + 2);
-                (targets.shown(&at).map(|health| health as u8), first.map(age), other.map(age)).hash(to);
+                // What was seen of a target matters when it is claimed. Until AWS has accepted its removal that is long ago.
+                let is_unknown = match targets.state(&at) {
+                    None | Some(State::Absent { .. } | State::Claiming { before: None, .. }) => true,
+                    Some(State::Draining(draining)) => draining.accepted().is_none(),
+                    Some(_) => false,
+                };
+                if is_unknown {
+                    let (first, other) = targets.looked_at(&at);
+                    let age =
+                        |began: Moment| moment(self.now).since(began).as_secs().min(u64::from(STALE) + 2);
+                    // While a read shows it, it is not claimed as if nothing had been there.
+                    let other = other.filter(|_| targets.shown(&at).is_none());
+                    (targets.shown(&at).is_some(), first.map(age), other.map(age)).hash(to);
+                } else {
+                    targets.shown(&at).is_some_and(|health| health != HealthState::Draining).hash(to);
+                }
                 self.put_state(targets.state(&at), to);
             }
         }
@@ -106,7 +120,8 @@ impl World {
             State::Unsettled { pod, until, from, call, early, gave_up, adds } => {
                 let left = |moment: &Moment| moment.since(now).as_secs();
                 (7_u8, pod, left(until), left(from), ago(from, STALE + 2)).hash(to);
-                (call.is_some(), early.map(|way| way == Way::In)).hash(to);
+                (call.is_some(), early.as_ref().map(|(way, sent)| (*way == Way::In, ago(sent, STALE + 2))))
+                    .hash(to);
                 (gave_up.as_ref().map(|(_, until)| left(until)), adds).hash(to);
             }
         }

@@ -345,7 +345,7 @@ impl Targets {
             }
             State::Unsettled { pod, until, call: None, early, .. } => {
                 if !is_for(pod) {
-                    let waits = now < *until && *early == Some(Way::Out);
+                    let waits = now < *until && matches!(early, Some((Way::Out, _)));
                     return (!waits && may_go(target, *pod)).then_some(Way::Out);
                 }
                 let may_add = wanted.is_some_and(|wanted| wanted.may_add);
@@ -423,7 +423,7 @@ impl Targets {
                         until: *until,
                         from: *from,
                         call: Some((id, way)),
-                        early: Some(way),
+                        early: Some((way, now)),
                         gave_up: *gave_up,
                         adds: adds.filter(|_| way == Way::In),
                     }
@@ -543,10 +543,12 @@ impl Targets {
                     draining.looked |= is_late;
                 }
                 // What was sent early has had no effect, or was undone: once more.
-                State::Unsettled { until, call: None, early: ref mut early @ Some(Way::Out), .. }
-                    if now < until && is_there =>
+                State::Unsettled { until, call: None, early: Some((Way::Out, sent)), .. }
+                    if now < until && is_there && began > sent + stale =>
                 {
-                    *early = None;
+                    if let State::Unsettled { early, .. } = state {
+                        *early = None;
+                    }
                 }
                 State::Unsettled { pod, until, from, call: None, .. }
                     if now >= until && began > from + stale =>

@@ -108,7 +108,7 @@ pub enum State {
         until: Moment,
         from: Moment,
         call: Option<(RequestId, Way)>,
-        early: Option<Way>,
+        early: Option<(Way, Moment)>,
         gave_up: Option<(RequestId, Moment)>,
         adds: Option<Past>,
     },
