@@ -1,4 +1,4 @@
-//! Every text fits into an Event, whatever the names in it, and states what it is about.
+//! Every text fits into an Event with any names in it, and names its object.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 const MORE: usize = 15;
 const LATE: Duration = Duration::from_secs(86_399);
 
-/// Each of `words` is in the text.
+/// The text contains each of `words`.
 fn has(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "\"{word}\" is not in: {text}");
@@ -98,7 +98,7 @@ fn troubles() -> Vec<String> {
         Refusal::NoGrant,
         Refusal::Held(name("").into()),
     ];
-    // While a binding is withheld, how long its targets remain follows.
+    // While a binding is withheld, the text continues with how long its targets remain.
     let withheld = " Targets remain for 10 min.".len();
     let refused = refusals.map(|refusal| refusal.said(&"s".repeat(63), &long_group()));
     assert!(refused.iter().all(|text| text.chars().count() + withheld <= LONGEST), "{refused:?}");
