@@ -1,10 +1,10 @@
-//! Adds and ends the claims of pods on targets.
+//! Adds and ends the `Claim`s of pods on targets.
 
 use super::{Because, Index, in_force::Claim};
 use crate::model::{BindingKey, Cause, ObjectKey, Owner, Target};
 
 impl Index {
-    /// Updates the claim of `pod` through `binding` to match the verdict. `cause`: why a new claim begins.
+    /// Updates the `Claim` of `pod` through `binding` to match the verdict. `cause`: why a new claim begins.
     pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, because: Because) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.bindings.get(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
@@ -49,7 +49,7 @@ impl Index {
         self.bindings.add(claim, target, because);
     }
 
-    /// Ends the claims of `pod` through `binding`: the one on `target`, or all.
+    /// Ends the `Claim`s of `pod` through `binding`: the one on `target`, or all.
     pub(super) fn release(
         &mut self,
         pod: &ObjectKey,

@@ -21,7 +21,7 @@ pub enum Order {
 }
 
 impl PodEntry {
-    /// Why the pod is not a target although it lives. `None`: no such reason.
+    /// Why the pod is not a target although it is alive. `None`: no such reason.
     pub(super) fn why_out(&self) -> Option<Cause> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);

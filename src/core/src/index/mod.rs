@@ -6,7 +6,7 @@
 //!
 //!  pods       questions about pods                 in_force   the bindings, the claims through them, the problems
 //!  addresses  which pod has which address          verdict    the one rule: should this pod be a target?
-//!  keeping    not ready, but kept for its zone     leaving    deregistered while it lives
+//!  keeping    not ready, but kept for its zone     leaving    deregistered while it is alive
 //!  workloads  which pods belong together, and whether any of them was bound
 //! ```
 //!

@@ -141,7 +141,7 @@ impl<'a> Pods<'a> {
     }
 
     /// Why this pod does not remain a target at this address. It terminates, has lost the address, or is deregistered
-    /// while it lives. `None`: it remains a target.
+    /// while it is alive. `None`: it remains a target.
     pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Cause> {
         let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Cause::PodDeleted);

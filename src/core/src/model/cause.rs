@@ -15,7 +15,7 @@ use super::{reason::Reason, words::words};
 macro_rules! causes {
     ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
-            /// Why a target or a pod is in its state, and why a replica cannot lead. See the module.
+            /// Why a target or a pod is in its state, or why a replica cannot lead. See the module docs.
             Cause {
                 $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
                 $name = stringify!($name)),*
@@ -28,7 +28,7 @@ macro_rules! causes {
                 match self { $(Self::$name => Reason::$reason),* }
             }
 
-            /// What distinguishes it from the other causes that have the same word.
+            /// Distinguishes this cause from other causes with the same reason.
             pub const fn detail(self) -> Option<&'static str> {
                 match self { $(Self::$name => causes!(@detail $($detail)?)),* }
             }
@@ -39,19 +39,19 @@ macro_rules! causes {
 }
 
 causes! {
-    // A target is wanted.
+    // The target should be registered.
     PodHasIp => PodSelected, "the pod has got its IP, or has come to be selected";
     PodListed => PodSelected, "the pod was there when Headgate listed the pods";
     PodReady => PodSelected, "the pod has become as ready as the Service asks for";
     BindingAdded => PodSelected, "a Service or TargetBinding has come to bind the pod";
     TargetMissing => UnknownWriter, "AWS no longer had the target";
-    // It is not possible.
+    // Registration is not possible.
     NoIp => NotReady, "the pod has no IP yet";
     NotReadyYet => NotReady, "the pod is not as ready as the Service asks for";
     WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
     NoSuchPort => InvalidBinding, "the pod has no container port of the name that the Service asks for";
     WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
-    // It is not wanted any more, or again.
+    // The target should no longer be registered, or should be registered again.
     PodTerminating => PodTerminating;
     PodDeleted => PodDeleted, "the pod object was deleted";
     PodMissing => PodDeleted, "the pod was missing when Headgate listed the pods again";
@@ -72,7 +72,7 @@ causes! {
     PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
     BindingRemoved => BindingRemoved;
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
-    // It is registered, and nothing here wants it.
+    // The target is registered, and no pod of this cluster needs it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
     TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
     StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
@@ -82,7 +82,7 @@ causes! {
     TargetGroupUnused => TargetUnused, "no listener uses the target group";
     NothingBound => NotSelected, "no binding that should select the pod has come in time";
     HealthUnreadable => HealthUnread, "AWS did not answer DescribeTargetHealth for --gate-patience";
-    // It is closed.
+    // A readiness gate is closed.
     NotRegisteredYet => TargetPending, "AWS has not accepted the registration yet";
     RegistrationPaused => Paused, "the pod is not registered, because what binds it is paused";
     HealthUnread => HealthUnread, "the target group was not read since the registration";
@@ -95,13 +95,13 @@ causes! {
     BindingMissing => NotSelected, "nothing binds the pod to a target group that it should be bound to";
     BindingUnreadable => InvalidBinding, "what a Service that selects the pod asks for cannot be read";
     RegisteredAgain => RegisteredAgain, "Headgate had deregistered the target";
-    // What is written cannot be followed.
+    // Headgate cannot do what an object asks for.
     LimitExceeded => LimitExceeded;
     NotGranted => NotGranted;
     NoSelector => InvalidBinding, "the Service has no selector";
     TargetGroupNotFound => TargetGroupNotFound;
     TargetGroupUnsupported => TargetGroupUnsupported;
-    // An eviction, or a removal, is allowed or waits.
+    // An eviction or a removal is allowed or waits.
     NotATarget => EvictionAllowed, "no load balancer sends to the pod";
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
@@ -118,14 +118,14 @@ causes! {
     AwsUnreachable => AwsUnreachable;
     NoAwsCredentials => NoAwsCredentials;
     AccessDenied => AccessDenied;
-    // A pod is held long enough when it ends, or not.
+    // A terminating pod is or is not held long enough.
     HoldIsEnough => AsExpected, "the pod is held for long enough";
     HoldOff => AsExpected, "the pod is not to be held";
     HoldMissing => HoldMissing, "nothing keeps a container of the pod alive";
     OwnPreStop => HoldMissing, "a container has a preStop of its own";
     HoldTooShort => HoldTooShort, "the pod is held for less than it needs";
     GraceTooShort => HoldTooShort, "the grace period ends before the hold";
-    // What only the answer to an eviction depends on.
+    // Used only in answers to evictions.
     HoldAllows => EvictionAllowed, "the pod has its hold";
     HoldNotWanted => EvictionAllowed, "the pod is not to be held";
     Paused => Paused, "everything that binds the pod is paused";
@@ -140,31 +140,32 @@ causes! {
     LeavingNotCredible => LeavingNotCredible;
 }
 
-/// What a cause is about, as far as that makes a difference.
+/// The kind of a cause, if code depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The spec has changed, and not the pod: the pod of a target that is removed for this still runs at its address.
+    /// A Service or TargetBinding has changed. The pod of a target that is deregistered for this still runs at its
+    /// address.
     Written,
-    /// The pod is not as ready as is asked for.
+    /// The pod is less ready than the Service asks for.
     Readiness,
-    /// The pod's node ends soon, or has.
+    /// The pod's node will be or was removed.
     NodeEnds,
     /// The zones of the pod allow the eviction.
     Zones,
-    /// Kubernetes, or the result for a `PodDisruptionBudget`, keeps the pod for now.
+    /// Kubernetes or a `PodDisruptionBudget` blocks the eviction for now.
     Budgets,
     /// Anything else.
     Other,
 }
 
-/// What happens to the address of the target's pod.
+/// Whether the pod of a target still has its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The pod keeps it, or ends with it.
+    /// The pod keeps the address until it ends.
     Kept,
-    /// It may have lost it.
+    /// The pod may have lost the address.
     MayBeLost,
-    /// It has lost it.
+    /// The pod has lost the address.
     Lost,
 }
 
@@ -173,9 +174,9 @@ pub enum Address {
 pub struct Implies {
     /// What it is about.
     pub kind: Kind,
-    /// What happens to the pod's address.
+    /// Whether the pod still has its address.
     pub address: Address,
-    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
+    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
     pub comes_back: bool,
 }
 
@@ -196,7 +197,7 @@ impl Implies {
 }
 
 impl Cause {
-    /// What it implies: the table. One row for each cause with implications.
+    /// The table of implications: one row for each cause that has some.
     pub const fn implies(self) -> Implies {
         match self {
             Self::NotSelected => Implies::of(Kind::Written).and_may_come_back(),
@@ -291,13 +292,12 @@ impl Cause {
         }
     }
 
-    /// Whether the pod of a target that is removed for this still runs at its address: the spec has changed, and not
-    /// the pod.
+    /// Whether the pod of a target that is deregistered for this still runs at its address.
     pub const fn spares_the_pod(self) -> bool {
         matches!(self.implies().kind, Kind::Written)
     }
 
-    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
+    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
     pub const fn may_come_back(self) -> bool {
         self.implies().comes_back
     }
@@ -307,27 +307,27 @@ impl Cause {
         matches!(self.implies().address, Address::Lost)
     }
 
-    /// Whether it has, or may have.
+    /// Whether the pod has lost the address of the target, or may have.
     pub const fn may_lose_the_address(self) -> bool {
         !matches!(self.implies().address, Address::Kept)
     }
 
-    /// Whether the pod is not as ready as is asked for.
+    /// Whether the pod is less ready than the Service asks for.
     pub const fn is_of_readiness(self) -> bool {
         matches!(self.implies().kind, Kind::Readiness)
     }
 
-    /// Whether the pod's node ends soon, or has.
+    /// Whether the pod's node will be or was removed.
     pub const fn ends_the_node(self) -> bool {
         matches!(self.implies().kind, Kind::NodeEnds)
     }
 
-    /// Whether the zones of the pod allow it.
+    /// Whether this is about the zones of the pod.
     pub const fn is_of_zones(self) -> bool {
         matches!(self.implies().kind, Kind::Zones)
     }
 
-    /// Whether a `PodDisruptionBudget` keeps the pod for now.
+    /// Whether a `PodDisruptionBudget` blocks the eviction for now.
     pub const fn is_of_budgets(self) -> bool {
         matches!(self.implies().kind, Kind::Budgets)
     }

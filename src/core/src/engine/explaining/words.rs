@@ -1,4 +1,4 @@
-//! The sentences that occur only in an explanation.
+//! Sentences that occur only in the output of `explain`.
 
 use crate::{
     binding::annotation::TARGET_GROUPS,
@@ -13,7 +13,7 @@ use crate::{
 pub const AFTER_GATE: &str = "to be registered again when the pod's readiness gate is closed, which is waited for 5 s at \
                               most: Headgate had taken it out, and the pod has to be healthy anew";
 
-/// A target that somebody else has registered.
+/// A target that another writer has registered.
 pub const FOREIGN_STAYS: &str =
     "somebody else has registered it: it stays, for the target group may be shared";
 pub const FOREIGN_GOES: &str =
@@ -36,7 +36,7 @@ pub fn node_goes(signal: &Signal) -> String {
     }
 }
 
-/// How a target stands.
+/// The state of a target.
 pub fn standing(account: &Account<'_>) -> String {
     let said = match account.under {
         Under::Registered if account.attempts == 0 => {
@@ -63,7 +63,7 @@ pub fn standing(account: &Account<'_>) -> String {
     said.to_owned()
 }
 
-/// Why a pod that is selected is no target.
+/// Why a selected pod is not a target.
 pub const fn no_target(cause: Cause) -> &'static str {
     match cause {
         Cause::PodTerminating => "the pod has a deletionTimestamp: it will go, and is never a target again",
@@ -90,7 +90,7 @@ pub const fn no_target(cause: Cause) -> &'static str {
     }
 }
 
-/// Why a pod that should leave early has not left yet.
+/// Why a pod that should be deregistered early is still registered.
 pub const fn leaves_early(cause: Cause) -> &'static str {
     match cause {
         Cause::LastHealthyTarget => {
@@ -126,7 +126,7 @@ pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
     )
 }
 
-/// Another pod has got the address.
+/// Another pod got the address.
 pub fn another_has_got_it(owner: Option<&ObjectKey>) -> String {
     format!("{} has got the address since, so it is not this pod's any more", another_pod(owner))
 }
@@ -135,7 +135,7 @@ fn another_pod(pod: Option<&ObjectKey>) -> String {
     pod.map_or_else(|| "another pod".to_owned(), |pod| format!("pod {pod}"))
 }
 
-/// Nothing binds the pod; these Services select it.
+/// No binding selects the pod, but these Services do.
 pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     if services.is_empty() {
         format!(
@@ -151,22 +151,22 @@ pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     }
 }
 
-/// A call is under way.
+/// A call about the target is in flight.
 pub fn in_flight(step: Step) -> String {
     format!("AWS has not answered {} yet", step.as_str())
 }
 
-/// The ledger comes first.
+/// The ledger must be written first.
 pub fn unnoted() -> String {
     "it is written into the target group's ledger before RegisterTargets is called".to_owned()
 }
 
-/// A call has failed for a reason that passes.
+/// A call has failed for a temporary reason.
 pub fn failed(step: Step, failure: &Failure) -> String {
     format!("the last {} failed ({}: {}); it is tried again", step.as_str(), failure.code, failure.message)
 }
 
-/// AWS refuses something about this group.
+/// AWS rejects calls about this group.
 pub fn refused(arn: &TargetGroupArn) -> String {
     format!("AWS refuses it for target group {}; it is tried again", arn.name())
 }

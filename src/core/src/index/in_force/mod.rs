@@ -36,7 +36,7 @@ struct Contest {
     troubles: Vec<(Trouble, Subject)>,
 }
 
-/// The claims that ended in this step on targets that others still claim. If the other claims end in the same step too,
+/// The `Claim`s that ended in this step on targets that others still claim. If the other `Claim`s end in the same step too,
 /// the pod had the target through all of them.
 #[derive(Clone, Debug, Default)]
 struct Ended(BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>);
@@ -133,12 +133,12 @@ impl InForce {
         })
     }
 
-    /// Begins a step: forgets the claims that ended in earlier steps.
+    /// Begins a step: forgets the `Claim`s that ended in earlier steps.
     pub(super) fn forget_ended(&mut self) {
         self.ended.0.clear();
     }
 
-    /// Adds the claim of a pod on a target.
+    /// Adds the `Claim` of a pod on a target.
     pub(super) fn add(&mut self, claim: Claim, target: Target, because: Because) {
         let binding = claim.binding.clone();
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
@@ -147,7 +147,7 @@ impl InForce {
         self.decide(&binding, target, its, because);
     }
 
-    /// Ends the claim of a pod on a target through `binding`.
+    /// Ends the `Claim` of a pod on a target through `binding`.
     pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, because: Because) {
         let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
@@ -162,7 +162,7 @@ impl InForce {
         self.contests.get(&(group.clone(), target)).map_or(&[], |contest| &contest.claims)
     }
 
-    /// Ends a binding and all claims through it.
+    /// Ends a binding and all `Claim`s through it.
     pub(super) fn end_binding(&mut self, key: &BindingKey, seen: Moment) {
         self.changed.insert(key.origin.key().namespace.clone(), seen);
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
@@ -188,7 +188,7 @@ impl InForce {
         true
     }
 
-    /// Decides again which pod owns `target`. Reports a change of the owner or of its bindings. `its`: whether a claim
+    /// Decides again which pod owns `target`. Reports a change of the owner or of its bindings. `its`: whether a `Claim`
     /// of the owner has begun or ended.
     fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, because: Because) {
         self.changes.bindings.insert(binding.clone());
@@ -232,12 +232,12 @@ impl Contest {
         self.claims.iter().all(|claim| claim.host_network)
     }
 
-    /// Whether this claim belongs to the owner of the target.
+    /// Whether this `Claim` belongs to the owner of the target.
     fn is_owners(&self, claim: &Claim) -> bool {
         self.owner.as_ref() == Some(&claim.owner.uid)
     }
 
-    /// The claim that makes its pod the owner.
+    /// The `Claim` that makes its pod the owner.
     fn prevailing(&self) -> Option<&Claim> {
         if self.is_honest() {
             self.claims.iter().min_by_key(|claim| claim.order)

@@ -51,7 +51,7 @@ impl InForce {
         }
     }
 
-    /// Ends the problems of this kind that a pod has. Problems at a target end with the claim instead.
+    /// Ends the problems of this kind that a pod has. Problems at a target end with the `Claim` instead.
     pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
@@ -85,7 +85,7 @@ impl InForce {
         }
     }
 
-    /// Updates the problems after the claims on a target have changed.
+    /// Updates the problems after the `Claim`s on a target have changed.
     pub fn note_contest(&mut self, before: &[(Trouble, Subject)], now: &[(Trouble, Subject)]) {
         for (trouble, subject) in before.iter().filter(|one| !now.contains(one)) {
             self.end(trouble, subject);
@@ -97,7 +97,7 @@ impl InForce {
 }
 
 impl Contest {
-    /// The problems of these claims on `target`, which depend on the claim that prevails.
+    /// The problems of these claims on `target`, which depend on the `Claim` that prevails.
     pub fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
         let Some(owner) = self.prevailing() else { return Vec::new() };
         let mut troubles = Vec::new();
