@@ -292,7 +292,10 @@ fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
         let node = format!("node/{}", pod.spec.unwrap().node_name.unwrap());
         let part = format!("Pod  {}/web", s.cluster.namespace);
         let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
-        assert!(said.contains(": PodSelected: AWS has taken its registration; AWS says healthy"), "{said}");
+        assert!(
+            said.contains(": PodSelected: AWS has accepted its registration; AWS says healthy"),
+            "{said}"
+        );
         for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {
             let (code, said) = ask(&s, &headgate, nobody, &[]).await;
             assert!(code == Some(1) && said.contains("Check the name"), "{said}");

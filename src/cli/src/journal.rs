@@ -1,13 +1,13 @@
-//! The past of an object for people: a line for each change.
+//! The history of an object for people: one line per change.
 
 use headgate::journal::{report::Past, sentence::clock};
 
-/// The past of one object, indented, with what the replica cannot know of it; empty if nothing is known.
+/// The history of one object, indented, and a note about what the replica cannot know. Empty if nothing is known.
 pub fn past(past: &Past) -> Vec<String> {
     let mut lines = Vec::new();
     let mut uid = None;
     for entry in &past.entries {
-        // A pod of a StatefulSet has the name of the one before.
+        // A new pod of a StatefulSet has the name of the previous one.
         if uid.is_some_and(|uid| uid != &entry.uid) {
             lines.push(format!("  another one of this name, UID {}", entry.uid));
         }

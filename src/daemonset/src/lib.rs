@@ -45,26 +45,26 @@ use crate::model::{
     status::Status,
 };
 
-/// What the world says.
+/// Input of the controller.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Of the sets.
+    /// News of IngressDaemonSets.
     Set(Change<SetFacts>),
-    /// Of the pods that have the label of a set, and that nothing else controls.
+    /// News of the pods with the label of a set that have no other controller.
     Pod(Change<SetPod>),
-    /// Of the nodes.
+    /// News of nodes.
     Node(Change<SetNode>),
-    /// Of the ControllerRevisions that have the label of a set.
+    /// News of the ControllerRevisions with the label of a set.
     Revision(Change<RevisionFacts>),
-    /// Of the PodDisruptionBudgets.
+    /// News of the PodDisruptionBudgets.
     Budget(Change<BudgetFacts>),
-    /// What became of something that was asked for.
+    /// The result of a request.
     Answered(RequestId, Outcome),
     /// Time has passed.
     Passed,
 }
 
-/// What is asked, and whom the answer is for.
+/// A request in flight, and the set that gets the answer.
 #[derive(Clone, Debug)]
 struct InFlight {
     set: ObjectKey,
@@ -83,12 +83,12 @@ pub struct Daemonsets {
 }
 
 impl Daemonsets {
-    /// Nothing is known. All of these scopes are listed before anything is done.
+    /// An empty state. The controller does nothing before all these scopes were listed.
     pub fn new(scopes: &[Scope]) -> Self {
         Self { seen: Seen::new(scopes), ..Self::default() }
     }
 
-    /// The world says this. Gives what is to be asked.
+    /// Takes input. Returns the requests to send.
     pub fn step(&mut self, input: Input, now: Moment, wall: WallTime) -> Vec<Asked> {
         match input {
             Input::Set(change) => {
@@ -130,22 +130,22 @@ impl Daemonsets {
         if self.seen.has_listed() { self.plan(now, wall) } else { Vec::new() }
     }
 
-    /// Whether everything was listed once: nothing is done before.
+    /// Whether everything was listed once. The controller does nothing before that.
     pub fn is_synced(&self) -> bool {
         self.seen.has_listed()
     }
 
-    /// How many pods of sets there are.
+    /// The number of pods of all sets.
     pub fn pod_count(&self) -> usize {
         self.seen.pod_count()
     }
 
-    /// Which kind is to be listed once more, if any: nodes, because most are said to be gone. Said once.
+    /// Whether nodes must be listed once more, because most are reported as deleted. Returns true once.
     pub fn take_relist(&mut self) -> bool {
         self.seen.take_relist()
     }
 
-    /// When [`Input::Passed`] has something to do: by this clock, or by that one.
+    /// When [`Input::Passed`] next has something to do, on both clocks.
     pub fn due(&self) -> (Option<Moment>, Option<WallTime>) {
         let sets = self.sets.values().map(Set::due);
         let first = |(moment, wall): (Option<Moment>, Option<WallTime>), (other, at)| {
@@ -155,7 +155,7 @@ impl Daemonsets {
         sets.fold((self.seen.due(), None), first)
     }
 
-    /// How far each set is, as it is written or will be.
+    /// The status of each set, as written or about to be written.
     pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Uid, &Status)> {
         self.sets.iter().filter_map(|(key, set)| {
             let (uid, status) = set.status()?;

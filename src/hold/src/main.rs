@@ -28,7 +28,7 @@ use request::Request;
 const USAGE: &str = "expected headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
                      [HOST]:PORT PATH ['NAME: VALUE' ...]";
 
-/// What is done after the hold.
+/// The action after the hold.
 #[derive(Debug)]
 enum Then {
     Run(OsString, Vec<OsString>),
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// With which code shells end when they cannot run a command.
+/// The exit code of shells that cannot run a command.
 fn code_of(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
 }

@@ -1,11 +1,11 @@
-//! The differences for people.
+//! The differences as text for people.
 
 use headgate::diff::report::{Difference, Differences, TargetGroup};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::explain::text::{said, when};
 
-/// The differences as text; `now` is the time that ages are counted from.
+/// The differences as text. Ages are relative to `now`.
 pub fn render(all: &Differences, now: Timestamp) -> String {
     let mut lines = Vec::new();
     for group in &all.target_groups {
@@ -75,7 +75,7 @@ mod tests {
             side: Side::Missing,
             pod: Some(ObjectKey::new("shop", "web-0")),
             health: None,
-            word: (Reason::PodSelected, "to be registered".to_owned()),
+            word: (Reason::PodSelected, "should be registered".to_owned()),
             since: Some(at(990)),
             next: Some(Next {
                 step: Step::Register,
@@ -107,7 +107,7 @@ mod tests {
         let all = Differences::new(all, Some("headgate-0".to_owned()), times);
         let expected = "\
 blue  1 wanted, 1 there, read 05:06:05Z (2s ago)
-+ 10.0.0.1:80  shop/web-0  missing since 05:05:57Z (10s ago): PodSelected: to be registered
++ 10.0.0.1:80  shop/web-0  missing since 05:05:57Z (10s ago): PodSelected: should be registered
     next RegisterTargets; Throttled: calls wait
 ? 10.0.0.9:80  foreign, healthy: ForeignTarget: it stays
 green  3 wanted, 3 there, read 05:06:05Z (2s ago): as it should be

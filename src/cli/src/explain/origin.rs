@@ -1,4 +1,4 @@
-//! A Service or TargetBinding, and its targets, for people.
+//! A Service or TargetBinding and its targets as text for people.
 
 use headgate::explain::origin::{BoundTarget, OriginReport};
 

@@ -1,5 +1,4 @@
-//! An IngressDaemonSet: what `headgate daemonsets` has written of it, and how the pods of the nodes that have their turn stand
-//! with the load balancers.
+//! An IngressDaemonSet: its status, which `headgate daemonsets` wrote, and the target health of pods on updating nodes.
 
 use headgate::{
     api::{
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{place_line, said, when};
 
-/// All that there is to say of one set.
+/// All information about one IngressDaemonSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetReport {
@@ -21,31 +20,32 @@ pub struct SetReport {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// So many pods a node is to have.
+    /// The desired number of pods per node.
     pub pods_per_node: i32,
     /// How pods are replaced.
     pub strategy: StrategyType,
-    /// Whether `status` is about the set as it is now.
+    /// Whether `status` is about the present generation.
     pub looked_at: bool,
-    /// What is written of it.
+    /// The status.
     pub status: IngressDaemonSetStatus,
-    /// The nodes that have their turn, those that have it longest first; of the first few the pods as well.
+    /// The updating nodes, longest first. The first few come with their pods.
     pub turns: Vec<Turn>,
 }
 
-/// A node that has its turn.
+/// A node that is being updated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Since when, and what it waits for.
     #[serde(flatten)]
     pub turn: NodeTurn,
-    /// Its pods of this set that are, should be or were targets; none: they were not asked for, or nobody answered.
+    /// The pods of the set on the node that are, should be or were targets. Empty if they were not queried, or no
+    /// replica answered.
     pub pods: Vec<Report>,
 }
 
 impl SetReport {
-    /// What the set itself says.
+    /// The report from the set itself.
     pub fn new(set: IngressDaemonSet) -> Self {
         let generation = set.metadata.generation;
         let status = set.status.unwrap_or_default();
@@ -63,14 +63,14 @@ impl SetReport {
         }
     }
 
-    /// Whether a pod of a node is one of this set, as its name says.
+    /// Whether a pod on the node belongs to this set, by its name.
     pub fn has(&self, pod: &Report) -> bool {
         pod.namespace == self.namespace
             && pod.name.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('-'))
     }
 }
 
-/// The report as text; `now` is the time that ages are counted from.
+/// The report as text. Ages are relative to `now`.
 pub fn render(report: &SetReport, now: Timestamp) -> String {
     let status = &report.status;
     let pods = if report.pods_per_node == 1 { "pod" } else { "pods" };

@@ -1,7 +1,8 @@
-//! The steps from Headgate back to LBC: pure, from what was found.
+//! The steps from Headgate back to LBC. Pure.
 //!
-//! LBC comes first, beside Headgate: both want the same targets, and neither fights the other. Then Headgate pauses, and is
-//! made to forget while it does not run: one that runs deregisters what is its own and bound no more.
+//! LBC starts first and runs next to Headgate: both want the same targets, and neither deregisters the other's. Then
+//! Headgate is paused. Its state is removed while it does not run, because a running Headgate deregisters its own
+//! targets when their binding ends.
 
 use headgate_core::model::health::HealthState;
 
@@ -12,7 +13,7 @@ use super::{
     steps::{Action, State, Step, Wish, Wishes, in_order},
 };
 
-/// The steps, in their order.
+/// The steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -130,7 +131,7 @@ fn runs(facts: &Facts) -> State {
     }
 }
 
-/// LBC removes what is not among its endpoints: what it would remove now.
+/// Checks that LBC would remove no target now. It removes targets that are not among its endpoints.
 fn quiet(binding: &Binding, facts: &Facts, wishes: &Wishes) -> State {
     let service = format!("Service {}/{}", binding.key.namespace, binding.spec.service_ref.name);
     if binding.service.is_none() {

@@ -1,4 +1,4 @@
-//! The steps from LBC to Headgate: pure, from what was found.
+//! The steps from LBC to Headgate. Pure.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{
 };
 use headgate_core::model::target_group::{GroupRef, TargetType};
 
-/// A leader of LBC renews its Lease every 2 s: one that has rested for so long has none.
+/// A leader of LBC renews its Lease every 2 s. If the Lease has not changed for this long, LBC has no leader.
 pub const LEASE_RESTS: Duration = Duration::from_secs(5);
-/// Reasons of a binding that say nothing against it while it is paused.
+/// Reasons that are expected while a binding is paused.
 const EXPECTED: [&str; 2] = ["Paused", "RemovalsPaused"];
 
-/// The steps, in their order.
+/// The steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding, Place) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -79,7 +79,7 @@ fn due_while(is: bool) -> State {
     if is { State::Due } else { State::Done }
 }
 
-/// Namespace and name of a binding, as all sentences have it.
+/// The namespace and name of a binding, as in all messages.
 pub fn named(binding: &Binding) -> String {
     format!("TargetGroupBinding {}", binding.key)
 }
@@ -144,7 +144,7 @@ fn says_gates(binding: &Binding, _: Place) -> String {
     format!("Open the readiness gates {gate} that are closed on living pods: nobody else does any more")
 }
 
-/// Why it cannot be moved at all.
+/// Why it cannot be migrated.
 fn check(binding: &Binding, wishes: &Wishes, to: Place) -> State {
     let Some(tgb) = &binding.tgb else { return State::Done };
     refusal(binding, wishes, to, tgb.made_from.as_deref()).map_or(State::Done, State::Refused)
@@ -220,7 +220,7 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
     already_written(binding, to)
 }
 
-/// What stands in the way where it would be written.
+/// What blocks the binding at the place where it would be written.
 fn already_written(binding: &Binding, to: Place) -> Option<String> {
     if binding.told != Told::Nothing {
         return None;
@@ -244,7 +244,7 @@ fn write(binding: &Binding) -> State {
     due_while(binding.told == Told::Nothing || (binding.record.is_none() && binding.tgb.is_some()))
 }
 
-/// Whether Headgate has it before LBC has to let go.
+/// Whether Headgate knows the binding, so that LBC may be stopped.
 fn compare(binding: &Binding, facts: &Facts) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -308,7 +308,7 @@ fn delete(binding: &Binding) -> State {
     }
 }
 
-/// While LBC is not to be stopped, its webhooks stay as they are.
+/// While LBC is not stopped, its webhooks remain unchanged.
 fn relax(facts: &Facts, halt: &State) -> State {
     match halt {
         _ if facts.lbc.webhooks.iter().all(|webhooks| webhooks.strict.is_empty()) => State::Done,
@@ -317,7 +317,7 @@ fn relax(facts: &Facts, halt: &State) -> State {
     }
 }
 
-/// Whether nothing is under way that only LBC would see through.
+/// Whether no rollout is in progress that only LBC would finish.
 fn quiet(binding: &Binding) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -375,7 +375,7 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     }
 }
 
-/// Whether Headgate has taken over.
+/// Whether Headgate has registered its targets.
 fn settle(binding: &Binding, facts: &Facts) -> State {
     let shown = match &facts.headgate.shown {
         Ok(shown) => shown,
@@ -400,7 +400,7 @@ fn settle(binding: &Binding, facts: &Facts) -> State {
     }
 }
 
-/// Whether any living pod has a gate of LBC's that stays closed for ever.
+/// Whether a living pod has a gate of LBC that would stay closed forever.
 fn open_gates(binding: &Binding, facts: &Facts) -> State {
     let closed: Vec<&str> = binding.closed_gates().map(|pod| &*pod.facts.key.name).collect();
     if closed.is_empty() {
@@ -412,7 +412,7 @@ fn open_gates(binding: &Binding, facts: &Facts) -> State {
     State::Waits(format!("the load balancer does not call pod {} healthy yet", closed[0]))
 }
 
-/// The pods whose gate may be opened: the load balancer calls them healthy.
+/// The pods whose gate may be opened: the load balancer reports them as healthy.
 pub fn may_open<'a>(binding: &'a Binding, facts: &'a Facts) -> impl Iterator<Item = &'a super::facts::Pod> {
     let bound = facts.headgate.shown.as_ref().ok().and_then(|shown| bound_of(binding, shown));
     binding.closed_gates().filter(move |pod| {
@@ -427,7 +427,7 @@ fn start(facts: &Facts) -> State {
     due_while(facts.lbc.deployment.as_ref().is_some_and(|deployment| deployment.before.is_some()))
 }
 
-/// Whether LBC's webhooks are as they were before.
+/// Whether LBC's webhooks are restored.
 pub fn restore(facts: &Facts) -> State {
     if facts.lbc.webhooks.iter().all(|webhooks| webhooks.relaxed.is_empty()) {
         return State::Done;

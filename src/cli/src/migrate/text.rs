@@ -1,4 +1,4 @@
-//! The plan for people and for programs.
+//! The plan as text and as JSON.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::{
 
 const HEAD: [&str; 5] = ["TARGET", "POD", "AWS SAYS", "THEN", "REASON"];
 
-/// What is printed as JSON. The names of the fields are stable.
+/// The JSON output. The names of the fields are stable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -64,7 +64,7 @@ pub fn report(facts: &Facts, steps: &[Step]) -> Report {
     Report { bindings: bindings.collect(), steps: steps.collect() }
 }
 
-/// What somebody should know who moves it.
+/// Notes about a binding for the user.
 fn notes(binding: &Binding) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(Err(why)) = &binding.group {
@@ -89,7 +89,7 @@ fn notes(binding: &Binding) -> Vec<String> {
     notes
 }
 
-/// The bindings and the targets of each.
+/// The bindings and their targets as text.
 pub fn bindings(facts: &Facts) -> String {
     let shown = facts.headgate.shown.as_ref().ok();
     let mut text = String::new();
@@ -137,7 +137,7 @@ fn table(rows: &[Row], text: &mut String) {
     }
 }
 
-/// A step in a line, with its number.
+/// A step on one line, with its number.
 pub fn line(at: usize, step: &Step) -> String {
     let why = step.state.why().map(|why| format!(": {why}")).unwrap_or_default();
     format!("{:<8} {at:>2}. {}{why}\n", step.state.word(), step.says)

@@ -1,4 +1,4 @@
-//! A status for people.
+//! A status as text for people.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use headgate::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
-/// The states that have a column; the others are named beside them.
+/// The states with a column. The others are listed after the columns.
 const COLUMNS: [&str; 4] = ["healthy", "initial", "unhealthy", "draining"];
 const SETS: [&str; 7] = ["INGRESSDAEMONSET", "NODES", "UPDATED", "DEGRADED", "PODS", "AVAILABLE", "PROGRESS"];
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
-/// Where `headgate daemonsets` has said nothing of a set as it is now.
+/// Shown if the status of a set is not about its present generation.
 const NOBODY: &str = "not looked at yet";
-/// So many nodes that leave, or have their turn, are named.
+/// At most this many nodes that are being removed or updated are named.
 const NODES: usize = 5;
-/// Columns of words; the others are numbers.
+/// The columns with text. The others contain numbers.
 const WORDS: [usize; 3] = [0, 1, 8];
 const WORDS_OF_SETS: [usize; 2] = [0, 6];
 
-/// The status as text; `now` is the time that ages are counted from.
+/// The status as text. Ages are relative to `now`.
 pub fn render(status: &Status, now: Timestamp) -> String {
     let mut text = head(status, now) + &leaving(&status.leaving_nodes);
     let mut rows = vec![HEAD.map(str::to_owned)];
@@ -51,7 +51,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     text + &format!("\nAnswered by  {by}\n")
 }
 
-/// The problems, most severe first, and how many targets are healthy.
+/// The problems, most severe first, and the number of healthy targets.
 fn head(status: &Status, now: Timestamp) -> String {
     let (wanted, serving) = status.wanted();
     let groups = status.target_groups.len();
@@ -88,7 +88,7 @@ fn set_row(set: &IngressDaemonSet, now: Timestamp) -> [String; 7] {
     ]
 }
 
-/// The nodes that have their turn, those that have it longest first.
+/// The updating nodes, longest first.
 pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     let mut sorted: Vec<&NodeTurn> = turns.iter().collect();
     sorted.sort_by(|one, other| one.since.0.cmp(&other.since.0).then_with(|| one.node.cmp(&other.node)));
@@ -104,7 +104,7 @@ pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     named.join(", ")
 }
 
-/// The nodes that go, those with most targets first.
+/// The nodes that are being removed, those with most targets first.
 fn leaving(nodes: &[LeavingNode]) -> String {
     if nodes.is_empty() {
         return String::new();

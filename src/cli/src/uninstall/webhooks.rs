@@ -1,7 +1,7 @@
-//! Takes the entries out of Headgate's webhook configurations, so that no new pod is given a readiness gate that nobody
-//! opens, and no eviction asks anybody.
+//! Removes the entries of Headgate's webhook configurations. New pods then get no readiness gate that would never open,
+//! and evictions call no webhook.
 //!
-//! The objects stay, empty: whoever has made them, a Helm release or `kubectl apply`, removes them or fills them again.
+//! The empty objects remain. Their owner, a Helm release or `kubectl apply`, deletes them or fills them again.
 
 use std::io::Write;
 
@@ -16,14 +16,14 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// What the names of Headgate's entries end in.
+/// The suffix of the names of Headgate's entries.
 const OURS: &str = ".headgate.dev";
-/// Somebody else may write in between.
+/// Another client may write in between.
 const TRIES: usize = 5;
 
-/// Empties both configurations of this name, if they are Headgate's, and says on `out` what was done.
+/// Empties both configurations with this name if they belong to Headgate, and prints the result on `out`.
 ///
-/// Without the right to read them, as in the chart's Job, they stay: that is said, and is no failure.
+/// Without permission to read them, as in the chart's Job, they remain. That is printed and is not an error.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()

@@ -1,5 +1,5 @@
-//! A token bucket that takes the time as a parameter. It keeps fewer tokens than AWS's bucket, and slows down if other programs
-//! take tokens too.
+//! A token bucket that takes the time as a parameter. It keeps fewer tokens than AWS's bucket, and slows down if other
+//! programs take tokens too.
 
 use std::{collections::VecDeque, time::Duration};
 

@@ -1,14 +1,14 @@
-//! Why Headgate does what it does: what its decisions depend on.
+//! Why Headgate does what it does: the causes that its decisions depend on.
 //!
 //! ```text
 //!  verdict, watches, AWS, zones ──► Cause ──► implies: what happens to a target or a pod
-//!                                     ├─────► reason: the word in Events, logs, metrics, answers
-//!                                     └─────► detail: which of the causes with that word it is
+//!                                     ├─────► reason: what Events, logs, metrics and answers show
+//!                                     └─────► detail: which of the causes with that reason it is
 //! ```
 //!
-//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. What a cause implies stands in one table,
-//! [`Cause::implies`]. A new cause needs a row there, or nothing compiles. The name of a cause is written into Headgate's own
-//! annotations, where the next leader reads it; users read its word.
+//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. One table, [`Cause::implies`], contains what each
+//! cause implies. A new cause does not compile without a row there. Headgate writes the name of a cause into its own
+//! annotations, where the next leader reads it. Users read the reason.
 
 use super::{reason::Reason, words::words};
 

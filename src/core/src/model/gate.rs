@@ -135,7 +135,7 @@ pub struct Case<'a> {
 pub struct Terms {
     /// When Headgate stops waiting for a missing binding.
     pub gives_up: Moment,
-    /// The gate opens if the health of registered targets could not be read for this time. `None`: it stays closed.
+    /// The gate opens if the health of registered targets could not be read for this time. `None`: it remains closed.
     pub unread_for: Option<Duration>,
 }
 

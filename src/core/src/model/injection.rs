@@ -246,7 +246,7 @@ words! {
         HoldNotNeeded = "HoldNotNeeded",
         /// The grace period became longer by the hold.
         GraceRaised = "GraceRaised",
-        /// Probes that restart a container got a grace period of their own, so that the restart takes about as long as
+        /// Probes that restart a container got a grace period of their own, so that the restart takes about the same time as
         /// without a hold.
         ProbeGraceAdded = "ProbeGraceAdded",
         /// The pod got nothing, because of its label.

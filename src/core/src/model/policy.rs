@@ -100,7 +100,7 @@ words! {
         /// It opens. No load balancer sends there, so no request is dropped.
         #[default]
         Open = "open",
-        /// It stays closed, because the target group will be used soon.
+        /// It remains closed, because the target group will be used soon.
         Wait = "wait",
     }
 }

@@ -1,11 +1,10 @@
-//! The signs that a node is about to be removed, before its pods get any signal.
+//! The signs that a node will be removed, before its pods get any signal.
 //!
-//! A node that is **about to die** ends its pods within minutes: its targets are deregistered at once.
+//! A **dying** node ends its pods within minutes, so its targets are deregistered at once.
 //!
-//! A node that is merely **disrupted** is drained first, and its replacement may be minutes away. Only pods that
-//! nothing would keep alive are deregistered early, and no more at a time than their PodDisruptionBudgets and the
-//! zone guard allow. Pods that the drain tool skips are deregistered too, because the machine ends under them. A
-//! **cordon** alone is a sign only for these.
+//! A **disrupted** node is drained first, and its replacement may take minutes. Headgate only deregisters pods without a
+//! hold early, and no more at a time than their PodDisruptionBudgets and the zone guard allow. It also deregisters pods
+//! that the drain tool skips, because the machine shuts down while they run. A **cordon** alone is a sign only for these.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Who may bind what: by which grants, or because nobody else was there first.
+//! Which namespaces may bind which target groups: by grants, or because they were first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// No grant names a target group that is bound.
+/// No grant names a bound target group.
 const UNGRANTED: Reason = Reason::NoGrant;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -25,7 +25,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         found.push(Finding::unchecked("TargetLedgers", why));
         &none
     });
-    // Who binds each target group.
+    // The namespaces that bind each target group.
     let mut bound: BTreeMap<TargetGroupArn, BTreeSet<&str>> = BTreeMap::new();
     for binding in &shown.bindings {
         if let Ok(group) = TargetGroupArn::parse(&binding.target_group) {
@@ -44,7 +44,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             naming => by_grants(group, naming),
         });
     }
-    // Of one namespace alone nobody can say what is not bound.
+    // With one namespace alone, it is unknown which groups are not bound.
     let unused =
         all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
@@ -62,7 +62,7 @@ fn are(patterns: &[GroupPattern], group: &TargetGroupArn) -> bool {
     patterns.iter().any(|pattern| pattern.matches(group))
 }
 
-/// Grants that do not count as they should.
+/// Grants with errors.
 fn unread(granted: &Granted) -> Vec<Finding> {
     let mut found: Vec<Finding> = granted
         .problems
@@ -102,7 +102,7 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
     Finding::info(Reason::AsExpected, about(group), said)
 }
 
-/// Grants are required, and there is none.
+/// Grants are required, and none names the group.
 fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
@@ -153,7 +153,7 @@ fn list(namespaces: &[&str]) -> String {
     }
 }
 
-/// The grant that would be needed, as YAML.
+/// The missing grant as YAML.
 fn needed(group: &TargetGroupArn, namespaces: &[&str]) -> String {
     let (name, namespaces) = (group.name(), namespaces.join(", "));
     let low = name.to_ascii_lowercase();

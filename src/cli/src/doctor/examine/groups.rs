@@ -1,4 +1,4 @@
-//! The target groups, and what Headgate itself has met of AWS and of what is written.
+//! The target groups, and the problems that Headgate reports about AWS and about objects.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     inspect::Inspected,
 };
 
-/// What passes by itself, or is as somebody wants it.
+/// Reasons that are temporary or intended.
 const HARMLESS: [Reason; 9] = [
     Reason::ExclusiveNotGranted,
     Reason::Throttled,
@@ -24,12 +24,12 @@ const HARMLESS: [Reason; 9] = [
     Reason::TargetClaimedTwice,
     Reason::ForeignTarget,
 ];
-/// In seconds; less cuts requests that are under way.
+/// In seconds. A shorter delay cuts open requests.
 const SHORTEST_DELAY: u32 = 5;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
-    // That one is found once for a target group, with the grant that would be needed.
+    // That reason is reported once per target group, with the missing grant.
     let own = |word: &&Word| word.reason != Reason::NoGrant.as_str();
     let mut found = Vec::new();
     found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
@@ -58,7 +58,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// What Headgate itself has met: the word of its Events.
+/// A problem that Headgate reports, with the reason of its Events.
 fn met(about: String, word: &Word) -> Finding {
     let harmless = HARMLESS.iter().any(|reason| reason.as_str() == word.reason);
     let finding = if harmless { Finding::warning } else { Finding::error };
@@ -94,7 +94,7 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     found
 }
 
-/// What its attributes do to pods that leave, or to zones.
+/// Effects of attributes on pods that are deregistered, and on zones.
 fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let (Inspected { attributes, protocol, .. }, hold) = (group, bound.hold.wanted);
     let mut found = Vec::new();
@@ -134,7 +134,7 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
-    // For UDP it cannot be off.
+    // For UDP it cannot be disabled.
     if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
         let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
                     and is sent to itself gets no answer until its connection times out; expected that off, with \

@@ -1,4 +1,4 @@
-//! Headgate itself: its kinds, its leader, its rights.
+//! Headgate itself: its CRDs, its leader and its permissions.
 
 use headgate_core::Reason;
 
@@ -36,7 +36,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             }));
         }
     }
-    // Without a leader nobody could answer.
+    // Without a leader, there is no answer in any case.
     if let (Err(why), Ok(_)) = (&facts.shown, &facts.leader) {
         found.push(Finding::error(Reason::CheckFailed, "the leader", format!("not checked: {why}")));
     }

@@ -1,4 +1,4 @@
-//! The pods that are targets: whether they have the gate, and live on for long enough when they end.
+//! The pods that are targets: whether they have the gate, and a long enough hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::{
     explain::pod::{asks, judged},
 };
 
-/// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`), if it is told nothing.
+/// The cluster-autoscaler's default of `--max-pod-eviction-time`, in seconds.
 const AUTOSCALER: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -61,7 +61,7 @@ fn name(pod: &Pod) -> Option<(&str, &str)> {
     Some((pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?))
 }
 
-/// One finding for all pods of a binding that lack the same.
+/// One finding for all pods of a binding with the same problem.
 fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Vec<Finding> {
     let mut lacking: BTreeMap<(Level, Reason, String), BTreeSet<&str>> = BTreeMap::new();
     for target in bound.targets.iter().filter(|target| target.ending.is_none()) {

@@ -1,4 +1,4 @@
-//! The admission policies: whether they are there, and bound.
+//! The admission policies: whether they exist and are bound.
 
 use headgate_core::Reason;
 
@@ -33,7 +33,7 @@ fn policy(policy: &Policy) -> Option<Finding> {
     (!policy.denies).then(|| Finding::warning(Reason::NotInstalled, about, said()))
 }
 
-/// What whoever means no good may do then.
+/// What an attacker can do without the policy.
 fn without(fence: Fence) -> &'static str {
     match fence {
         Fence::OwnWrites => {

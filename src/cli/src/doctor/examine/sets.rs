@@ -1,4 +1,4 @@
-//! Whether IngressDaemonSets are looked after, and how their rolls are.
+//! Whether a controller manages the IngressDaemonSets, and the state of their rollouts.
 
 use headgate::api::{
     IngressDaemonSet,
@@ -59,7 +59,7 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
     found
 }
 
-/// How many pods of a node a roll may end before new ones serve there.
+/// How many pods of a node a rollout may stop before new pods serve there.
 fn away(strategy: &UpdateStrategy, per_node: i32) -> i32 {
     match strategy.kind {
         StrategyType::RollingUpdate => strategy.max_unavailable_per_node.min(per_node),

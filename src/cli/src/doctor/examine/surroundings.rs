@@ -1,4 +1,4 @@
-//! What surrounds a held pod: who may end it before its hold is over, and what it costs that it lives on.
+//! The surroundings of a held pod: what may end it before its hold is over, and what the hold costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// AWS tells a spot instance so many seconds before its end.
+/// AWS announces the end of a spot instance this many seconds before.
 const SPOT_NOTICE: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -79,7 +79,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// A pod that is a target, and held.
+/// A pod that is a target and has a hold.
 struct Held<'a> {
     pod: &'a Pod,
     hold: u32,
@@ -135,7 +135,7 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
         let about = "the configuration of kubelets";
         match why {
             Unseen::Forbidden(_) => Finding::unseen(about, why),
-            // A kubelet that does not answer is told by Kubernetes itself.
+            // If a kubelet does not answer, Kubernetes itself reports that.
             Unseen::Failed(why) => Finding::info(Reason::CheckFailed, about, format!("not checked: {why}")),
         }
     });
@@ -158,7 +158,7 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     ))
 }
 
-/// Whether a quota has room for as many pods as are held at most in a rolling update: all of them once more.
+/// Whether a quota has room for the pods that are held at most in a rolling update, which is twice their number.
 fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     let (name, namespace) = (quota.metadata.name.as_deref()?, quota.metadata.namespace.as_deref()?);
     let status = quota.status.as_ref()?;
@@ -183,7 +183,7 @@ fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     })
 }
 
-/// What a pod takes of a quota's resource.
+/// How much of a quota's resource a pod uses.
 fn takes(pod: &Pod, resource: &str) -> f64 {
     if matches!(resource, "pods" | "count/pods") {
         return 1.0;
@@ -218,7 +218,7 @@ fn amount(quantity: &Quantity) -> Option<f64> {
         "Mi" => 1024.0 * 1024.0,
         "Gi" => 1024.0 * 1024.0 * 1024.0,
         "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        // What is written with an exponent has one.
+        // A number with an exponent is a plain decimal number.
         _ => return text.parse().ok(),
     };
     Some(number.parse::<f64>().ok()? * factor)

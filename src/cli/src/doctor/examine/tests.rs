@@ -1,4 +1,4 @@
-//! Facts in, findings out.
+//! Tests from facts to findings.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn policy(fence: Fence) -> Policy {
     Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
 }
 
-/// Nothing is wrong.
+/// Facts without findings.
 fn sane() -> Facts {
     let binding = json!({
         "namespace": "shop", "kind": "Service", "name": "web", "port": "http", "targetGroup": ARN,
@@ -116,7 +116,7 @@ fn sane() -> Facts {
     }
 }
 
-/// What is found when this is changed: level and word, and what is said of the first.
+/// The findings after this change: level and reason, and the message of the first.
 fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     let mut facts = sane();
     change(&mut facts);
@@ -125,7 +125,7 @@ fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     (found.into_iter().map(|finding| (finding.level, finding.reason)).collect(), line)
 }
 
-/// Asserts that this change alone makes this one finding.
+/// Asserts that this change alone causes exactly this finding.
 fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)) {
     let (found, line) = found(change);
     assert_eq!(found, [(level, reason.to_owned())], "{line}");

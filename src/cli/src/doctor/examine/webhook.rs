@@ -1,4 +1,4 @@
-//! The webhooks for new pods and for evictions: whether they are there, trusted, and asked.
+//! The webhooks for new pods and for evictions: whether they exist, are trusted, and are called.
 
 use headgate::certificates::configurations::OWN_ENTRIES;
 use headgate_core::Reason;
@@ -8,7 +8,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// One of the two kinds of configurations.
+/// One of the two kinds of webhook configurations.
 struct Kind {
     name: &'static str,
     /// The file that users apply.
@@ -31,7 +31,7 @@ const VALIDATING: Kind = Kind {
 pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     let mut found = configuration(webhook, &MUTATING, &webhook.mutating);
     found.extend(configuration(webhook, &VALIDATING, &webhook.validating));
-    // Who may not read a configuration has nothing to compare with the Secret.
+    // A caller who may not read a configuration cannot compare it with the Secret.
     let is_forbidden = matches!(webhook.mutating, Err(Unseen::Forbidden(_)));
     if let (Err(why), false) = (&webhook.authorities, is_forbidden) {
         let about = format!("caBundle and path beside those of Secret {}", webhook.secret);

@@ -1,8 +1,8 @@
-//! What makes the pods that are targets, and what limits their evictions: whether a rollout or a drain can go on without
-//! losing a request.
+//! The workloads of the pods that are targets, and the limits of their evictions: whether a rollout or a drain drops no
+//! requests.
 //!
-//! Gate and hold work pod by pod. Which pods end, how many of them at once, and whether before or after others serve in
-//! their stead, Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets say.
+//! Gate and hold work per pod. Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets decide which pods stop,
+//! how many at once, and whether replacements start first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// In seconds, what Argo does if nothing is said (Argo Rollouts: `scaleDownDelaySeconds`).
+/// The default of Argo Rollouts in seconds (`scaleDownDelaySeconds`).
 const ARGOS_DELAY: u64 = 30;
-/// What a Deployment does that says nothing (apps/v1).
+/// The default of a Deployment (apps/v1).
 const QUARTER: &str = "25%";
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -52,8 +52,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Whether Argo keeps the pods that were replaced for long enough: until the new ones are healthy, which may take as long as
-/// the hold, and all of the old ones were let go.
+/// Whether Argo keeps the replaced pods long enough: until the new pods are healthy, which may take as long as the
+/// hold, and all old pods are deregistered.
 fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));
@@ -77,13 +77,13 @@ fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
 /// The pods that are targets, each with its hold in seconds.
 struct Targets<'a>(Vec<(&'a Pod, u32)>);
 
-/// Some of them.
+/// The targets of one workload.
 struct Its {
     count: u32,
     hold: u32,
 }
 
-/// An object that has pods.
+/// A workload.
 struct Owner<'a> {
     kind: &'static str,
     metadata: &'a ObjectMeta,
@@ -124,7 +124,7 @@ impl Targets<'_> {
         found
     }
 
-    /// It, if some of its pods are targets.
+    /// The workload, if some of its pods are targets.
     fn owner<'o>(
         &self,
         kind: &'static str,
@@ -142,7 +142,7 @@ impl Targets<'_> {
     }
 }
 
-/// A number, or a share of so many: `up`, if it is not a whole one, as Kubernetes takes `maxSurge`.
+/// A number, or a percentage of `of`. `up`: rounds up, like `maxSurge` in Kubernetes.
 fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     match value {
         IntOrString::Int(count) => u32::try_from(*count).unwrap_or_default(),
@@ -155,7 +155,7 @@ fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     }
 }
 
-/// The ports of nodes that its pods take.
+/// The host ports of its pods.
 fn host_ports(template: Option<&PodTemplateSpec>) -> BTreeSet<i32> {
     let spec = template.and_then(|template| template.spec.as_ref());
     let on_the_host = spec.is_some_and(|spec| spec.host_network.unwrap_or_default());
@@ -186,7 +186,7 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&quarter);
     let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref()).unwrap_or(&quarter);
     let surges = resolved(surge, replicas, true);
-    // Kubernetes takes one pod away if it may do nothing else.
+    // Kubernetes removes one pod if both values are zero.
     let taken = resolved(unavailable, replicas, false).max(u32::from(surges == 0));
     let mut found = Vec::new();
     if taken > 0 && replicas > 0 {
@@ -296,7 +296,7 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
     })
 }
 
-/// So many seconds, as people say it.
+/// A duration as text.
 fn lasts(seconds: u64) -> String {
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
@@ -312,7 +312,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
     }
 
-    /// What is found of one object, which has so many pods with a hold of 150 s.
+    /// The findings about one workload that has `count` pods with a hold of 150 s.
     fn found(count: usize, add: impl FnOnce(&mut Workloads)) -> Vec<(String, String)> {
         let pods: Vec<Pod> = (0..count).map(|at| pod(&format!("web-{at}"))).collect();
         let mut workloads = Workloads::default();

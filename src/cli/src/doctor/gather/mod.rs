@@ -1,4 +1,4 @@
-//! Looks at everything. What cannot be looked at is noted with the reason, and holds up nothing else.
+//! Gathers the facts. A fact that cannot be read is recorded with the reason, and does not stop the others.
 
 mod policies;
 pub mod rights;
@@ -31,29 +31,29 @@ use crate::{
     explain::reach::{Holder, Way},
 };
 
-/// The API that the kinds are in.
+/// The API version of the CRDs.
 const API: &str = "headgate.dev/v1alpha1";
-/// The kinds, as the API server names them.
+/// The CRDs, by their plural names.
 const KINDS: [&str; 3] = ["targetbindings", "targetledgers", "targetgroupgrants"];
-/// A list comes in pages of so many.
+/// The page size of lists.
 const PAGE: u32 = 500;
-/// For the ledgers.
+/// The timeout for the ledgers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is looked at.
+/// What to gather.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only bindings of this namespace.
+    /// Only the bindings of this namespace.
     pub namespace: Option<String>,
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
-    /// Its ServiceAccount; none: that of the pod that leads.
+    /// Headgate's ServiceAccount. `None`: that of the leader's pod.
     pub service_account: Option<String>,
-    /// The names of the webhook's configuration and Secret.
+    /// The names of the webhook's configurations and Secret.
     pub webhook: Names,
 }
 
-/// What the webhook's objects are called.
+/// The names of the webhook's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The MutatingWebhookConfiguration.
@@ -62,7 +62,7 @@ pub struct Names {
     pub secret: String,
 }
 
-/// Looks at everything.
+/// Gathers all facts.
 pub async fn gather(client: &Client, options: &Options) -> Facts {
     let leader = options.way.holder(client).await.map_err(|error| plain_chain(&error));
     let shown = shown(client, options).await;
@@ -103,7 +103,7 @@ async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
     }
 }
 
-/// Who holds which target group, by the ledgers that can be read.
+/// The holders of each target group, from the readable ledgers.
 async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>> {
     let ledgers = Ledgers::new(client.clone(), &way.own_namespace, &way.lease);
     let all = within(PATIENCE, ledgers.load_all()).await.map_err(|failure| {
@@ -194,7 +194,7 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
     for arn in arns {
         let looked = match inspect(&aws, &arn).await {
             Ok(group) => Ok(group),
-            // Without an answer, or credentials, there will be none for the others either.
+            // Without an answer or credentials, the other calls would fail too.
             Err(failure) if failure.class == FailureClass::Unavailable => {
                 return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
             }
@@ -205,7 +205,7 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
     Ok(groups)
 }
 
-/// Whether whoever leads may see the whole cluster, and nodes with it.
+/// Whether the leader may watch the whole cluster, and therefore nodes.
 fn sees_nodes(leader: Option<&Holder>) -> bool {
     let serves = leader.and_then(|leader| leader.serves.as_deref());
     serves.is_some_and(|serves| installation::named(serves).next().is_none())
