@@ -1,10 +1,10 @@
-//! The program `headgate`: its command line and the commands for people.
+//! The program `headgate`: its command line and the client commands.
 //!
 //! ```text
 //!  headgate run, daemonsets, certificates ─► the crate `headgate`, with its flags
-//!  headgate status, diff, explain, ui ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/*
-//!  headgate doctor, migrate ─► the same, and the cluster and AWS with the caller's rights
-//!  headgate drain, uninstall ─► the cluster with the caller's rights
+//!  headgate status, diff, explain, ui ─► reach: the leader in the Lease, forwarded by the API server ─► /debug/*
+//!  headgate doctor, migrate ─► the same, and the cluster and AWS with the caller's permissions
+//!  headgate drain, uninstall ─► the cluster with the caller's permissions
 //! ```
 
 mod arguments;

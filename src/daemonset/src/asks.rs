@@ -1,18 +1,18 @@
-//! What was asked for and is not seen yet: pods that are being made, and pods that were deleted or evicted.
+//! Requests whose effect the watch does not show yet: created, deleted and evicted pods.
 //!
-//! A watch lags behind what was done. What is planned on its word alone would be done twice: a second pod for one that is
-//! there already, or a second old pod deleted before the first one's end is seen.
+//! A watch lags behind. A plan that only used the watch would repeat requests. It could create a second pod, or delete a
+//! second old pod before the watch shows the end of the first.
 //!
 //! ```text
-//!  Make ──► Asked ──► Unseen(uid) ──► the watch shows it, or its end
-//!             │  ├──► Taken: somebody has the name; it may be ours, and the watch behind
-//!             │  └──► nobody knows ──► asked for again, under the same name
-//!             └────► refused: forgotten
+//!  Make ──► Asked ──► Unseen(uid) ──► the watch shows the pod, or its end
+//!             │  ├──► Taken: the name exists; it may be a pod of the set that the watch does not show yet
+//!             │  └──► Unknown ──► requested again, under the same name
+//!             └────► rejected: forgotten
 //! ```
 //!
-//! * **Owns** these, for one set.
-//! * **Guarantees.** A name is asked for again until it is known whether there is a pod of that name. So no answer that was
-//!   lost makes a second pod.
+//! * **Owns** these requests for one set.
+//! * **Guarantees.** The creation of a name is repeated until it is known whether the pod exists. A lost answer therefore
+//!   never leads to a second pod.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,23 +1,22 @@
-//! The controller of IngressDaemonSets: so many pods on every node, rolled node by node, drained like any other pod.
+//! The controller of IngressDaemonSets: runs N pods per node, updates them node by node, and evicts them like other pods.
 //!
-//! The crate shares facts and words with the core (`headgate-core`). The engine does not use it: the controller of
-//! IngressDaemonSets is a program with other rights than the registrar, and neither needs the other.
+//! The crate shares types with the core (`headgate-core`). It is independent of the engine, because the controller runs as
+//! a separate program with other permissions.
 //!
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
-//!   (Input)      sets, pods, nodes,           │  which node has its turn (turns), what is done there (node),
-//!                revisions, budgets           │  where pods may be (placement), how many may go (budget),
-//!                                              │  whether others have to detach the node first (handshake)
-//!                      ▲                      └──► status, written before a turn is acted upon
+//!   (Input)      sets, pods, nodes,           │  which nodes are updated now (turns), the steps on a node (node),
+//!                revisions, budgets           │  where pods may run (placement), how many may stop (budget),
+//!                                              │  whether another system must detach the node first (handshake)
+//!                      ▲                      └──► status, written before a node update begins
 //!                      └───────────────── Input::Answered ◄──────────────────────────┘
 //! ```
 //!
-//! * **Owns** what was seen of the sets and of what belongs to them, and what was asked for and is not seen yet ([`asks`]).
-//! * **Guarantees.** A pod is named after its node and the lowest free number there, so that asking for it twice makes one.
-//!   What a turn is about is remembered by the status of the set alone, and is written there first. That most
-//!   nodes are gone is not believed before it is confirmed.
-//! * **Assumes** that whoever leads anew begins with consistent reads, and only when nothing can land any more that the one
-//!   before has sent.
+//! * **Owns** the sets and their objects as last seen, and the requests whose effect the watch does not show yet ([`asks`]).
+//! * **Guarantees.** The name of a pod consists of its node and the lowest free number there, so a repeated request creates
+//!   only one pod. Only the status of a set remembers node updates, and it is written before they begin. If most nodes
+//!   are reported as deleted, that counts only after it is confirmed.
+//! * **Assumes** that a new leader begins with consistent reads, after no request of the last leader can take effect.
 
 mod asks;
 mod belongings;

@@ -3,7 +3,7 @@
 //! * **Owns** the objects, by set. A pod or revision belongs to its controller, or to the set in its label if it has no
 //!   controller.
 //! * **Guarantees.** If most nodes are reported as deleted, that counts only after a second list, or after 30 s without
-//!   news to the contrary ([`Brake`]).
+//!   news to the contrary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,15 +1,15 @@
-//! `headgate-hold`: sleeps for as long as a container is held, then does what the container's own `preStop` would have
-//! done.
+//! `headgate-hold`: sleeps for the time of a container's hold, then does what the container's own `preStop` would have done.
 //!
 //! ```text
 //! headgate-hold SECONDS run COMMAND [ARGUMENT ...]
 //! headgate-hold SECONDS get [HOST]:PORT PATH ['NAME: VALUE' ...]
 //! ```
 //!
-//! The webhook puts it before a hook where the pod asks for that (`headgate.dev/own-prestop: wrap`) and no shell can do it.
-//! It comes into the container in a volume that is Headgate's image, and must run in any container: it is static, needs no
-//! file, no name server, no right, and next to no memory. What it ends with is what the kubelet sees of the hook: a command
-//! takes its place and ends as it would have; a request has succeeded with any answer, as it has for the kubelet.
+//! The webhook puts it before a hook if the pod asks for that (`headgate.dev/own-prestop: wrap`) and no shell can do it.
+//!
+//! The program is mounted from Headgate's image and must run in any container. It is static, and needs no file, no name
+//! server, no permission and little memory. The kubelet sees the same result as without it: `run` replaces itself with the
+//! command, and `get` succeeds with any answer, like a request of the kubelet.
 
 mod request;
 

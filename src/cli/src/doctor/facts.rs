@@ -141,7 +141,7 @@ pub enum Fence {
 }
 
 impl Fence {
-    /// The last part of its name, after the name of the Lease, as in config/admission.
+    /// The last part of its name after the name of the Lease; the same as in config/admission.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OwnWrites => "own-writes",

@@ -142,7 +142,7 @@ pub struct Service {
     pub version: String,
     /// Whether its annotation `headgate.dev/paused` is `true`.
     pub is_paused: bool,
-    /// The records of TargetGroupBindings that bound it before.
+    /// The records of its former TargetGroupBindings.
     pub records: Looked<Vec<Record>>,
 }
 

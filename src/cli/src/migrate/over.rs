@@ -79,7 +79,7 @@ fn due_while(is: bool) -> State {
     if is { State::Due } else { State::Done }
 }
 
-/// The namespace and name of a binding, as in all messages.
+/// The namespace and name of a binding, in the form of all messages.
 pub fn named(binding: &Binding) -> String {
     format!("TargetGroupBinding {}", binding.key)
 }

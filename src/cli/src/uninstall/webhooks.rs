@@ -23,7 +23,7 @@ const TRIES: usize = 5;
 
 /// Empties both configurations with this name if they belong to Headgate, and prints the result on `out`.
 ///
-/// Without permission to read them, as in the chart's Job, they remain. That is printed and is not an error.
+/// The chart's Job has no permission to read them. Then they remain. That is printed and is not an error.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()

@@ -1,9 +1,9 @@
-//! May a namespace bind a target group? The one rule about grants, and about the holder of a group without a grant.
+//! The one rule that decides whether a namespace may bind a target group, with and without grants.
 //!
 //! ```text
-//!  a grant names the group ──► its namespaces may, and those of every other grant that names it
-//!  none does ── required ────► nobody may
-//!            └─ optional ────► the namespaces that have targets there; if there are none, the first one
+//!  a grant names the group ──► allowed: its namespaces, and those of every other grant that names the group
+//!  no grant ─── required ────► allowed: none
+//!            └─ optional ────► allowed: namespaces with targets in the group; if there are none, the first one
 //! ```
 
 use std::sync::Arc;

@@ -1,20 +1,20 @@
-//! Everything that is asked of AWS and of Kubernetes: one way out, one way back.
+//! All requests to AWS and Kubernetes, and their answers.
 //!
 //! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and returns as
-//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. Each is answered at most once: by its
-//! receiver, or by the time-out of its sender ([`Request::patience`]). A leader that is about to stop sends only what
-//! a farewell needs, and answers nothing else.
+//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. It gets at most one answer: from its
+//! receiver, or by the timeout of its sender ([`Request::patience`]). A leader that is stopping sends only deregistrations
+//! and ledger writes, and ignores all other answers.
 //!
 //! ```text
-//!  a machine has something to ask ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
+//!  a part of the engine has a request ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
 //!                                        │                                 │
-//!  the machine that asked  ◄── who was it? ◄────── Input::Answered ◄───────┘
+//!  that part of the engine ◄──── which Asker? ◄────── Input::Answered ◄────┘
 //! ```
 //!
-//! * **Owned by others**: the outbox of the engine has the ids, and who made each request in flight. The machine
+//! * **Owned by others**: the outbox of the engine stores the ids, and the sender of each request in flight. The sender
 //!   knows what the answer means, and which request it waits for.
-//! * **Guarantees**: no id is used twice. An answer reaches the machine that asked, or nobody: after this replica has
-//!   lost the lead, it answers nothing.
+//! * **Guarantees**: no id is used twice. An answer reaches its sender or is dropped: after this replica has lost the
+//!   Lease, answers have no effect.
 
 use std::time::Duration;
 

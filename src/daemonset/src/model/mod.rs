@@ -25,7 +25,7 @@ pub const REVISION: &str = "controller-revision-hash";
 /// The maximum number of pods of a set per node.
 pub const MOST_PER_NODE: usize = 16;
 
-/// The hash of a pod template, as in the label [`REVISION`].
+/// The hash of a pod template: the value of the label [`REVISION`].
 pub type Revision = Arc<str>;
 
 /// A number, or a percentage of all.

@@ -30,7 +30,7 @@ pub enum State {
     Making,
     /// It is not ready.
     Starting,
-    /// It is ready, but not for long enough.
+    /// It is ready, but has not been for the required time.
     Ready,
     /// It is available.
     Available,

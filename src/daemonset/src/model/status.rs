@@ -18,7 +18,7 @@ words! {
         Detachment = "NodeNotDetached",
         /// New pods are not ready.
         NotReady = "PodsNotReadyYet",
-        /// New pods are ready, but not for long enough.
+        /// New pods are ready, but have not been for the required time.
         NotAvailable = "PodsNotAvailableYet",
         /// Old pods are terminating.
         OldPods = "OldPodsLeave",

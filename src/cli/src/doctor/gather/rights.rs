@@ -1,4 +1,4 @@
-//! The permissions that Headgate needs, as in config/rbac, and whether its ServiceAccount has them.
+//! The permissions in config/rbac that Headgate needs, and whether its ServiceAccount has them.
 
 use headgate::kube::{installation::LEASE, words::plain};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
