@@ -1,5 +1,5 @@
 //! `GET /nodes/NAME`: whether load balancers can send to all targets of a node. It is for programs that detach and
-//! attach nodes, and for scripts. The health check of a target group asks the pod, so it cannot ask here.
+//! attach nodes, and for scripts. The health checks of a target group cannot use it, because they request the pod.
 
 use axum::{
     extract::{Path, State},
@@ -13,7 +13,8 @@ use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Ti
 /// The maximum number of lines that give a reason.
 const MOST: usize = 20;
 
-/// 200 while all bound pods of the node are healthy targets and none is leaving; 503 and why while not; 404 for no node.
+/// 200 if all bound pods of the node are healthy targets and none is being deregistered; 503 with reasons if not; 404
+/// if the node does not exist.
 pub async fn node(State(shown): State<Shown>, Path(name): Path<String>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;
@@ -49,7 +50,7 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
             let health = target.health.as_ref().map_or("not read yet", |health| &*health.state);
             match &*target.state {
                 "registered" if health == "healthy" => serving += 1,
-                // A deleted or unbound pod has nothing to wait for when the load balancer no longer sends to it.
+                // A deleted or unbound pod needs no more time when the load balancer no longer sends to it.
                 "deregistered" | "not a target"
                     if health != "draining" && (!lives || target.binding.is_none()) => {}
                 state => why.push(format!(

@@ -1,8 +1,8 @@
-//! The conditions of a TargetBinding: all six are always there, each with a stable reason, so that
-//! `kubectl wait --for=condition=…` works either way.
+//! The conditions of a TargetBinding. All six always exist, each with a stable reason, so that
+//! `kubectl wait --for=condition=…` works for True and False.
 //!
-//! `Ready` and `TargetGroupFound` are True when all is well. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are True
-//! when an operator may want to know; `lastTransitionTime` shows since when.
+//! `Ready` and `TargetGroupFound` are True if nothing is wrong. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are
+//! True if an operator may want to know; `lastTransitionTime` shows since when.
 
 use headgate_core::Reason;
 
@@ -11,9 +11,9 @@ use crate::api::known::Known;
 /// The content of a condition: its status, its reason, a sentence.
 pub type Says = (&'static str, &'static str, String);
 
-/// Somebody else has to do with the targets.
+/// Another writer or binding uses the same targets.
 const CONFLICT: &[Reason] = &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
-/// Targets remain that Headgate would deregister without this.
+/// Targets remain registered that Headgate would deregister without this.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,
@@ -24,7 +24,7 @@ const REMOVAL_HELD: &[Reason] = &[
 const THROTTLED: &[Reason] = &[Reason::Throttled];
 const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];
 
-/// What harms no target that is wanted.
+/// Reasons that affect no wanted target.
 const HARMLESS: &[Reason] = &[
     Reason::TargetClaimedTwice,
     Reason::RemovalHeld,
@@ -34,13 +34,13 @@ const HARMLESS: &[Reason] = &[
     Reason::Paused,
 ];
 
-/// What the conditions are about.
+/// The input of the conditions.
 pub struct About<'a> {
-    /// What is known.
+    /// The known state.
     pub known: &'a Known<'a>,
-    /// How many targets there should be.
+    /// The number of wanted targets.
     pub wanted: i64,
-    /// How many of them the load balancer calls healthy.
+    /// How many of them are healthy.
     pub healthy: i64,
 }
 
@@ -96,7 +96,7 @@ impl About<'_> {
         }
     }
 
-    /// True with the first of these reasons that there is, else False.
+    /// True with the first of these reasons that applies, or else False.
     fn one_of(&self, reasons: &[Reason], then: &str) -> Says {
         let said = |reason| self.known.said.iter().find(|(own, _)| own == reason);
         match reasons.iter().find_map(said) {

@@ -1,6 +1,6 @@
 //! The kind IngressDaemonSet: a number of pods of a template on every node.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::{
@@ -280,7 +280,7 @@ fn quarter() -> IntOrString {
     IntOrString::String("25%".into())
 }
 
-/// A number, or a share of all.
+/// A number, or a percentage.
 fn amount(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,

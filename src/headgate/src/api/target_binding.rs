@@ -1,6 +1,6 @@
 //! The kind TargetBinding: pods and a target group.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use k8s_openapi::apimachinery::pkg::{
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// The label of a TargetBinding that Headgate has made, and what it was made from.
+/// The label of a generated TargetBinding, with its source.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
 /// The finalizer that keeps a deleted TargetBinding until its targets are deregistered.
 pub const FINALIZER: &str = "headgate.dev/targets";
-/// The value of [`MADE_FROM`] for those made from the annotation of a Service.
+/// The value of [`MADE_FROM`] for TargetBindings that are generated from the annotation of a Service.
 pub const FROM_SERVICE: &str = "service";
 
 /// Which pods are targets of which target group. Set either serviceRef, or podSelector and port.

@@ -1,6 +1,6 @@
 //! The kind TargetGroupGrant: which namespaces may bind which target groups.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -110,7 +110,7 @@ fn allowed(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The selector of Kubernetes, with its meaning in the description.
+/// The label selector of Kubernetes, with its meaning in the description.
 fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! The kind TargetLedger: Headgate's own memory of what it has registered in a target group.
+//! The kind TargetLedger: Headgate's record of the targets that it has registered in a target group.
 
 use k8s_openapi::ByteString;
 use kube::{CustomResource, KubeSchema};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// A pod template. Fields without a name here are kept unchanged, so no field of a newer Kubernetes is lost.
 pub fn template(_: &mut SchemaGenerator) -> Schema {
     let strings = |what: &str| json_schema!({"type": "object", "description": what, "additionalProperties": {"type": "string"}});
-    // The sum of all of them has this limit, too, which no schema can express.
+    // The sum of all conditions has the same limit, which a schema cannot express.
     let most = limits::PLACEMENT.most;
     let group = |what: &str, fields: &Value| {
         json!({

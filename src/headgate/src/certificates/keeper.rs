@@ -1,7 +1,7 @@
-//! Looks at the Secret and the configurations, and takes one step after the other.
+//! Reads the Secret and the configurations, and executes one step after the other.
 //!
-//! Watches report changes; the task also checks every half minute. Each write names the version that it replaces. The
-//! task logs a failure when it begins, changes, continues and ends, and retries without limit.
+//! Watches report changes, and the task also checks every 30 s. Each write contains the version that it replaces. The
+//! task logs a failure when it begins, changes, continues and ends, and retries forever.
 
 use std::{
     fmt::Debug,
@@ -43,24 +43,24 @@ use crate::{
     webhook::path::CallPath,
 };
 
-/// How often everything is looked at.
+/// How often everything is checked.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Between two steps: who changes things back again and again is not answered faster.
+/// The pause between two steps. It limits the rate if another program repeatedly reverts changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// After the first of several failures; each further one doubles it, up to the period.
+/// The pause after the first failure. It doubles with each failure, up to the period.
 const AGAIN: Duration = Duration::from_millis(500);
-/// For one request.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A watch ends after this many seconds: the client gives up a connection on which nothing arrives for 30 s.
+/// A watch ends after this many seconds, because the client gives up a connection without data after 30 s.
 const WATCH_SECONDS: u32 = 25;
 
-/// Keeps certificate, path and configurations.
+/// Manages the certificate, the path and the configurations.
 pub struct Keeper {
     client: Client,
     secrets: Api<Secret>,
     options: Options,
     changed: Arc<Notify>,
-    /// Why no API server calls, in the last log line.
+    /// Why no API server calls the webhooks, as last logged.
     unused: Vec<String>,
 }
 
@@ -79,13 +79,13 @@ impl Seen {
 }
 
 impl Keeper {
-    /// One with these options.
+    /// A keeper with these options.
     pub fn new(client: Client, options: Options, changed: Arc<Notify>) -> Self {
         let secrets = Api::namespaced(client.clone(), &options.namespace);
         Self { client, secrets, options, changed, unused: Vec::new() }
     }
 
-    /// Keeps them for ever.
+    /// Runs until the program ends.
     pub async fn run(mut self) -> Result<(), String> {
         let period = PERIOD.min(self.options.lifetime / 40).max(Duration::from_millis(250));
         let (clock, mut outage, mut again) = (Clock::start(), Outage::default(), AGAIN);
@@ -118,7 +118,7 @@ impl Keeper {
         }
     }
 
-    /// Looks, and takes one step.
+    /// Reads everything, and executes one step.
     async fn round(&mut self) -> Result<Step, String> {
         let seen = self.look().await?;
         let entries = seen.entries();
@@ -169,7 +169,7 @@ impl Keeper {
                 info!(secret = name, until, "{done}");
                 Ok(step)
             }
-            // Somebody else was first, which the next look shows.
+            // Another client was first. The next round reads its change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(step),
             Err(error) => Err(self.said(&error)),
         }
@@ -227,7 +227,7 @@ impl Keeper {
                 info!(kind = &*K::kind(&()), name, "wrote the webhook's CA and path into its configuration");
                 Ok(())
             }
-            // Somebody else was first, which the next look shows.
+            // Another client was first. The next round reads its change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(self.said(&error)),
         }
@@ -290,7 +290,7 @@ fn now() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A request, but no longer than five seconds.
+/// A request with a timeout of five seconds.
 async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(TIMEOUT, request).await {
         Ok(result) => result,

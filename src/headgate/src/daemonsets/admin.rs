@@ -18,12 +18,12 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, pulse::Pulse},
 };
 
-/// What is shown.
+/// The data that the server shows.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether the owner moves.
+    /// Whether the owner is progressing.
     pub pulse: Arc<Pulse>,
     /// Whether this replica leads.
     pub authority: Authority,
@@ -46,7 +46,7 @@ async fn live(State(shown): State<Shown>) -> Response {
     livez(&shown.pulse, &shown.authority, shown.clock)
 }
 
-/// A replica that stands by is ready: there is nothing that it would have to know.
+/// A standby is ready, because it needs no data.
 async fn ready(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response();

@@ -10,7 +10,7 @@ use crate::{
     kube::{client::own_namespace, installation::LEASE},
 };
 
-// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
+// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
 /// The flags.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
@@ -40,7 +40,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Starts the log, and gives what was asked for.
+    /// Starts the log, and converts the arguments.
     #[must_use]
     pub fn options(self) -> Options {
         self.log.start();

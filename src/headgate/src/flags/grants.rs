@@ -1,4 +1,4 @@
-//! Whether a target group can be bound without a grant.
+//! Whether a target group needs a grant to be bound.
 
 use clap::{Args, ValueEnum};
 use headgate_core::model::settings::Granting;
@@ -25,7 +25,7 @@ enum When {
 }
 
 impl Grants {
-    /// What they say of groups that none names.
+    /// The meaning for groups that no grant names.
     pub const fn granting(&self) -> Granting {
         match self.when {
             When::Optional => Granting::Optional,

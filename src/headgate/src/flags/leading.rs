@@ -1,4 +1,4 @@
-//! Which replica of `headgate run` leads.
+//! The leader election of `headgate run`.
 
 use std::{hash::BuildHasher, path::PathBuf, time::Duration};
 
@@ -45,7 +45,10 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// What was asked for.
+    /// Converts the arguments.
+    ///
+    /// # Errors
+    /// The durations contradict each other.
     pub fn options(self) -> Result<Options, TimingError> {
         let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
         Ok(Options {
@@ -59,7 +62,7 @@ impl Leading {
     }
 }
 
-/// A name that no other replica has, and none had before: a restarted one is another one.
+/// A name that no other replica has or had. A restarted replica has a new one.
 fn identity() -> String {
     let name = ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok());
     // The keys of a RandomState are random.

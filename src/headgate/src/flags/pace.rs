@@ -1,4 +1,4 @@
-//! How fast `headgate run` works: the limits of AWS, and how long is waited for what.
+//! The rates and timeouts of `headgate run`.
 
 use std::time::Duration;
 
@@ -76,13 +76,13 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// This rate, with the share of it at once that AWS has.
+/// This rate, with the burst of AWS's limit in proportion.
 fn scaled(aws: Limit, per_second: f64) -> Limit {
     Limit { per_second, burst: (per_second * aws.burst / aws.per_second).max(1.0) }
 }
 
 impl Pace {
-    /// The engine's settings, as far as these flags say them.
+    /// The engine's settings from these flags.
     pub fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
@@ -112,10 +112,10 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "set calls a second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
 }
 
-/// Reads a duration as people write it.
+/// Reads a duration such as `90s` or `5m`.
 ///
 /// # Errors
-/// Says what was expected.
+/// What to write instead.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
     read.ok_or_else(|| "set a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
@@ -129,7 +129,8 @@ fn at_least_a_second(text: &str) -> Result<Duration, String> {
     Ok(read)
 }
 
-/// A read takes up to 8 s, and its next try comes 10 s later at most: so at least three have failed by then.
+/// A read takes up to 8 s, and its next attempt begins at most 10 s later. Therefore at least three have failed by
+/// then.
 const SHORTEST_GATE_PATIENCE: Duration = Duration::from_mins(1);
 const LONGEST_GATE_PATIENCE: Duration = Duration::from_hours(1);
 

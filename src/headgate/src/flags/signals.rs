@@ -1,4 +1,4 @@
-//! Which signs of nodes that are about to go `headgate run` looks at.
+//! The signs of nodes that will be removed, for `headgate run`.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn each(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|key| !key.is_empty())
 }
 
-/// Their form is that of labels.
+/// Whether a text has the form of a label key.
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').unwrap_or(("", key));
     let prefix_is_good = !key.starts_with('/') && (prefix.is_empty() || super::is_subdomain(prefix));
@@ -59,7 +59,7 @@ fn cordon(text: &str) -> Result<Cordon, String> {
 }
 
 impl Signals {
-    /// What the engine is told.
+    /// The signs for the engine.
     pub fn signs(&self) -> Signs {
         let read = |text: &str| each(text).map(Into::into).collect::<BTreeSet<_>>();
         Signs {

@@ -43,7 +43,7 @@ fn sentence(entry: &Entry) -> String {
     place + &text
 }
 
-/// What the replica cannot know, if it became the leader after the past began.
+/// What the replica cannot know, if it became the leader after the history began.
 pub fn gap(past: &Past) -> Option<String> {
     let (since, leads) = (past.since.as_ref()?, past.leads_since.as_ref()?);
     let begins = past.entries.first().map_or(since, |first| &first.at);
@@ -56,7 +56,7 @@ pub fn clock(time: &MicroTime) -> String {
     time.0.strftime("%H:%M:%S%.3fZ").to_string()
 }
 
-/// The name in an ARN of a target group.
+/// The name in the ARN of a target group.
 fn name(arn: &str) -> &str {
     arn.split('/').nth(1).unwrap_or(arn)
 }

@@ -1,10 +1,10 @@
-//! What proves that a leader has terminated: both sides of it. [`headgate_core::leadership::lease`] explains why that
-//! is enough.
+//! The evidence that a leader has terminated: how it is left and how it is read. [`headgate_core::leadership::lease`]
+//! explains why it is sufficient.
 //!
-//! At its start each replica writes its identity to its termination log, a file that the kubelet mounts. While
-//! another replica leads, only its pod is watched, by name. The states of terminated containers are passed on, and
-//! the machine decides. Without the file, or the right to watch, there is no proof, and the Lease of a killed leader
-//! must expire.
+//! At its start, each replica writes its identity to its termination log, a file that the kubelet mounts. While another
+//! replica leads, this module watches only that replica's pod, by name. It passes on the states of terminated
+//! containers, and the machine decides. Without the file or the permission to watch, there is no evidence, and the
+//! Lease of a killed leader must expire.
 
 use std::{
     fs::OpenOptions,
@@ -36,13 +36,13 @@ use crate::{
     },
 };
 
-/// A watch ends after this many seconds and continues in a new request, so a dead connection is detected.
+/// A watch ends after this many seconds and continues in a new request, so that a dead connection is detected.
 const WATCH_TIMEOUT: u32 = 20;
 
-/// Leaves the identity of this replica where the kubelet finds it when the container has ended.
+/// Writes the identity of this replica to a file that the kubelet reads after the container has terminated.
 pub fn leave(identity: &str, termination_log: &Path) {
     let path = termination_log.display();
-    // The kubelet has created the file. If there is none, this is no pod, and none is created.
+    // The kubelet creates the file. Without a file, this is not a pod, and no file is created.
     let opened = OpenOptions::new().write(true).truncate(true).open(termination_log);
     match opened.and_then(|mut file| file.write_all(identity.as_bytes())) {
         Ok(()) => {
@@ -59,7 +59,7 @@ pub fn leave(identity: &str, termination_log: &Path) {
     }
 }
 
-/// A pod of Headgate's own, and what has become of its containers.
+/// A pod of Headgate, and the states of its containers.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 struct Replica {
@@ -119,13 +119,13 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// Watches nothing yet.
+    /// No watch yet.
     pub fn new(client: Client, own_namespace: &str, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, clock, metrics, pod: None, watching: None, outage: Outage::default() }
     }
 
-    /// Watches this pod from now on, and no other.
+    /// Watches only this pod from now on.
     pub fn follow(&mut self, pod: Option<&str>) {
         if self.pod.as_deref() == pod {
             return;
@@ -138,7 +138,7 @@ impl Proofs {
         });
     }
 
-    /// Waits until the pod is seen; gives its containers that have ended.
+    /// Waits for news of the pod. Returns its terminated containers.
     pub async fn next(&mut self) -> Vec<EndedContainer> {
         loop {
             let event = match &mut self.watching {

@@ -1,8 +1,8 @@
-//! The reports of failing watches: together, not one by one.
+//! Reports failing watches together, not one by one.
 //!
 //! An unavailable API server breaks every watch at once, and each retries every few seconds. One line announces the
-//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure never counts as
-//! over while another watch still has it.
+//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure is not over
+//! while any watch has it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ pub enum Cause {
     UnknownKind(&'static str),
     /// The API server returns another error.
     Refused(u16),
-    /// It cannot be reached, or does not answer.
+    /// The API server is unreachable, or does not answer.
     Unreachable,
 }
 
@@ -53,27 +53,27 @@ pub fn is_too_old(error: &watcher::Error) -> bool {
 }
 
 impl WatchFailures {
-    /// None yet; `troubles` learns what keeps this replica from leading.
+    /// No failures yet. `troubles`: receives what prevents this replica from leading.
     pub fn new(troubles: Troubles) -> Self {
         Self { all: Arc::default(), troubles }
     }
 
-    /// A watch has failed.
+    /// Records that a watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        // A missing right or kind affects every replica.
+        // A missing permission or kind affects every replica.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
             self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        // A watch has one trouble at a time.
+        // A watch has one failure at a time.
         let watch = (kind, scope.clone());
         for (other, failing) in &mut *all {
             if *other != cause && failing.watches.remove(&watch) && failing.watches.is_empty() {
                 over(failing.outage.worked(now));
             }
         }
-        // What else is in the words of one cause changes from one time to the next.
+        // The other parts of the text may change each time.
         let failing = all.entry(cause).or_default();
         failing.watches.insert(watch);
         let watches = failing.watches.len();
@@ -89,7 +89,7 @@ impl WatchFailures {
         }
     }
 
-    /// A watch that had failed has worked since `works`.
+    /// Records that a watch has worked since `works`.
     pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
         self.troubles.worked(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"));
         let watch = (kind, scope.clone());
@@ -102,7 +102,7 @@ impl WatchFailures {
     }
 }
 
-/// An answer of the API server that will not change without help: the right is missing, or the kind.
+/// A permanent error of the API server: a permission or the kind is missing.
 pub fn refusal(kind: &'static str, error: &watcher::Error) -> Option<String> {
     match judge(kind, error) {
         (Cause::Forbidden(_) | Cause::UnknownKind(_), said) => Some(said),
@@ -116,7 +116,7 @@ fn over(told: Option<Told>) {
     }
 }
 
-/// The failure, and what to do about it, in words that do not change from one time to the next.
+/// The failure, and what to do about it, in a text that does not change between retries.
 pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
     match status(error) {
         Some(status) if status.code == 403 => (

@@ -1,4 +1,4 @@
-//! The list of all metrics in `docs/reference/metrics.md`, compared with what the code declares. `make docs` writes it.
+//! The list of all metrics in `docs/reference/metrics.md`, compared with the declarations. `make docs` writes it.
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 

@@ -53,19 +53,19 @@ use self::{
 };
 use crate::{metrics::Metrics, runtime::clock::Clock};
 
-/// What hyper keeps of one connection, read or to be written. A longer header is refused.
+/// The maximum size of hyper's buffers of one connection. A longer header is rejected.
 pub const BUFFER: usize = 16 * 1024;
-/// How often time-outs are looked at.
+/// How often timeouts are checked.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After the signal to stop: how long requests in flight may take.
+/// After the signal to stop, how long requests in flight may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A server that listens.
 #[derive(Clone)]
 pub struct Server {
-    /// How it is called in logs and metrics.
+    /// The name in logs and metrics.
     pub name: &'static str,
-    /// What connections may do.
+    /// The limits of connections.
     pub limits: Limits,
     /// The metrics.
     pub metrics: Arc<Metrics>,
@@ -74,8 +74,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop`, and then until the requests under way are answered. `service` makes what answers the requests
-    /// of one connection.
+    /// Serves until `stop`, and then until the requests in flight are answered. `service` creates the service for one
+    /// connection.
     pub async fn serve<S, B>(
         self,
         listener: TcpListener,
@@ -115,13 +115,13 @@ impl Server {
                     tokio::spawn(exchange.run(stream, tls.clone(), service));
                 }
                 Err(error) => {
-                    // File descriptors or memory are exhausted.
+                    // The process has no file descriptors or memory left.
                     debug!(%error, server = self.name, "a connection could not be accepted");
                     connections.close_one();
                     sleep(Duration::from_millis(100)).await;
                 }
             }
-            // Behind everything that is ready: no faster than the connections accepted before are served.
+            // Yield first, so that accepted connections are served before new ones.
             yield_now().await;
         }
         connections.close_all_but_requests();
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-/// One connection on its way.
+/// One connection.
 struct Exchange {
     connection: Connection,
     failed: Arc<Seldom>,

@@ -49,23 +49,22 @@ use crate::{
     serving::listen::listen,
 };
 
-/// How the webhook is served.
+/// The options of the webhooks.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where.
+    /// The address.
     pub address: SocketAddr,
-    /// The folder with its certificate, key and path.
+    /// The folder with the certificate, the key and the path.
     pub folder: PathBuf,
-    /// What there is to give.
+    /// The options of what pods get.
     pub giving: giving::Options,
 }
 
 impl Options {
-    /// Whether it ends together with the other parts; `lease`: the duration of the Lease, if replicas elect their
-    /// leader by one.
+    /// Checks that the options fit the other options. `lease`: the duration of the Lease, if replicas elect a leader.
     ///
     /// # Errors
-    /// Returns what to set.
+    /// What to set.
     pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
@@ -82,42 +81,42 @@ impl Options {
     }
 }
 
-/// What answers need.
+/// The data for answers.
 #[derive(Clone)]
 pub struct Webhook {
-    /// What would bind a pod.
+    /// Queries to the engine.
     pub asking: Asking,
-    /// What evictions need besides.
+    /// The further data for evictions.
     pub evicting: Evicting,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
-    /// The path that is answered; none: no certificate was read yet.
+    /// The path of the webhooks. `None`: no certificate was read yet.
     pub path: watch::Receiver<Option<CallPath>>,
-    /// What there is to give.
+    /// What pods get.
     pub giving: Giving,
     /// The settings of namespaces.
     pub namespaces: Namespaces,
 }
 
-/// What the webhook is served with.
+/// Everything that is needed to serve the webhooks.
 pub struct Served {
-    /// To ask the API server for its version.
+    /// Asks the API server for its version.
     pub client: Client,
-    /// What answers.
+    /// The data for answers.
     pub webhook: Webhook,
-    /// Writes what is noted of evictions.
+    /// Writes the records of evictions.
     pub evictions: Evictions,
-    /// The receivers of the certificate and the path, as soon as they are read.
+    /// The receivers of the certificate and the path.
     pub published: Published,
 }
 
 impl Served {
-    /// Starts serving.
+    /// Starts the server.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// The address is not available.
     pub async fn start(
         self,
         options: Options,

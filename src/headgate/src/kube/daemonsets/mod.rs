@@ -23,12 +23,12 @@ use headgate_core::{WallTime, model::object::Uid};
 use headgate_daemonset::model::Owner;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 
-/// The kind's API.
+/// The API version of the kind.
 pub const API: &str = "headgate.dev/v1alpha1";
 /// The kind.
 pub const KIND: &str = "IngressDaemonSet";
 
-/// The set that controls an object. What something else controls is of a set that cannot be.
+/// The set that controls an object. An object with another kind of controller belongs to a set that cannot exist.
 fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     let owner = owners?.first()?;
     let is_set = owner.kind == KIND

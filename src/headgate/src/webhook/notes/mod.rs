@@ -56,22 +56,22 @@ use crate::{
     },
 };
 
-/// Records that are written at the same time. They delay no other write of Headgate.
+/// The maximum number of writes in flight. They delay no other write of Headgate.
 pub const AT_ONCE: usize = 16;
-/// With this many, a new one waits for seconds.
+/// With this many records, a new one waits for seconds.
 const MANY: usize = 20 * AT_ONCE;
-/// What was not written within this time is tried again.
+/// The timeout of a write, after which it is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time in which the engine decides what to record.
+/// The timeout of the engine's decision what to write.
 const ASKS_FOR: Duration = Duration::from_secs(1);
 
-/// Writes one note.
+/// Writes one record.
 pub trait Writer: Sync {
-    /// Writes it.
+    /// Writes the record.
     fn write(&self, note: &Note) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The notes that are still to be written.
+/// The records that are still to be written.
 #[derive(Clone)]
 pub struct Notes {
     shared: Arc<Shared>,
@@ -85,13 +85,13 @@ struct Shared {
 }
 
 impl Notes {
-    /// None yet.
+    /// No records.
     pub fn new(limits: Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let (queue, asked) = (Mutex::new(Queue::new(limits)), Notify::new());
         Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
     }
 
-    /// Records on this pod, by its UID, that a client requests its eviction.
+    /// Adds a record that a client requests the eviction of the pod with this UID.
     pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
         let now = self.shared.clock.now();
         let asked = self.change(|queue| queue.ask(pod, uid, now));
@@ -103,12 +103,12 @@ impl Notes {
         asked
     }
 
-    /// Whether a new one would have no turn for seconds.
+    /// Whether a new record would wait for seconds.
     pub fn are_many(&self) -> bool {
         self.queue().count() > MANY
     }
 
-    /// Writes them. Does not end.
+    /// Writes the records. Does not end.
     pub async fn write(self, writer: impl Writer) -> Result<(), String> {
         let clock = self.shared.clock;
         let writer = &writer;
@@ -167,7 +167,7 @@ impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
         let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
         let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
-        // The node was read when the record was requested; the watch may not show the result yet.
+        // The node was read when the record was requested. The watch may not show the result yet.
         let ruling = self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await;
         match ruling.map(|ruling| ruling.with_node(false)) {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
