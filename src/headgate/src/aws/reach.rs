@@ -1,10 +1,11 @@
 //! Whether AWS answers and allows what Headgate must do, and the reports when it does not.
 //!
 //! ```text
-//! no answer, no credentials, or none that AWS accepts ─► one outage of all of AWS, over with the next answer
-//! an answer that denies an action or that AWS is ill  ─► one outage of that action, over when it works for each group
+//! no answer, no credentials, or AWS rejects them ─► one outage of all of AWS, over with the next answer
+//! AWS denies an action, or has an internal error ─► one outage of that action, over when it works for each group
 //! ```
-//! It writes nothing itself. It ignores failures of a single target or group: those are reported separately.
+//!
+//! The module does no I/O. It ignores failures of a single target or group, which are reported separately.
 
 use std::{
     borrow::Cow,

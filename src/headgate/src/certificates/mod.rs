@@ -1,6 +1,6 @@
-//! `headgate certificates`: keeps the webhook's certificate, its secret path, and both in the configurations of the
-//! API server. It is a process of its own, because its ServiceAccount may change what the API server calls and
-//! trusts.
+//! `headgate certificates`: manages the webhook's certificate, its secret path, and both in the webhook configurations.
+//!
+//! It is a separate process, because its ServiceAccount may change what the API server calls and trusts.
 //!
 //! ```text
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve
@@ -9,7 +9,7 @@
 //!  renewal: the next step, a pure function of both and the time
 //! ```
 //!
-//! It has no port, and needs only the Kubernetes API.
+//! It listens on no port, and needs only the Kubernetes API.
 
 pub mod certificate;
 pub mod configurations;

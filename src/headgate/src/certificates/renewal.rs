@@ -1,13 +1,13 @@
-//! The next step of `headgate certificates`, as a function of what is stored, what the configurations have, and the time.
+//! The next step of `headgate certificates`: a function of the stored data, the configurations and the time.
 //!
 //! ```text
 //!  Prepare ─► Configure ─► NoteTrusted ─► 10 minutes ─► Swap ─► 10 minutes ─► Forget ─► Configure
 //!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
 //! ```
 //!
-//! The API server trusts both certificates, so a replica may serve either: a kubelet may need two minutes to update a
-//! mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends
-//! between two steps therefore leaves nothing incomplete.
+//! The API server trusts both certificates, so a replica may serve either of them: a kubelet may need two minutes to update
+//! a mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends between
+//! two steps therefore leaves nothing incomplete.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ impl Mark {
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
-    /// The last state of each set, and the revision of its rollout when it was last reported or first seen.
+    /// The last state of each set, and the revision of its rollout, or its revision when it was first seen.
     rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Revision>)>,
 }
 

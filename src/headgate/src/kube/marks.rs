@@ -1,7 +1,7 @@
 //! The annotations with the state of a pod's eviction: how they are read and written.
 //!
-//! Each begins with the UID of its pod: an annotation that was copied to another pod has no meaning there. One that
-//! cannot be read counts as absent. The core reports and removes implausible values
+//! Each begins with the UID of its pod, so that an annotation which was copied to another pod has no meaning there. An
+//! invalid annotation counts as absent. The core reports and removes implausible values
 //! ([`LeavingFacts::credible`](headgate_core::model::LeavingFacts::credible)).
 //!
 //! ```text

@@ -1,13 +1,14 @@
-//! Something that fails again and again: what is worth a log line, and when.
+//! Decides when a repeated failure is worth a log line.
 //!
 //! ```text
 //! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
-//! Each failure is counted, also one that is not reported. It owns no clock and writes no line itself.
 //!
-//! Guarantees: an outage of an hour is reported at most 20 times, with any number of failures. An intermittent outage
-//! is reported like a continuous one.
+//! Each failure is counted, even if it is not reported. The module owns no clock and does not log.
+//!
+//! Guarantees: an outage of one hour is reported at most 20 times, for any number of failures. An intermittent outage is
+//! reported like a continuous one.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 

@@ -106,7 +106,7 @@ mod tests {
         Full::from(vec![b'x'; length])
     }
 
-    /// A body that ends after this many bytes without an end.
+    /// A body that sends this many bytes, and then neither continues nor ends.
     fn stuck(length: usize) -> impl Body<Data = Bytes, Error = Infallible> {
         let first = stream::iter([Ok(Frame::data(Bytes::from(vec![b'x'; length])))]);
         StreamBody::new(first.chain(stream::pending()))

@@ -1,22 +1,22 @@
-//! How the program listens: one accept loop for the webhook and the admin server, made for clients that mean no good.
+//! The servers of the program: one accept loop for the webhook and the admin server, with protection against malicious
+//! clients.
 //!
 //! ```text
 //!  listen ─► serve: accept ─► TLS ─► hyper (HTTP/1.1) ─► the service of the server
 //!              │                          │
-//!              └────► connections ◄───────┘   who is connected, what each does, which one is closed for a newer one
-//!                                  bodies     how much of all request bodies may be in memory
+//!              └────► connections ◄───────┘   the phase of each connection, and which one is closed for a newer one
+//!                                  bodies     the memory of all request bodies
 //! ```
 //!
-//! **Guarantees.** A new connection is always accepted. At the limit another one is closed for it. First come those
-//! that never sent a valid request, of the address that has most of them. Then comes the one with the longest idle
-//! time. A connection with a valid request is never closed while that request is answered.
+//! **Guarantees.** A new connection is always accepted. At the limit, another one is closed for it. Connections without a
+//! valid request are closed first, beginning with the address that has most of them. If there are none, the connection with
+//! the longest idle time is closed. A connection is never closed while its valid request is being answered.
 //!
-//! A handshake, a header, a request and idling each have a time-out. The memory that clients can occupy is limited: by
+//! A handshake, a header, a request and idling each have a timeout. Three limits bound the memory that clients can occupy:
 //! the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
 //!
-//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own time-out for
-//! headers begins when it waits for a request. It cannot distinguish a slow header from an idle connection;
-//! [`connections`] can.
+//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own timeout for headers begins
+//! when it waits for a request, so it cannot distinguish a slow header from an idle connection. [`connections`] can.
 
 pub mod bodies;
 pub mod connections;

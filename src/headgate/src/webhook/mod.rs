@@ -1,17 +1,17 @@
-//! The webhooks: the API server asks what a pod should be given before it creates it, and whether a pod may be evicted.
+//! The webhooks: the API server asks what a new pod should get, and whether a pod may be evicted.
 //!
 //! ```text
-//!  API server ──AdmissionReview──► server ─► review ─► pod ─► question to the engine's owner
-//!                                                               │  (deadline, then as if nothing bound it)
+//!  API server ──AdmissionReview──► server ─► review ─► pod ─► query to the engine's owner
+//!                                                               │  (after a deadline, as if the pod had no binding)
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //!                                               ▲
-//!                                             giving: what there is to give
+//!                                             giving: the settings for what pods get
 //! ```
 //!
-//! Every replica serves it, also standbys. It never refuses a pod. An eviction that must wait gets 429 (`evict`), and
-//! is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
-//! without a hold is allowed, its Node is read (`node_reads`). A request that cannot be read gets a 4xx, which the
-//! API server treats as an absent webhook (`failurePolicy: Ignore`).
+//! Every replica serves the webhooks, also standbys. They never reject a pod. An eviction that must wait gets 429 (`evict`),
+//! and is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
+//! without a hold is allowed, its Node is read (`node_reads`). An invalid request gets a 4xx, which the API server treats
+//! like an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;

@@ -2,18 +2,17 @@
 //!
 //! ```text
 //!  environment, profile, web identity (STS), Pod Identity, instance metadata
-//!       │   without a time-out of a call, repeatedly if it fails
+//!       │   outside of the timeouts of calls, with retries
 //!       ▼
-//!  Keeper::run ──► Kept ──► a call takes what is there
+//!  Keeper::run ──► Kept ──► a call uses the present credentials
 //! ```
 //!
-//! **Guarantees.** A call never waits for STS: its time-out covers only its own answer. Credentials are fetched again
-//! when a quarter of their life is left, with separate time-outs and retries. Until then the current ones are used. A
-//! call that finds none, or only expired ones, fails at once. The error names the provider that failed, the cause,
-//! and what to set.
+//! **Guarantees.** A call never waits for STS: its timeout covers only its own answer. Credentials are fetched again when a
+//! quarter of their life is left, with separate timeouts and retries. Until then the current ones are used. A call without
+//! credentials, or with expired ones, fails at once. The error names the provider that failed, the cause, and what to set.
 //!
-//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them.
-//! The clock may be wrong, and AWS decides.
+//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them. The
+//! clock may be wrong, and AWS decides.
 
 mod source;
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! IngressDaemonSets in Kubernetes: what is watched of them, and what is asked for them.
+//! IngressDaemonSets in Kubernetes: the watched objects, and the requests for them.
 //!
 //! ```text
-//!  watches ──► set, pod, node, revision, budget     an object, as the core knows it
+//!  watches ──► set, pod, node, revision, budget     an object, converted for the core
 //!  shown                                            the status of a set, for readers
-//!  requests ◄── template, status                    what the core asks for, as an object
+//!  requests ◄── template, status                    a request of the core, converted to an object
 //! ```
 
 pub mod budget;

@@ -268,7 +268,7 @@ impl SlimPod {
             .remove(EXPECTED_BINDINGS)
             .and_then(|text| limits::EXPECTED.text(&text).map_err(|excess| beyond.push(excess)).ok());
         let terminating = self.metadata.deletion_timestamp.is_some();
-        // Init and ephemeral containers count too: one of them may be the server.
+        // Init containers and sidecars count too: one of them may be the server.
         let main = self.status.container_statuses.unwrap_or_default();
         let all = main.iter().chain(self.status.init_container_statuses.iter().flatten()).flatten();
         let runs = |container: &ContainerStatus| {

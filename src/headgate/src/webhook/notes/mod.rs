@@ -1,29 +1,29 @@
-//! The notes on pods that are asked to leave (`headgate.dev/leaving`), written behind the answers.
+//! The records on pods whose eviction is requested (`headgate.dev/leaving`), written after the answers.
 //!
-//! The API server waits ten seconds for an answer about an eviction, and then allows it. No answer therefore waits
-//! for a write: it is 429, and the record comes after it.
+//! The API server waits 10 s for an answer about an eviction, and then allows it. No answer therefore waits for a write: the
+//! answer is 429, and the record follows.
 //!
 //! ```text
-//!  evict ──► Notes::ask ──► queue: one note of each pod, who was asked for first is first
+//!  evict ──► Notes::ask ──► queue: one record per pod, in the order of first requests
 //!              │               │
 //!              ▼               ▼
-//!        429, ask again     Notes::write: at most [`AT_ONCE`] under way ──► OnPods ──► PATCH
+//!        429, retry         Notes::write: at most [`AT_ONCE`] in flight ──► OnPods ──► PATCH
 //! ```
 //!
-//! **Owns** the notes that this replica still has to write.
+//! **Owns** the records that this replica still has to write.
 //!
 //! **Guarantees.**
-//! * A pod that is asked for again keeps its place, so none is asked for again and again and never noted.
-//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The
-//!   record contains the time of the request, even if it waited.
+//! * A pod keeps its place in the queue when its eviction is requested again, so that every record is written at some time.
+//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The record
+//!   contains the time of the request, even if it waited.
 //! * A failed write is retried, and delays no other. If it fails for longer than `--eviction-patience`, or Kubernetes
-//!   refuses it for good, the next request gets that answer, and the eviction is allowed.
-//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room nothing is recorded, and
-//!   the answer is the same: the client asks again.
-//! * The leader's writes find room at the API server next to those of a storm.
+//!   rejects it permanently, the next request gets that result, and the eviction is allowed.
+//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room, nothing is recorded, and the
+//!   answer is still 429: the client retries.
+//! * The limit of writes in flight leaves room for the leader's writes at the API server.
 //!
-//! **Assumptions.** A client that got 429 asks again. A record may therefore be lost, for example with the process:
-//! the next request makes it again.
+//! **Assumptions.** A client that got 429 retries. A record may therefore be lost, for example with the process: the next
+//! request creates it again.
 
 pub mod queue;
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
-//!            ▲                                     ├──► Waits: tried again after a pause
+//!            ▲                                     ├──► Waits: retried after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: the next request gets that answer
+//!                                                  └──► Refused: the next request gets that result
 //! ```
 
 use std::{
