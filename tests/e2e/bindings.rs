@@ -179,21 +179,21 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
         let pods = json!({"matchLabels": {"app": "web"}});
         let service = json!({"name": "web", "port": "http"});
         for (spec, said) in [
-            (json!({"targetGroup": group}), "expected either serviceRef, or podSelector and port"),
+            (json!({"targetGroup": group}), "set either serviceRef, or podSelector and port"),
             (
                 json!({"targetGroup": group, "serviceRef": service, "podSelector": pods, "port": 80}),
-                "expected either serviceRef, or podSelector and port, and not both",
+                "set either serviceRef, or podSelector and port, not both",
             ),
             (json!({"targetGroup": group, "podSelector": pods}), "podSelector needs port"),
-            (json!({"targetGroup": group, "serviceRef": service, "port": 80}), "give serviceRef.port"),
+            (json!({"targetGroup": group, "serviceRef": service, "port": 80}), "set serviceRef.port"),
             (
                 json!({"targetGroup": group, "podSelector": {"matchLabels": {}}, "port": 80}),
-                "expected at least one label",
+                "set at least one label",
             ),
             (json!({"targetGroup": group, "podSelector": pods, "port": 70000}), "1 to 65535"),
             (
                 json!({"targetGroup": group, "podSelector": pods, "port": "HTTP"}),
-                "small letters, digits and hyphens",
+                "lower-case letters, digits and hyphens",
             ),
             (json!({"targetGroup": {}, "serviceRef": service}), "either the ARN or the name"),
             (
@@ -202,7 +202,7 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
             ),
             (
                 json!({"targetGroup": {"arn": "arn:aws:x"}, "serviceRef": service}),
-                "expected the ARN of a target group: arn:aws:elasticloadbalancing",
+                "set the ARN of a target group: arn:aws:elasticloadbalancing",
             ),
             (
                 json!({"targetGroup": group, "serviceRef": service, "registerWhen": "soon"}),
@@ -247,7 +247,7 @@ mod more {
             })
             .await;
             let said = kept.data["status"]["conditions"].to_string();
-            assert!(said.contains("take the finalizer headgate.dev/targets away"), "{said}");
+            assert!(said.contains("remove the finalizer headgate.dev/targets"), "{said}");
             s.aws.set_available(true).await;
             wait_none(&s).await;
             assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());

@@ -162,32 +162,29 @@ fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
             (json!({"spec": {"podsPerNode": 17}}), "less than or equal to 16"),
             (
                 json!({"spec": {"updateStrategy": {"maxSurgePerNode": 0}}}),
-                "expected maxSurgePerNode or maxUnavailablePerNode above 0",
+                "set maxSurgePerNode or maxUnavailablePerNode above 0",
             ),
             (
                 json!({"spec": {"updateStrategy": {"maxNodesAtOnce": "110%"}}}),
-                "expected a number from 0, or a share from 0% to 100%",
+                "set a number from 0, or a percentage from 0% to 100%",
             ),
-            (
-                json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}),
-                "expected restartPolicy Always",
-            ),
-            (json!({"spec": {"template": {"spec": {"nodeName": "n1"}}}}), "expected no nodeName"),
+            (json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}), "set restartPolicy Always"),
+            (json!({"spec": {"template": {"spec": {"nodeName": "n1"}}}}), "remove nodeName"),
             (
                 json!({"spec": {"template": {"metadata": {"labels": {"headgate.dev/daemonset": "x"}}}}}),
-                "are Headgate's own",
+                "Headgate sets them",
             ),
-            (with(host.clone(), &json!({})), "no two pods of a node can have one hostPort"),
-            (with(host.clone(), &json!({"podsPerNode": 2})), "no two pods of a node can have one hostPort"),
+            (with(host.clone(), &json!({})), "two pods of a node cannot share a hostPort"),
+            (with(host.clone(), &json!({"podsPerNode": 2})), "two pods of a node cannot share a hostPort"),
             (
                 with(json!({"template": {"spec": {"hostNetwork": true}}}), &json!({})),
-                "has the ports of its node",
+                "cannot share the ports of a node",
             ),
             (
                 json!({"spec": {"updateStrategy": {"waitForDetachmentByAnnotatedTimestamp": {"key": "a/b"}}}}),
-                "expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp",
+                "set annotateNodeToDetach with waitForDetachmentByAnnotatedTimestamp",
             ),
-            (json!({"name": "e".repeat(51)}), "at most 50 letters"),
+            (json!({"name": "e".repeat(51)}), "at most 50 characters"),
         ] {
             let error = refused(change.clone()).await;
             assert!(error.contains(said), "{change}: {error}");

@@ -87,7 +87,7 @@ fn a_forged_review_of_pods_whose_nodes_stay_changes_nothing_and_a_drain_waits() 
         let kubectl = Kubectl::new(stage.s.facts(), &stage.cluster.namespace);
         kubectl.run(&["cordon", &node]).await;
         let said = stage.must_wait(pod).await;
-        assert!(said.contains("ask again"), "{said}");
+        assert!(said.contains("retry"), "{said}");
         let done = stage.evict_until_done(pod).await;
         kubectl.run(&["uncordon", &node]).await;
         let waited = done.duration_since(stage.deregistered(ip).await.unwrap()).unwrap();

@@ -54,7 +54,7 @@ fn two_with_one_lease_are_told_apart_and_the_one_that_does_nothing_says_why() {
         wait::until_equal("the second knows", &Some(1.0), || second.metric("headgate_lease_conflict")).await;
         let said = second.logged(|line| line["lease"] == "headgate");
         let said = said[0]["message"].as_str().unwrap();
-        assert!(said.contains("give each a --lease-name of its own"), "{said}");
+        assert!(said.contains("give each its own --lease-name"), "{said}");
         let leader: Value = serde_json::from_str(&second.probe("/debug/leader").await.unwrap()).unwrap();
         assert_eq!(leader["holderServes"], format!("the namespaces {}", one.cluster.namespace));
         second.probe("/readyz").await.unwrap();

@@ -196,7 +196,7 @@ mod more {
             let said = |line: &Value| {
                 line["message"]
                     .as_str()
-                    .is_some_and(|said| said.contains("container of the leader has ended"))
+                    .is_some_and(|said| said.contains("container of the leader has terminated"))
             };
             let said = standby.logged(said);
             assert!(said.len() == 1 && said[0]["holder"] == *identity, "{said:?}");

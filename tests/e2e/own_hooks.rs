@@ -94,7 +94,7 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
 
         let without = stage.headgate(&[]).await;
         let configuration = Configuration::install(s, &[&without]).await;
-        stays(&stage, &binary, "--hold-image does not say in which image headgate-hold is").await;
+        stays(&stage, &binary, "--hold-image does not name the image with headgate-hold").await;
         configuration.remove().await;
     });
 }

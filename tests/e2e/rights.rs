@@ -183,7 +183,7 @@ mod more {
             assert_eq!(code, Some(2), "{said}");
             for part in [
                 "forbidden",
-                "get and to create pods/portforward",
+                "get and create on pods/portforward",
                 "port-forward",
                 "--address 127.0.0.1:8081",
             ] {
@@ -214,10 +214,10 @@ mod more {
                 })
                 .await;
             };
-            says("grant the roles of config/rbac/certificates.yaml").await;
+            says("Grant the roles of config/rbac/certificates.yaml").await;
             grant_in_all(&s, &cluster).await;
             grant(&s, "headgate-certificates", &rules_of(own)).await;
-            says("does not exist: create it empty").await;
+            says("does not exist. Create it empty").await;
             s.cluster.create::<Secret>(json!({"metadata": {"name": "headgate-webhook-tls"}})).await;
             configuration.wait_trusted().await;
             wait_secret(&s.cluster.client, &configuration.name).await;

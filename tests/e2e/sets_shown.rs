@@ -94,7 +94,7 @@ mod more {
                 .service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name)))
                 .await;
             let (code, text) = said(&set, &headgate, &explain).await;
-            assert!(code == Some(0) && text.contains("\nNot looked at  "), "{text}");
+            assert!(code == Some(0) && text.contains("\nNot processed yet  "), "{text}");
             let browser = Browser::start().await;
             browser.open(&format!("http://{}/", headgate.debug())).await;
             let line = format!("{namespace}/{}", set.name);
@@ -133,7 +133,7 @@ mod more {
                 text.contains("Progressing  False since ") && text.contains("ProgressDeadlineExceeded: "),
                 "{text}"
             );
-            assert!(text.contains(&format!("\nTurn of {node}  since ")), "{text}");
+            assert!(text.contains(&format!("\nUpdating {node}  since ")), "{text}");
             assert!(is_found(&doctor().await, "ProgressDeadlineExceeded"));
             browser.wait_text("#top", |text| text.starts_with("ProgressDeadlineExceeded")).await;
             browser.wait_text("#view", |text| text.contains(&node) && text.contains("late")).await;

@@ -62,7 +62,7 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
 
         let (code, said) = uninstall(&s, &["--remove-targets"]).await;
         assert_eq!(code, Some(2), "a Headgate runs: {said}");
-        assert!(said.contains("scale `headgate run` down to 0 first"), "{said}");
+        assert!(said.contains("Scale `headgate run` to 0 first"), "{said}");
         assert_eq!(s.aws.registered(&group.arn).await, wanted);
 
         headgate.terminate().await;
@@ -95,7 +95,7 @@ mod more {
             headgate.terminate().await;
             let (code, said) = uninstall_of(&s, &serves, &[]).await;
             assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
+            assert!(said.contains(&format!("target group {}: 2 targets remain: ", group.name)), "{said}");
             assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
             assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
             assert_eq!(all(&s, "TargetBinding").await, []);
@@ -166,14 +166,17 @@ mod more {
             let own = format!("--own-namespace={}", s.cluster.namespace);
             let (code, said) = command(s.facts(), &["uninstall", &own, &only, &configuration]).await;
             assert_eq!(code, Some(0), "{said}");
-            let opened = format!("namespace {}: 2 readiness gates were closed and are open", pods.namespace);
+            let opened = format!("namespace {}: opened 2 closed readiness gates", pods.namespace);
             assert!(said.contains(&opened), "{said}");
             assert!(
-                said.contains(&format!("ValidatingWebhookConfiguration {} asks nobody", s.name("webhook"))),
+                said.contains(&format!(
+                    "ValidatingWebhookConfiguration {} calls no webhook",
+                    s.name("webhook")
+                )),
                 "{said}"
             );
             let why = pods.wait_gates("web", 2, "True", "HeadgateLeft").await;
-            assert!(why.values().all(|why| why.contains("Headgate has left")), "{why:?}");
+            assert!(why.values().all(|why| why.contains("Headgate no longer manages this pod")), "{why:?}");
             assert!(webhook.clients().await.is_empty());
             wait::until_equal("new pods have no gate", &false, &has_gate).await;
 

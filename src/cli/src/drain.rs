@@ -75,7 +75,7 @@ fn left_alone(pod: &Pod) -> Option<&'static str> {
     if pod.annotations().contains_key("kubernetes.io/config.mirror") {
         Some("a static pod")
     } else if owned_by("DaemonSet") {
-        Some("of a DaemonSet, which ignores that a node takes no pods")
+        Some("of a DaemonSet, which ignores cordons")
     } else if matches!(phase, Some("Succeeded" | "Failed")) {
         Some("it has ended")
     } else {
@@ -108,7 +108,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
     for pod in pods {
         let key = ObjectKey::new(pod.namespace().unwrap_or_default(), pod.name_any());
         if let Some(why) = left_alone(&pod) {
-            writeln!(out, "{key}: left alone, {why}")?;
+            writeln!(out, "{key}: not evicted, {why}")?;
             continue;
         }
         let is_made_again = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
@@ -147,10 +147,10 @@ fn stands(pod: &Pod) -> Option<String> {
     Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
         (Some(reason), ..) => format!("no load balancer sends to it any more ({})", why(reason)),
         (_, Some(_), _) => {
-            "it was deregistered, and its load balancers may go on sending for a while".to_owned()
+            "it was deregistered, and its load balancers may keep sending for a while".to_owned()
         }
         (.., Some((_, reason))) => format!("waits to be deregistered ({})", why(reason)),
-        _ => "it is to be deregistered".to_owned(),
+        _ => "it should be deregistered".to_owned(),
     })
 }
 
@@ -180,7 +180,7 @@ async fn detached(
             said.insert(key, stands);
         }
         let node = nodes.get_metadata_opt(name).await?;
-        let node = node.with_context(|| format!("node {name} is gone, before it was detached"))?;
+        let node = node.with_context(|| format!("node {name} was deleted before it was detached"))?;
         if let Some(at) = node.annotations().get(DETACHED_AT) {
             writeln!(out, "node {name}: no load balancer sends to a pod there since {at}")?;
             return Ok(());
@@ -208,16 +208,16 @@ async fn pods_of(
     let node = node.with_context(|| format!("there is no node {name}; see kubectl get nodes"))?;
     let is_cordoned = node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
     if is_cordoned {
-        writeln!(out, "node {name} takes no new pods already")?;
+        writeln!(out, "node {name} is already cordoned")?;
     } else if dry_run {
-        writeln!(out, "node {name} would take no new pods")?;
+        writeln!(out, "node {name} would be cordoned")?;
     } else {
         // An annotation from an earlier drain proves nothing.
         let annotations = json!({DETACHED_AT: null});
         let patch =
             Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": {"unschedulable": true}}));
         nodes.patch(name, &PatchParams::default(), &patch).await?;
-        writeln!(out, "node {name} takes no new pods (kubectl uncordon {name} lets it)")?;
+        writeln!(out, "node {name} is cordoned (kubectl uncordon {name} reverts that)")?;
     }
     let pods: Api<Pod> = Api::all(client.clone());
     Ok(pods.list(&ListParams::default().fields(&format!("spec.nodeName={name}"))).await?.items)
@@ -266,7 +266,7 @@ async fn evict_all(
         if Instant::now() > end {
             let left: Vec<String> = leaving.keys().map(ToString::to_string).collect();
             bail!(
-                "{} still there after {} s; expected them to go: see above what they wait for; may be done again",
+                "{} still exist after {} s. Check above what they wait for, then run this again",
                 left.join(", "),
                 patience.as_secs()
             );

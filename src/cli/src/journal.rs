@@ -9,7 +9,7 @@ pub fn past(past: &Past) -> Vec<String> {
     for entry in &past.entries {
         // A new pod of a StatefulSet has the name of the previous one.
         if uid.is_some_and(|uid| uid != &entry.uid) {
-            lines.push(format!("  another one of this name, UID {}", entry.uid));
+            lines.push(format!("  another pod with this name, UID {}", entry.uid));
         }
         uid = Some(&entry.uid);
         lines.push(format!("  {}  {}", clock(&entry.at), entry.text));
@@ -96,7 +96,7 @@ mod tests {
         let whole = Past { since: Some(times().time(at(0))), leads_since, entries, ..Past::default() };
         let said = past(&Past { gap: gap(&whole), ..whole });
         let expected = "\
-  04:49:28.000Z  blue 10.0.0.1:8080: should be registered (PodSelected: the pod has got its IP, or has come to be selected)
+  04:49:28.000Z  blue 10.0.0.1:8080: should be registered (PodSelected: the pod has its IP, and a binding selects it)
   04:49:29.000Z  blue 10.0.0.1:8080: AWS did not accept the registration (Throttled)
   04:49:30.000Z  blue 10.0.0.1:8080: AWS accepted the registration
   04:49:31.000Z  blue 10.0.0.1:8080: absent → healthy

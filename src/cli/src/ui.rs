@@ -45,11 +45,11 @@ pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
         return show(&format!("http://{address}/"), options.browser, out);
     }
     let client =
-        options.way.cluster().await?.context("no Kubernetes configuration; expected one, or --address")?;
+        options.way.cluster().await?.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
     // Fails now, and not in the browser, if Headgate cannot be reached.
     options.way.ask(Some(&client), "/debug/leader").await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.with_context(|| {
-        format!("cannot listen on port {} of loopback; expected a free one in --port", options.port)
+        format!("cannot listen on port {} of loopback. Set --port to a free one", options.port)
     })?;
     let address = listener.local_addr()?;
     let door = Arc::new(Door::new(address.port())?);
@@ -64,7 +64,7 @@ pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
 fn show(url: &str, browser: bool, out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out, "Headgate's page is at {url}")?;
     if browser && let Err(error) = open(url) {
-        writeln!(out, "no browser could be opened ({error}); open that address in one")?;
+        writeln!(out, "cannot open a browser ({error}). Open that address in one")?;
     }
     out.flush()?;
     Ok(())

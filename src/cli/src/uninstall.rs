@@ -101,11 +101,11 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     };
     let freed = free_bindings(&client, namespaces, out).await;
     if let Ok(freed) = freed {
-        writeln!(out, "{freed} TargetBindings are free")?;
+        writeln!(out, "removed the finalizers of {freed} TargetBindings")?;
     }
     let left = cleared.and_then(|left| match left {
         0 => Ok(()),
-        left => Err(anyhow::anyhow!("{left} target groups could not be cleared, see above")),
+        left => Err(anyhow::anyhow!("{left} target groups still have targets, see above")),
     });
     let failed = [silent, opened, left, freed.map(|_| ())].into_iter().filter_map(Result::err);
     let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
@@ -122,12 +122,11 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
     match deployments.patch_scale(name, &PatchParams::default(), &none).await {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            writeln!(out, "Deployment {namespace}/{name} is not there")?;
+            writeln!(out, "Deployment {namespace}/{name} does not exist")?;
             return Ok(());
         }
         Err(error) => {
-            return Err(error)
-                .with_context(|| format!("cannot scale Deployment {namespace}/{name} down to 0"));
+            return Err(error).with_context(|| format!("cannot scale Deployment {namespace}/{name} to 0"));
         }
     }
     let end = Instant::now() + STOP;
@@ -144,7 +143,8 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
         }
         if Instant::now() > end {
             bail!(
-                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}; run this again when they are gone"
+                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}. Run this again when \
+                 they are deleted"
             );
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -159,14 +159,15 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
     let Some(lease) = lease else { return Ok(()) };
     if let Some(served) = lease.annotations().get(SERVES).filter(|served| **served != asked) {
         bail!(
-            "the Headgate of the Lease {namespace}/{name} served {served}, and you ask for {asked}; expected the same \
-             --namespaces or --namespace-selector, or the --lease-name of another one; or say --force"
+            "the Headgate of the Lease {namespace}/{name} managed {served}, and you name {asked}. Set the \
+             same --namespaces or --namespace-selector, or the --lease-name of another installation; or set \
+             --force"
         );
     }
     match holder(&lease) {
         Some(holder) => bail!(
-            "{holder} holds the Lease {namespace}/{name} and would revert all changes; scale `headgate run` down to \
-             0 first, or say --force"
+            "{holder} holds the Lease {namespace}/{name} and would revert all changes. Scale `headgate run` \
+             to 0 first, or set --force"
         ),
         None => Ok(()),
     }
@@ -224,16 +225,16 @@ async fn free_bindings(
                 let version = object.resource_version();
                 let patch = json!({"metadata": {"finalizers": others, "resourceVersion": version}});
                 here.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.with_context(
-                    || format!("cannot take the finalizer off TargetBinding {namespace}/{name}"),
+                    || format!("cannot remove the finalizer from TargetBinding {namespace}/{name}"),
                 )?;
                 writeln!(out, "TargetBinding {namespace}/{name} has no finalizer any more")?;
             }
             if object.labels().contains_key(MADE_FROM) {
                 match here.delete(&name, &DeleteParams::default()).await {
-                    Ok(_) => writeln!(out, "TargetBinding {namespace}/{name} is removed")?,
+                    Ok(_) => writeln!(out, "TargetBinding {namespace}/{name} is deleted")?,
                     Err(kube::Error::Api(status)) if status.code == 404 => {}
                     Err(error) => {
-                        return Err(error).with_context(|| format!("cannot remove {namespace}/{name}"));
+                        return Err(error).with_context(|| format!("cannot delete {namespace}/{name}"));
                     }
                 }
             }

@@ -25,7 +25,7 @@ use std::{
 
 use request::Request;
 
-const USAGE: &str = "expected headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
+const USAGE: &str = "usage: headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
                      [HOST]:PORT PATH ['NAME: VALUE' ...]";
 
 /// The action after the hold.
@@ -68,7 +68,7 @@ fn read(arguments: Vec<OsString>) -> Result<(u32, Then), String> {
     let mut arguments = arguments.into_iter();
     let mut next = |what: &str| arguments.next().ok_or_else(|| format!("{what} is missing"));
     let seconds = text(next("for how many seconds")?)?;
-    let seconds = seconds.parse().map_err(|_| format!("{seconds:?} is no number of seconds"))?;
+    let seconds = seconds.parse().map_err(|_| format!("{seconds:?} is not a number of seconds"))?;
     let then = match text(next("what is done then")?)?.as_str() {
         "run" => {
             let program = next("the command")?;

@@ -28,7 +28,7 @@ impl Request {
     /// # Errors
     /// What is wrong with them.
     pub fn read(to: &str, path: String, headers: Vec<String>) -> Result<Self, String> {
-        let wrong = || format!("{to:?} is no host and port");
+        let wrong = || format!("{to:?} is not a host and port");
         let (host, port) = to.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         Ok(Self { host: host.to_owned(), port: port.parse().map_err(|_| wrong())?, path, headers })

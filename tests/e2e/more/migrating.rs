@@ -199,7 +199,7 @@ async fn over_and_back(s: &Scenario) {
     load.mark("over");
     let (code, said) = mover.run(Some(&headgate), &["--apply", "--stop-lbc"]).await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("All of it is done."), "{said}");
+    assert!(said.contains("All steps are done."), "{said}");
     assert!(tgb(s).await.is_none());
     assert!(!annotations(s).await.contains_key("headgate.dev/paused"));
     assert_eq!(lbc.failure_policies().await, policies);

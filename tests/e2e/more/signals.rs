@@ -171,7 +171,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
             }
             String::new()
         };
-        let two = format!("Pods that are targets on nodes that leave: 2: {node} 2 (NodeDisrupted)");
+        let two = format!("Pods that are targets on nodes that will be removed: 2: {node} 2 (NodeDisrupted)");
         wait::until("the status counts what is left there", || async {
             let said = shown().await;
             if said.contains(&two) { Ok(()) } else { Err(said) }
@@ -180,7 +180,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
         taint(&stage, &node, &format!("{DISRUPTED}-early-pdb-")).await;
         wait::until("the status says nothing of nodes", || async {
             let said = shown().await;
-            if said.contains("on nodes that leave") { Err(said) } else { Ok(()) }
+            if said.contains("on nodes that will be removed") { Err(said) } else { Ok(()) }
         })
         .await;
         stage.end().await;

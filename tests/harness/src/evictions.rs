@@ -164,7 +164,7 @@ impl Stage {
             match self.evict(pod).await {
                 Answer::Done => Ok(SystemTime::now()),
                 Answer::Wait(seconds, said) => {
-                    assert!((1..=5).contains(&seconds) && said.contains("ask again"), "{seconds} {said}");
+                    assert!((1..=5).contains(&seconds) && said.contains("retry"), "{seconds} {said}");
                     Err(said)
                 }
             }

@@ -62,7 +62,7 @@ pub struct Accept {
     /// Accept that LBC removes the security group rules of a binding (spec.networking), because you created your own.
     #[arg(long = "accept-networking")]
     networking: bool,
-    /// With --back: LBC may deregister targets that are no pods of the Service.
+    /// With --back: accept that LBC deregisters targets that are not pods of the Service.
     #[arg(long, requires = "back")]
     lbc_may_remove: bool,
     /// Assert that LBC is not running, if its Deployment cannot be found.

@@ -13,7 +13,7 @@ pub fn render(all: &Differences, now: Timestamp) -> String {
         lines.extend(group.differences.iter().flat_map(|it| difference(it, now)));
     }
     if lines.is_empty() {
-        lines.push("nothing is bound to a target group".to_owned());
+        lines.push("no binding uses a target group".to_owned());
     }
     let by = all.answered_by.as_deref().unwrap_or("a Headgate that leads alone");
     lines.push(format!("\nAnswered by  {by}"));
@@ -23,7 +23,7 @@ pub fn render(all: &Differences, now: Timestamp) -> String {
 fn head(group: &TargetGroup, now: Timestamp) -> String {
     let TargetGroup { name, wanted, there, differences, .. } = group;
     let Some(read) = &group.last_read else {
-        return format!("{name}  not read yet: {wanted} wanted, nothing to compare with");
+        return format!("{name}  not read yet: {wanted} wanted, so nothing is compared");
     };
     let same = if differences.is_empty() { ": as it should be" } else { "" };
     format!("{name}  {wanted} wanted, {there} there, read {}{same}", when(read, now))

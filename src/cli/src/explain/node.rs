@@ -15,11 +15,11 @@ pub fn render(report: &NodeReport, now: Timestamp) -> String {
                 since.as_ref().map(|since| format!(" since {}", when(since, now))).unwrap_or_default();
             lines.push(format!("Goes{since}  {}", said(word)));
         }
-        (None, _) if report.node.is_some() => lines.push("Goes  no: nothing says so".to_owned()),
+        (None, _) if report.node.is_some() => lines.push("Removal  no sign of it".to_owned()),
         (None, _) => {}
     }
     if report.pods.is_empty() {
-        lines.push("Pods  none that is, should be or was a target".to_owned());
+        lines.push("Pods  none is, should be or was a target".to_owned());
     }
     for pod in &report.pods {
         lines.push(format!("Pod  {}/{}", pod.namespace, pod.name));
@@ -41,7 +41,7 @@ fn head(report: &NodeReport) -> String {
     let Some(node) = &report.node else { return format!("Node  {name}, not known") };
     let zone = node.zone.as_ref().map(|zone| format!(", zone {zone}")).unwrap_or_default();
     let cordoned = if node.cordoned { ", cordoned" } else { "" };
-    let takes = if node.takes_pods { "takes new pods" } else { "takes no new pods" };
+    let takes = if node.takes_pods { "takes new pods" } else { "accepts no new pods" };
     let detached = if node.detached { ", detached" } else { "" };
     format!("Node  {name}{zone}{cordoned}, {takes}{detached}")
 }

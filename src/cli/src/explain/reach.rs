@@ -106,7 +106,7 @@ impl Way {
                 (_, text) => bail!("{address} says: {}", text.trim()),
             };
         }
-        let client = client.context("no Kubernetes configuration; expected one, or --address")?;
+        let client = client.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
         let mut last = None;
         // The leader may have changed after the Lease was read.
         for _ in 0..2 {
@@ -114,11 +114,11 @@ impl Way {
             match self.through_api_server(client, &holder, path).await {
                 Ok((200, text)) => return Ok(text),
                 Ok((MISDIRECTED, text)) => last = Some(text),
-                Ok((_, text)) => bail!("the leader, pod {}, says: {}", holder.pod(), text.trim()),
+                Ok((_, text)) => bail!("the leader, pod {}, returns: {}", holder.pod(), text.trim()),
                 Err(error) => return Err(self.explained(&holder, &error)),
             }
         }
-        bail!("the replica that holds the Lease says: {}", last.unwrap_or_default().trim())
+        bail!("the replica that holds the Lease returns: {}", last.unwrap_or_default().trim())
     }
 
     /// The cluster of Headgate. A direct connection needs none, and there may be none.
@@ -141,16 +141,19 @@ impl Way {
         let (namespace, name) = (&self.own_namespace, &self.lease);
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         let lease = leases.get_opt(name).await.with_context(|| {
-            format!("cannot read the Lease {namespace}/{name}; expected the right to get leases there")
+            format!("cannot read the Lease {namespace}/{name}. Grant yourself get on leases there")
         })?;
         let lease = lease.with_context(|| {
             format!(
-                "there is no Lease {namespace}/{name}; expected Headgate's own namespace in --own-namespace and the \
-                 name of its Lease in --lease-name"
+                "there is no Lease {namespace}/{name}. Set --own-namespace to Headgate's namespace, and \
+                 --lease-name to the name of its Lease"
             )
         })?;
         Holder::of(&lease, Timestamp::now()).with_context(|| {
-            format!("nobody holds the Lease {namespace}/{name}; expected a `headgate run` that is ready, see its log")
+            format!(
+                "no replica holds the Lease {namespace}/{name}. Check that `headgate run` is ready, and \
+                     check its log"
+            )
         })
     }
 
@@ -219,18 +222,19 @@ impl Way {
         let silent = silent.unwrap_or_default();
         let why = match error {
             Lost::Refused(kube::Error::Api(status)) if status.code == 403 => format!(
-                "{}; expected the rights to get and to create pods/portforward in namespace {namespace}, or somebody \
-                 who has them and runs {by_hand}",
+                "{}. Grant yourself get and create on pods/portforward in namespace {namespace}, or ask \
+                 somebody with these permissions to run {by_hand}",
                 status.message
             ),
             Lost::Refused(kube::Error::Api(status)) if status.code == 404 => format!(
-                "{}; {} leads, by its Lease, and is not a pod of namespace {namespace}{silent}; expected --address with \
+                "{}; {} holds the Lease, and is not a pod of namespace {namespace}{silent}. Set --address to \
                  its --debug-address",
                 status.message, holder.identity
             ),
             error => format!(
-                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}; expected the port \
-                 of its --debug-address in --debug-port, and an API server that reaches the kubelet; by hand: {by_hand}"
+                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}. Set \
+                 --debug-port to the port of its --debug-address, and check that the API server reaches the \
+                 kubelet; by hand: {by_hand}"
             ),
         };
         anyhow::anyhow!(why)
@@ -243,7 +247,7 @@ async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, Strin
         let stream = TcpStream::connect(address).await?;
         exchange(stream, &address.to_string(), path).await
     };
-    let said = || format!("cannot ask {address}; expected the --debug-address of a `headgate run`");
+    let said = || format!("cannot query {address}. Set --address to the --debug-address of `headgate run`");
     timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
 }
 

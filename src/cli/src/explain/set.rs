@@ -80,8 +80,8 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
     )];
     if !report.looked_at {
         lines.push(
-            "Not looked at  nobody has said anything of it as it is now; expected a `headgate daemonsets` that is ready \
-             (chart value daemonsets.enabled), see its log"
+            "Not processed yet  its status is about an older spec. Check that `headgate daemonsets` is ready \
+             (chart value daemonsets.enabled), and check its log"
                 .to_owned(),
         );
     }
@@ -91,7 +91,7 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
         lines.push(format!("{}  {} since {since}  {}", condition.type_, condition.status, said(&word)));
     }
     lines.push(format!(
-        "Nodes  {}: {} updated, {} degraded, {} in turn",
+        "Nodes  {}: {} updated, {} degraded, {} updating",
         status.nodes, status.updated_nodes, status.degraded_nodes, status.nodes_in_turn
     ));
     lines.push(format!(
@@ -102,7 +102,7 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
         let since = when(&MicroTime(turn.since.0), now);
         let waits = turn.waits_for.as_deref().map(|waits| format!("  {waits}")).unwrap_or_default();
         let late = if turn.late { ", later than progressDeadlineSeconds" } else { "" };
-        lines.push(format!("Turn of {}  since {since}{late}{waits}", turn.node));
+        lines.push(format!("Updating {}  since {since}{late}{waits}", turn.node));
         for pod in pods {
             lines.push(format!("  Pod  {}", pod.name));
             lines.extend(pod.nowhere.as_ref().map(|word| format!("    no target: {}", said(word))));
@@ -177,6 +177,6 @@ Degraded  n3
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<SetReport>(&json).unwrap(), report);
         let late = render(&SetReport::new(set(1)), now);
-        assert!(late.contains("\nNot looked at  "), "{late}");
+        assert!(late.contains("\nNot processed yet  "), "{late}");
     }
 }

@@ -27,14 +27,14 @@ pub fn render(report: &Report, now: Timestamp) -> String {
     if let Some(hold) = &report.hold {
         lines.push(match &hold.word {
             Some(word) => format!("Hold  {}", said(word)),
-            None => format!("Hold  {} s wanted; the pod itself could not be read", hold.wanted),
+            None => format!("Hold  {} s wanted; cannot read the pod itself", hold.wanted),
         });
     }
     // The history of an existing pod is a few lines. For a deleted pod, it is the whole output.
     let told = past(&report.past);
     if !report.past.entries.is_empty() || report.pod.is_none() {
         lines.push("Past".to_owned());
-        let none = told.is_empty().then(|| "  nothing is remembered of a pod of this name".to_owned());
+        let none = told.is_empty().then(|| "  no history of a pod with this name".to_owned());
         lines.extend(told.into_iter().chain(none));
     }
     lines.push(format!(

@@ -53,9 +53,13 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<O
         if !options.json {
             write!(out, "{}", text::steps(&plan))?;
             if plan.iter().all(|step| step.state == State::Done) {
-                writeln!(out, "\nAll of it is done.")?;
+                writeln!(out, "\nAll steps are done.")?;
             } else {
-                writeln!(out, "\nNothing was changed. With --apply the steps are done in this order.")?;
+                writeln!(
+                    out,
+                    "\nNothing was changed. With --apply, the command runs the steps in this \
+                               order."
+                )?;
             }
         }
         return Ok(Outcome::findings(apply::is_refused(&plan)));
@@ -65,7 +69,7 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<O
         apply::apply(&mut gatherer, &client, &options, &mut std::io::stderr()).await?;
     } else {
         apply::apply(&mut gatherer, &client, &options, out).await?;
-        writeln!(out, "\nAll of it is done.")?;
+        writeln!(out, "\nAll steps are done.")?;
     }
     Ok(Outcome::Fine)
 }

@@ -176,7 +176,8 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
         }
         Some(_) => (
             Then::Adopted,
-            "Headgate notes it as its own when the pause ends, and registers it once more, which changes nothing"
+            "Headgate records it as its own when the pause ends, and registers it once more, which changes \
+             nothing"
                 .to_owned(),
         ),
     };
@@ -193,17 +194,17 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
 fn unwanted_row(pod: Option<&Pod>, target: Target, state: HealthState, reason: Reason) -> Row {
     let name = pod.map(|pod| pod.facts.key.name.to_string());
     let (then, reason, says) = match (&name, state) {
-        (_, HealthState::Draining) => (Then::Drains, "TargetPending", "it is on its way out".to_owned()),
+        (_, HealthState::Draining) => (Then::Drains, "TargetPending", "it is draining".to_owned()),
         (Some(_), _) => (
             Then::LeftAlone,
             reason.as_str(),
-            "Headgate does not want it and has not registered it, so it stays; LBC would remove it"
+            "Headgate does not want it and has not registered it, so it remains; LBC would deregister it"
                 .to_owned(),
         ),
         (None, _) => (
             Then::LeftAlone,
             "ForeignTarget",
-            "no pod of the namespace has this address, so it stays; LBC would remove it".to_owned(),
+            "no pod of the namespace has this address, so it remains; LBC would deregister it".to_owned(),
         ),
     };
     Row {

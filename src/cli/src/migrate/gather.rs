@@ -208,8 +208,7 @@ impl Gatherer {
         let mut tgbs = BTreeMap::new();
         for object in list(&api, "targetgroupbindings.elbv2.k8s.aws").await? {
             let name = object.name_any();
-            let tgb =
-                Tgb::read(&object).with_context(|| format!("TargetGroupBinding {name} cannot be read"))?;
+            let tgb = Tgb::read(&object).with_context(|| format!("cannot read TargetGroupBinding {name}"))?;
             tgbs.insert(tgb.key.clone(), tgb);
         }
         let mut services = BTreeMap::new();
@@ -281,9 +280,8 @@ impl Gatherer {
         }
         for (key, record) in recorded {
             if !self.known.contains_key(&key) || self.options.back {
-                let spec = serde_json::from_value(record.object["spec"].clone()).with_context(|| {
-                    format!("what is remembered of TargetGroupBinding {key} cannot be read")
-                })?;
+                let spec = serde_json::from_value(record.object["spec"].clone())
+                    .with_context(|| format!("cannot read the record of TargetGroupBinding {key}"))?;
                 self.known.insert(key, Known { spec, record: Some(record) });
             } else if let Some(known) = self.known.get_mut(&key) {
                 known.record = Some(record);
@@ -310,7 +308,7 @@ impl Gatherer {
         let Names { namespace, deployment: name, webhook } = self.options.lbc.clone();
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &namespace);
         let lease = leases.get_opt(lbc::LEASE).await.with_context(|| {
-            format!("cannot read Lease {namespace}/{}; expected the right to get it", lbc::LEASE)
+            format!("cannot read Lease {namespace}/{}. Grant yourself get on it", lbc::LEASE)
         })?;
         let renewed = lease.and_then(|lease| lease.spec?.renew_time).map(|time| time.0.to_string());
         let lease_rests = renewed.map(|renewed| {
@@ -329,9 +327,10 @@ impl Gatherer {
             ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
         ] {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
-            let found = api.get_opt(&webhook).await.with_context(|| {
-                format!("cannot read {} {webhook}; expected the right to get it", kind.kind)
-            })?;
+            let found = api
+                .get_opt(&webhook)
+                .await
+                .with_context(|| format!("cannot read {} {webhook}. Grant yourself get on it", kind.kind))?;
             webhooks.extend(found.map(|object| of_webhooks(&kind.kind, &object)));
         }
         let deployment = deployment(&self.client, &namespace, &name).await?;
@@ -349,7 +348,7 @@ impl Gatherer {
         let shown = way.ask(Some(&self.client), "/debug/bindings").await;
         let shown = shown.map_err(|error| plain_chain(&error)).and_then(|text| {
             serde_json::from_str::<Shown>(&text).map_err(|error| {
-                format!("its answer cannot be read ({error}); expected a Headgate of the same version as this program")
+                format!("cannot read its answer ({error}). Use the version of the Headgate in the cluster")
             })
         });
         let mut read = BTreeMap::new();
@@ -431,7 +430,7 @@ where
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(all),
             Err(error) => {
                 return Err(error)
-                    .with_context(|| format!("cannot list {what}; expected the right to list them"));
+                    .with_context(|| format!("cannot list {what}. Grant yourself list on them"));
             }
         };
         let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
@@ -443,9 +442,10 @@ where
 
 async fn deployment(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<Deployment>> {
     let api: Api<KubeDeployment> = Api::namespaced(client.clone(), namespace);
-    let found = api.get_opt(name).await.with_context(|| {
-        format!("cannot read Deployment {namespace}/{name}; expected the right to get it")
-    })?;
+    let found = api
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot read Deployment {namespace}/{name}. Grant yourself get on it"))?;
     let Some(found) = found else { return Ok(None) };
     let before = found.annotations().get(REPLICAS).and_then(|text| text.parse().ok());
     let Some(spec) = found.spec else { return Ok(None) };
@@ -453,7 +453,7 @@ async fn deployment(client: &Client, namespace: &str, name: &str) -> anyhow::Res
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let pods: Api<KubePod> = Api::namespaced(client.clone(), namespace);
     let pods = pods.list(&ListParams::default().labels(&labels.join(","))).await.with_context(|| {
-        format!("cannot list the pods of namespace {namespace}; expected the right to list pods")
+        format!("cannot list the pods of namespace {namespace}. Grant yourself list on pods")
     })?;
     let phase =
         |pod: &KubePod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -575,12 +575,12 @@ async fn group(aws: &TargetGroups, spec: &Spec) -> Looked<Group> {
     let said = |failure: headgate_core::Failure| format!("{}: {}", failure.code, failure.message);
     let find = Call::FindGroups { references: vec![reference] };
     let Answer::Groups(found) = aws.make(&find).await.map_err(said)? else {
-        return Err("AWS has answered something else; this is a bug".to_owned());
+        return Err("AWS returned something else; this is a bug".to_owned());
     };
-    let facts = found.into_iter().next().ok_or("AWS has answered with none; this is a bug")?;
+    let facts = found.into_iter().next().ok_or("AWS returned no target group; this is a bug")?;
     let call = Call::ReadHealth { group: facts.arn.clone() };
     let Answer::Health(targets) = aws.make(&call).await.map_err(said)? else {
-        return Err("AWS has answered something else; this is a bug".to_owned());
+        return Err("AWS returned something else; this is a bug".to_owned());
     };
     let targets = targets.into_iter().map(|(target, health)| (target, health.state)).collect();
     Ok(Group { facts, targets })

@@ -40,8 +40,8 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.push(once(
         Action::RelaxWebhooks,
         if all_gone { State::Done } else { relax(facts, &halt) },
-        "Set LBC's webhooks to failurePolicy Ignore: while LBC is stopped, they would refuse that its finalizer is taken \
-         off, and new pods and Services"
+        "Set LBC's webhooks to failurePolicy Ignore: while LBC is stopped, they would reject the removal of \
+         its finalizer, and new pods and Services"
             .to_owned(),
     ));
     steps.extend(each(Action::Quiet, says_quiet, &|binding| {
@@ -50,7 +50,7 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.push(once(
         Action::StopLbc,
         halt,
-        format!("Stop LBC: scale Deployment {} down to 0, and wait until its pods are gone", facts.lbc.name),
+        format!("Stop LBC: scale Deployment {} to 0, and wait until its pods are deleted", facts.lbc.name),
     ));
     steps.extend(each(Action::TakeFinalizer, says_finalizer, &|binding| {
         due_while(binding.tgb.as_ref().is_some_and(|tgb| tgb.is_kept))
@@ -89,7 +89,7 @@ fn service_of(binding: &Binding) -> String {
 }
 
 fn says_check(binding: &Binding, _: Place) -> String {
-    format!("See whether {} can be moved", named(binding))
+    format!("Check whether {} can be migrated", named(binding))
 }
 
 fn says_write(binding: &Binding, place: Place) -> String {
@@ -97,12 +97,12 @@ fn says_write(binding: &Binding, place: Place) -> String {
     match place {
         Place::Annotation => {
             format!(
-                "Bind port {port} of {} to target group {group} by its annotation, paused",
+                "Bind port {port} of {} to target group {group} with its annotation, paused",
                 service_of(binding)
             )
         }
         Place::TargetBinding => format!(
-            "Bind port {port} of {} to target group {group} by TargetBinding {}, paused",
+            "Bind port {port} of {} to target group {group} with TargetBinding {}, paused",
             service_of(binding),
             binding.key
         ),
@@ -114,14 +114,11 @@ fn says_compare(binding: &Binding, _: Place) -> String {
 }
 
 fn says_quiet(binding: &Binding, _: Place) -> String {
-    format!("Wait until no pod of {} comes or goes", service_of(binding))
+    format!("Wait until no pod of {} starts or terminates", service_of(binding))
 }
 
 fn says_finalizer(binding: &Binding, _: Place) -> String {
-    format!(
-        "Take LBC's finalizer off {}, so that nobody removes its targets when it is deleted",
-        named(binding)
-    )
+    format!("Remove LBC's finalizer from {}, so that its deletion deregisters no targets", named(binding))
 }
 
 fn says_delete(binding: &Binding, _: Place) -> String {
@@ -141,7 +138,7 @@ fn says_settle(binding: &Binding, _: Place) -> String {
 
 fn says_gates(binding: &Binding, _: Place) -> String {
     let gate = super::lbc::gate_of(&binding.key.name);
-    format!("Open the readiness gates {gate} that are closed on living pods: nobody else does any more")
+    format!("Open the closed readiness gates {gate} of living pods: no controller opens them any more")
 }
 
 /// Why it cannot be migrated.
@@ -154,57 +151,62 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
     let (about, spec) = (named(binding), &binding.spec);
     if let Some(label) = made_from {
         return Some(format!(
-            "{about} was made by LBC itself ({label}), and so were its target group and load balancer, which LBC removes \
-             with what they were made from; expected one that you have written. The way over from it is a target group of \
-             your own beside that one"
+            "{about} was created by LBC itself ({label}), like its target group and load balancer, which LBC \
+             deletes with their Ingress, Service or Gateway. Migrate only TargetGroupBindings that you \
+             wrote. Instead, create your own target group next to that one"
         ));
     }
     if spec.target_type.as_deref() == Some("instance") {
         return Some(format!(
-            "{about} is of target type instance: nodes are its targets, and Headgate registers pods; expected ip. The way \
-             over is a target group of type ip beside that one (docs/guides/from-hostport.md)"
+            "{about} has target type instance: its targets are nodes, and Headgate registers pods. Create a \
+             target group of type ip next to it (docs/guides/from-hostport.md)"
         ));
     }
     if spec.protocol.as_deref().is_some_and(|protocol| protocol.contains("QUIC")) {
-        return Some(format!("{about} is of protocol QUIC, which Headgate does not serve"));
+        return Some(format!("{about} has protocol QUIC, which Headgate does not support"));
     }
     if let Some(role) = &spec.iam_role_arn_to_assume {
         return Some(format!(
-            "{about} is of another account (iamRoleArnToAssume {role}); expected a target group of Headgate's own account"
+            "{about} belongs to another account (iamRoleArnToAssume {role}). Use a target group of \
+             Headgate's own account"
         ));
     }
     let named = spec.target_group().unwrap_or_default();
     if let Err(error) = GroupRef::parse(named) {
-        return Some(format!("{about} names no target group that can be bound: {error}"));
+        return Some(format!("{about} names a target group that cannot be bound: {error}"));
     }
     let service = service_of(binding);
     let Some(seen) = &binding.service else {
-        return Some(format!("{about} names {service}, which is not there"));
+        return Some(format!("{about} names {service}, which does not exist"));
     };
     if seen.facts.selector.is_empty() {
         return Some(format!(
-            "{service} has no selector: its endpoints are written by hand, and Headgate goes by pods; expected a selector"
+            "{service} has no selector: somebody writes its endpoints by hand, and Headgate selects pods. \
+             Set a selector"
         ));
     }
     if port_of(binding).is_none() {
         let port = spec.service_ref.port();
         return Some(format!(
-            "{about} names port {port}, which {service} does not have; LBC removes its targets then"
+            "{about} names port {port}, which {service} does not have; LBC then deregisters its targets"
         ));
     }
     if let Err(error) = &seen.records {
-        return Some(format!("{service} has an annotation of this command that cannot be read: {error}"));
+        return Some(format!("cannot read an annotation of this command on {service}: {error}"));
     }
     if let Some(Ok(group)) = &binding.group
         && group.facts.target_type != TargetType::Ip
     {
-        return Some(format!("AWS says that the target group of {about} is not of type ip; expected ip"));
+        return Some(format!(
+            "AWS reports that the target group of {about} does not have type ip. Use one \
+                             that has"
+        ));
     }
     if !binding.templates.is_empty() {
         let gate = super::lbc::gate_of(&binding.key.name);
         return Some(format!(
-            "the pod template of {} has the readiness gate {gate}, which nobody opens any more once LBC has let go: no new \
-             pod would become ready; expected a template without it",
+            "the pod template of {} has the readiness gate {gate}, which no controller opens after LBC is \
+             gone: no new pod would become ready. Remove the gate from the template",
             binding.templates.join(", ")
         ));
     }
@@ -212,9 +214,9 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
         && !wishes.contains(&Wish::AcceptNetworking)
     {
         return Some(format!(
-            "{about} has spec.networking: LBC keeps rules of security groups for it, and takes them away when it runs again \
-             without the binding. Headgate never changes a security group; expected rules of your own that let the load \
-             balancer reach the pods, and then --accept-networking"
+            "{about} has spec.networking: LBC manages security group rules for it, and removes them when it \
+             runs again without the binding. Headgate never changes a security group. Add your own rules \
+             that let the load balancer reach the pods, then set --accept-networking"
         ));
     }
     already_written(binding, to)
@@ -228,11 +230,12 @@ fn already_written(binding: &Binding, to: Place) -> Option<String> {
     let seen = binding.service.as_ref()?;
     match to {
         Place::Annotation if seen.facts.target_groups.is_some() && !seen.is_paused => Some(format!(
-            "{} binds other target groups already, and a pause would hold up those too; expected --to targetbinding",
+            "{} already binds other target groups, and a pause would affect those too. Set --to \
+             targetbinding",
             service_of(binding)
         )),
         Place::TargetBinding if binding.written.is_some() => Some(format!(
-            "there is a TargetBinding {} already that binds something else; expected none of this name, or --to annotation",
+            "TargetBinding {} already exists and binds something else. Rename it, or set --to annotation",
             binding.key
         )),
         _ => None,
@@ -253,7 +256,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
         Ok(shown) => shown,
         Err(why) => {
             return State::Refused(format!(
-                "Headgate cannot be asked: {why}; expected a `headgate run` that leads, before LBC lets go of anything"
+                "cannot query Headgate: {why}. Start `headgate run`, and wait until it leads"
             ));
         }
     };
@@ -264,7 +267,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     });
     if let Some(problem) = problem.and_then(|origin| origin.problems.first()) {
         return State::Refused(format!(
-            "Headgate cannot follow what was written for {}: {}: {}",
+            "Headgate rejects what was written for {}: {}: {}",
             named(binding),
             problem.reason,
             problem.message
@@ -272,7 +275,8 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     }
     let Some(bound) = bound_of(binding, shown) else {
         return State::Waits(format!(
-            "Headgate does not show port {} of {} bound to target group {} yet; expected that it serves namespace {}",
+            "Headgate does not show port {} of {} bound to target group {} yet. Check that it manages \
+             namespace {}",
             binding.spec.service_ref.port(),
             service_of(binding),
             binding.group_name(),
@@ -282,7 +286,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     let read_only = bound.troubles.iter().any(|trouble| trouble.reason == "ReadOnly");
     if read_only {
         return State::Refused(
-            "Headgate runs with --read-only, and would never write; expected it without".to_owned(),
+            "Headgate runs with --read-only, and would never write. Remove that flag".to_owned(),
         );
     }
     if !facts.headgate.read.contains_key(&bound.target_group) {
@@ -326,14 +330,14 @@ fn quiet(binding: &Binding) -> State {
     if let Some(pod) = binding.closed_gates().next() {
         let gate = super::lbc::gate_of(&binding.key.name);
         return State::Waits(format!(
-            "the readiness gate {gate} of pod {} is closed, and only LBC opens it; expected that the load balancer calls \
-             the pod healthy, or that it is removed",
+            "the readiness gate {gate} of pod {} is closed, and only LBC opens it. Make the pod healthy in \
+             the load balancer, or delete it",
             pod.facts.key.name
         ));
     }
     if let Some(pod) = binding.selected().find(|pod| pod.facts.terminating) {
         return State::Waits(format!(
-            "pod {} of {service} is ending, and while LBC is stopped nobody would deregister it",
+            "pod {} of {service} is terminating, and while LBC is stopped no controller would deregister it",
             pod.facts.key.name
         ));
     }
@@ -348,7 +352,7 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     let rests = facts.lbc.lease_rests.is_none_or(|rests| rests >= LEASE_RESTS);
     let renewed = || {
         State::Waits(format!(
-            "the Lease of LBC's leader was renewed within the last {} s; expected that no LBC runs, wherever it does",
+            "the Lease of LBC's leader was renewed within the last {} s. Stop every LBC replica first",
             LEASE_RESTS.as_secs()
         ))
     };
@@ -358,19 +362,19 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     let name = &facts.lbc.name;
     let Some(deployment) = &facts.lbc.deployment else {
         return State::Refused(format!(
-            "there is no Deployment {name}; expected LBC's in --lbc-namespace and --lbc-deployment, or --lbc-is-stopped if \
+            "there is no Deployment {name}. Set --lbc-namespace and --lbc-deployment, or --lbc-is-stopped if \
              you know that no LBC runs"
         ));
     };
     match (deployment.wanted, deployment.pods) {
         (0, 0) if rests => State::Done,
         (0, 0) => renewed(),
-        (0, pods) => State::Waits(format!("{pods} pods of Deployment {name} are still there")),
+        (0, pods) => State::Waits(format!("{pods} pods of Deployment {name} still exist")),
         _ if wishes.contains(&Wish::StopLbc) => State::Due,
         (_, pods) => State::Refused(format!(
-            "LBC runs ({pods} pods of Deployment {name}), and would remove all targets of a TargetGroupBinding that is \
-             deleted; expected that it is stopped: say --stop-lbc, or scale it down to 0. Meanwhile it serves nothing else \
-             either"
+            "LBC runs ({pods} pods of Deployment {name}), and would deregister all targets of a deleted \
+             TargetGroupBinding. Stop it: set --stop-lbc, or scale it to 0. Until it runs again, it manages \
+             nothing else either"
         )),
     }
 }
@@ -379,7 +383,7 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
 fn settle(binding: &Binding, facts: &Facts) -> State {
     let shown = match &facts.headgate.shown {
         Ok(shown) => shown,
-        Err(why) => return State::Waits(format!("Headgate cannot be asked: {why}")),
+        Err(why) => return State::Waits(format!("cannot query Headgate: {why}")),
     };
     match bound_of(binding, shown) {
         None => State::Waits(format!("Headgate does not show {} any more", service_of(binding))),
@@ -409,7 +413,7 @@ fn open_gates(binding: &Binding, facts: &Facts) -> State {
     if may_open(binding, facts).next().is_some() {
         return State::Due;
     }
-    State::Waits(format!("the load balancer does not call pod {} healthy yet", closed[0]))
+    State::Waits(format!("pod {} is not healthy in the load balancer yet", closed[0]))
 }
 
 /// The pods whose gate may be opened: the load balancer reports them as healthy.
@@ -436,8 +440,8 @@ pub fn restore(facts: &Facts) -> State {
         Some(deployment) if deployment.ready > 0 => State::Due,
         Some(deployment) if deployment.wanted > 0 => State::Waits("LBC is not ready yet".to_owned()),
         _ => State::Refused(format!(
-            "LBC's webhooks refuse nothing any more, and LBC ({}) does not run; expected that you start it, and run this \
-             again, or that you uninstall it",
+            "LBC's webhooks reject nothing any more, and LBC ({}) does not run. Start it and run this again, \
+             or uninstall it",
             facts.lbc.name
         )),
     }

@@ -248,7 +248,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     runs.lbc.webhooks.clear();
     let (action, word, why) = now_over(&runs, &[]);
     assert_eq!((action, word), (Action::StopLbc, "refused"));
-    assert!(why.contains("would remove all targets") && why.contains("--stop-lbc"), "{why}");
+    assert!(why.contains("would deregister all targets") && why.contains("--stop-lbc"), "{why}");
 
     let mut ends = stopped();
     ends.lbc.deployment = Some(Deployment { wanted: 0, pods: 1, ready: 0, before: Some(2) });
@@ -259,7 +259,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     for with in [&[][..], &[Wish::LbcIsStopped]] {
         let (action, word, why) = now_over(&elsewhere, with);
         assert_eq!((action, word), (Action::StopLbc, "waits"), "{why}");
-        assert!(why.contains("wherever it does"), "{why}");
+        assert!(why.contains("every LBC replica"), "{why}");
     }
 
     let mut unseen = stopped();
@@ -364,13 +364,13 @@ fn what_cannot_be_moved_is_refused_before_anything_is_written() {
         (Box::new(spec(json!({"targetGroupARN": null}))), "names no target group"),
         (Box::new(spec(json!({"serviceRef": {"name": "web", "port": 81}}))), "names port 81"),
         (Box::new(spec(json!({"networking": {"ingress": []}}))), "--accept-networking"),
-        (Box::new(|binding| binding.service = None), "which is not there"),
+        (Box::new(|binding| binding.service = None), "which does not exist"),
         (
             Box::new(|binding| {
                 let made = json!({"metadata": {"labels": {"service.k8s.aws/stack-name": "web"}}});
                 binding.tgb = Some(tgb(&made));
             }),
-            "made by LBC itself",
+            "created by LBC itself",
         ),
         (
             Box::new(|binding| binding.templates.push("Deployment web".into())),

@@ -69,12 +69,13 @@ fn notes(binding: &Binding) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(Err(why)) = &binding.group {
         notes.push(format!(
-            "AWS cannot be asked with your credentials ({why}): what it has is said by Headgate alone"
+            "cannot query AWS with your credentials ({why}), so the targets are those that Headgate reports"
         ));
     }
     if binding.spec.multi_cluster {
         notes.push(format!(
-            "it is a multi-cluster binding: ConfigMap aws-lbc-targets-{} is left behind, and can be deleted then",
+            "it is a multi-cluster binding: ConfigMap aws-lbc-targets-{} remains. You can delete it \
+             afterwards",
             binding.key.name
         ));
     }
@@ -82,8 +83,8 @@ fn notes(binding: &Binding) -> Vec<String> {
     let gated = binding.selected().filter(|pod| pod.gates.contains_key(&gate)).count();
     if gated > 0 {
         notes.push(format!(
-            "{gated} pods have LBC's readiness gate {gate}; it stays True on them until they are replaced. New pods get \
-             Headgate's gate where their namespace asks for it"
+            "{gated} pods have LBC's readiness gate {gate}; it remains True on them until they are replaced. \
+             New pods get Headgate's gate if their namespace asks for it"
         ));
     }
     notes
@@ -104,8 +105,8 @@ pub fn bindings(facts: &Facts) -> String {
             binding.group_name()
         );
         match diff(binding, shown) {
-            None => text += "  what AWS has is not known: neither AWS nor Headgate has said it\n",
-            Some(rows) if rows.is_empty() => text += "  there is no target, and none is wanted\n",
+            None => text += "  the targets in AWS are unknown: neither AWS nor Headgate reports them\n",
+            Some(rows) if rows.is_empty() => text += "  there is no target, and no pod should be one\n",
             Some(rows) => table(&rows, &mut text),
         }
         for note in notes(binding) {

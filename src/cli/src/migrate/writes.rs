@@ -84,7 +84,7 @@ async fn patch_service(client: &Client, binding: &Binding, annotations: Value) -
     let version = binding.service.as_ref().map(|service| service.version.clone());
     let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": version}});
     api.patch(name, &parameters(), &Patch::Merge(&patch)).await.map(|_| ()).with_context(|| {
-        format!("cannot annotate Service {namespace}/{name}; expected the right to patch services")
+        format!("cannot annotate Service {namespace}/{name}. Grant yourself patch on services")
     })
 }
 
@@ -113,7 +113,7 @@ async fn write_target_binding(client: &Client, binding: &Binding, record: &Recor
     };
     done.with_context(|| {
         format!(
-            "cannot write TargetBinding {}; expected the right to create and patch targetbindings",
+            "cannot write TargetBinding {}. Grant yourself create and patch on targetbindings",
             binding.key
         )
     })
@@ -132,7 +132,7 @@ pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Resu
             api.patch(&binding.key.name, &parameters(), &Patch::Merge(&patch)).await.map(|_| ()).with_context(
                 || {
                     format!(
-                        "cannot patch TargetBinding {}; expected the right to patch targetbindings",
+                        "cannot patch TargetBinding {}. Grant yourself patch on targetbindings",
                         binding.key
                     )
                 },
@@ -150,7 +150,7 @@ pub async fn unwrite(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     let name = &*binding.key.name;
     let said = || {
         format!(
-            "cannot delete TargetBinding {}; expected the rights to patch and delete targetbindings",
+            "cannot delete TargetBinding {}. Grant yourself patch and delete on targetbindings",
             binding.key
         )
     };
@@ -177,8 +177,9 @@ pub async fn take_finalizer(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
         tgbs(client, &tgb.key.namespace).patch(&tgb.key.name, &parameters(), &Patch::Merge(&patch)).await;
     done.map(|_| ()).with_context(|| {
         format!(
-            "cannot take the finalizer off TargetGroupBinding {}; expected the right to patch targetgroupbindings, and no \
-             webhook that refuses it while LBC is stopped (--lbc-webhook names its configurations)",
+            "cannot remove the finalizer from TargetGroupBinding {}. Grant yourself patch on \
+             targetgroupbindings, and remove webhooks that reject it while LBC is stopped (--lbc-webhook \
+             names LBC's own)",
             tgb.key
         )
     })
@@ -193,7 +194,7 @@ pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cannot delete TargetGroupBinding {}; expected the right to delete targetgroupbindings",
+                "cannot delete TargetGroupBinding {}. Grant yourself delete on targetgroupbindings",
                 tgb.key
             )
         }),
@@ -202,14 +203,14 @@ pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
 
 /// Creates the object again, as it was.
 pub async fn create(client: &Client, binding: &Binding) -> anyhow::Result<()> {
-    let Some(record) = &binding.record else { bail!("nothing is remembered of {}", binding.key) };
+    let Some(record) = &binding.record else { bail!("there is no record of {}", binding.key) };
     let object: DynamicObject = serde_json::from_value(record.object.clone())?;
     match tgbs(client, &binding.key.namespace).create(&PostParams::default(), &object).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cannot create TargetGroupBinding {}; expected the right to create targetgroupbindings",
+                "cannot create TargetGroupBinding {}. Grant yourself create on targetgroupbindings",
                 binding.key
             )
         }),
@@ -225,7 +226,7 @@ pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow:
         "metadata": {"uid": pod.facts.uid.as_str()},
         "status": {"conditions": [{
             "type": lbc::gate_of(&binding.key.name), "status": "True", "reason": "MovedToHeadgate",
-            "message": "the load balancer calls the pod healthy, and the TargetGroupBinding is gone",
+            "message": "the load balancer reports the pod as healthy, and the TargetGroupBinding was deleted",
             "lastTransitionTime": now,
         }]},
     });
@@ -234,7 +235,7 @@ pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow:
         // The pod was deleted, or has another UID.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
         Err(error) => Err(error).with_context(|| {
-            format!("cannot open the readiness gate of pod {key}; expected the right to patch pods/status")
+            format!("cannot open the readiness gate of pod {key}. Grant yourself patch on pods/status")
         }),
     }
 }
@@ -249,7 +250,8 @@ pub async fn stop(client: &Client, namespace: &str, name: &str, wanted: i32) -> 
 pub async fn start(client: &Client, namespace: &str, name: &str, before: i32) -> anyhow::Result<()> {
     let said = || {
         format!(
-            "cannot scale Deployment {namespace}/{name}; expected the rights to patch deployments and deployments/scale"
+            "cannot scale Deployment {namespace}/{name}. Grant yourself patch on deployments and \
+             deployments/scale"
         )
     };
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -262,7 +264,8 @@ pub async fn start(client: &Client, namespace: &str, name: &str, before: i32) ->
 async fn scale(client: &Client, namespace: &str, name: &str, note: &Value, to: i32) -> anyhow::Result<()> {
     let said = || {
         format!(
-            "cannot scale Deployment {namespace}/{name}; expected the rights to patch deployments and deployments/scale"
+            "cannot scale Deployment {namespace}/{name}. Grant yourself patch on deployments and \
+             deployments/scale"
         )
     };
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -278,7 +281,7 @@ pub async fn set_webhooks(client: &Client, name: &str, relaxed: bool) -> anyhow:
         ApiResource::erase::<MutatingWebhookConfiguration>(&()),
         ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
     ] {
-        let said = || format!("cannot change {} {name}; expected the rights to get and update it", kind.kind);
+        let said = || format!("cannot change {} {name}. Grant yourself get and update on it", kind.kind);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let Some(object) = api.get_opt(name).await.with_context(said)? else { continue };
         let Some(changed) = changed(object, relaxed) else { continue };
@@ -322,8 +325,8 @@ pub async fn forget(client: &Client, namespace: &str, lease: &str, binding: &Bin
     let ledgers = Ledgers::new(client.clone(), namespace, lease);
     let said = |failure: headgate_core::Failure| {
         anyhow::anyhow!(
-            "cannot remove the TargetLedger of target group {} in namespace {namespace}: {}; expected the rights to list \
-             and delete targetledgers",
+            "cannot delete the TargetLedger of target group {} in namespace {namespace}: {}. Grant yourself \
+             list and delete on targetledgers",
             binding.group_name(),
             failure.message
         )

@@ -14,7 +14,7 @@ const SETS: [&str; 7] = ["INGRESSDAEMONSET", "NODES", "UPDATED", "DEGRADED", "PO
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
 /// Shown if the status of a set is not about its present generation.
-const NOBODY: &str = "not looked at yet";
+const NOBODY: &str = "not processed yet";
 /// At most this many nodes that are being removed or updated are named.
 const NODES: usize = 5;
 /// The columns with text. The others contain numbers.
@@ -118,7 +118,7 @@ fn leaving(nodes: &[LeavingNode]) -> String {
         named.push(format!("{} more", sorted.len() - NODES));
     }
     let pods: usize = sorted.iter().map(|node| node.pods).sum();
-    format!("Pods that are targets on nodes that leave: {pods}: {}\n", named.join(", "))
+    format!("Pods that are targets on nodes that will be removed: {pods}: {}\n", named.join(", "))
 }
 
 fn row(name: &str, zone: Option<&Zone>, also: &str) -> [String; 9] {
@@ -159,7 +159,7 @@ fn also(group: &TargetGroup, now: Timestamp) -> String {
     let mut said = Vec::new();
     if let Some(paused) = group.paused {
         said.push(format!(
-            "paused: {} registrations and {} removals wait",
+            "paused: {} registrations and {} deregistrations wait",
             paused.registrations, paused.removals
         ));
     }
@@ -327,7 +327,7 @@ ingress/edge         30       12         0    60         59  NodesInTurn: node-7
         assert!(many.contains("NodesInTurn: node-7 (PodsNotReadyYet for 7s), "), "{many}");
         assert!(many.contains("node-3 (for 3s), 2 more\n"), "{many}");
         let new = said(set(&[], None));
-        assert!(new.contains("60         59  not looked at yet\n"), "{new}");
+        assert!(new.contains("60         59  not processed yet\n"), "{new}");
     }
 
     #[test]

@@ -57,10 +57,12 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
                 let targets = noted(&ledger);
                 if targets.is_empty() {
                     match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
-                        Ok(()) => writeln!(out, "TargetLedger {own}/{name} is removed: it names no target")?,
+                        Ok(()) => {
+                            writeln!(out, "TargetLedger {own}/{name} is deleted: it contains no target")?
+                        }
                         Err(failure) => {
                             let why = &failure.message;
-                            writeln!(out, "TargetLedger {own}/{name} stays, without a target: {why}")?;
+                            writeln!(out, "TargetLedger {own}/{name} remains, without a target: {why}")?;
                         }
                     }
                     continue;
@@ -70,23 +72,24 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
                 let more = if targets.len() > NAMED { ", …" } else { "" };
                 writeln!(
                     out,
-                    "target group {}: {} targets stay: {}{more} (TargetLedger {own}/{name})",
+                    "target group {}: {} targets remain: {}{more} (TargetLedger {own}/{name})",
                     group.name(),
                     targets.len(),
                     some.join(", ")
                 )?;
             }
             Err(error) => {
-                writeln!(out, "TargetLedger {own}/{name} stays as it is, it cannot be read: {error}")?;
+                writeln!(out, "TargetLedger {own}/{name} remains unchanged, it cannot be read: {error}")?;
             }
         }
     }
     if stays {
         writeln!(
             out,
-            "Nobody registers new pods or removes targets of pods that end any more. To go on, install Headgate again: \
-             it goes by the TargetLedgers. To take the targets out: headgate uninstall --remove-targets. If another \
-             controller has taken them over: kubectl delete targetledgers -n {own}, those named above."
+            "No controller registers new pods or deregisters terminating ones any more. To continue, install \
+             Headgate again: it uses the TargetLedgers. To deregister the targets: headgate uninstall \
+             --remove-targets. If another controller manages them now: kubectl delete targetledgers -n \
+             {own}, those named above."
         )?;
     }
     Ok(())
@@ -118,10 +121,10 @@ pub async fn remove(
             (Err(why), _) => Err(why),
         };
         match done {
-            Ok(()) => writeln!(out, "TargetLedger {own}/{} is removed", stored.name)?,
+            Ok(()) => writeln!(out, "TargetLedger {own}/{} is deleted", stored.name)?,
             Err(why) => {
                 left += 1;
-                writeln!(out, "TargetLedger {own}/{} stays: {why}", stored.name)?;
+                writeln!(out, "TargetLedger {own}/{} remains: {why}", stored.name)?;
             }
         }
     }
@@ -165,7 +168,8 @@ async fn remove_of(
     for target in suspects {
         let _ = writeln!(
             out,
-            "{}: {target} is left: it is healthy, and no pod here has its address; another cluster may have got it",
+            "{}: {target} remains: it is healthy, and no pod here has its address; another cluster may have \
+             got it",
             group.name()
         );
     }
@@ -174,7 +178,7 @@ async fn remove_of(
 
 fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
     let expected = match failure.class {
-        FailureClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
+        FailureClass::Denied => format!(". Allow elasticloadbalancing:{action} in the IAM policy"),
         _ => String::new(),
     };
     format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)

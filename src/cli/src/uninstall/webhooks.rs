@@ -52,8 +52,9 @@ where
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 writeln!(
                     out,
-                    "{kind} {name} was not emptied ({}): delete it with the manifest or the release that made it. No \
-                     Headgate answers it any more, so pods are created without a readiness gate",
+                    "{kind} {name} was not emptied ({}). Delete it with the manifest or the release that \
+                     created it. No Headgate answers it any more, so pods are created without a readiness \
+                     gate",
                     status.message
                 )?;
                 return Ok(());
@@ -65,14 +66,14 @@ where
             return Ok(());
         }
         if let Some(other) = entries.iter().find(|entry| !entry.ends_with(OURS)) {
-            writeln!(out, "{kind} {name} stays as it is: its entry {other} is not Headgate's")?;
+            writeln!(out, "{kind} {name} remains unchanged: its entry {other} is not Headgate's")?;
             return Ok(());
         }
         let none =
             Patch::Merge(json!({"metadata": {"resourceVersion": found.resource_version()}, "webhooks": []}));
         match api.patch_metadata(name, &PatchParams::default(), &none).await {
             Ok(_) => {
-                writeln!(out, "{kind} {name} asks nobody any more")?;
+                writeln!(out, "{kind} {name} calls no webhook any more")?;
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -80,11 +81,12 @@ where
             Err(error) => {
                 return Err(error).with_context(|| {
                     format!(
-                        "cannot take the entries out of {kind} {name}: get the right to patch it, or delete it"
+                        "cannot remove the entries of {kind} {name}. Grant yourself patch on it, or delete \
+                         it"
                     )
                 });
             }
         }
     }
-    anyhow::bail!("{kind} {name} is changed by somebody else again and again; run this again")
+    anyhow::bail!("somebody else repeatedly changes {kind} {name}. Run this again")
 }

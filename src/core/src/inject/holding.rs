@@ -244,13 +244,13 @@ impl Holding<'_> {
     fn shortened(&mut self, (seconds, wanted): (u32, u32), (decision, why): (Decision, &str), had: i64) {
         self.record.say(decision, &format!("{seconds}s of {wanted}s, because {why}"));
         self.notify(Reason::HoldTooShort, &format!(
-            "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be lost. Allow a \
-             terminationGracePeriodSeconds of {} s.",
+            "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be dropped. Allow \
+             a terminationGracePeriodSeconds of {} s.",
             why,
             had.saturating_add(i64::from(wanted))
         ));
         self.injection.warnings.push(format!(
-            "Hold of {seconds} s instead of {wanted} s, because {why}: requests may be lost. Allow a \
+            "Hold of {seconds} s instead of {wanted} s, because {why}: requests may be dropped. Allow a \
              terminationGracePeriodSeconds of {} s.",
             had.saturating_add(i64::from(wanted))
         ));
@@ -278,8 +278,8 @@ impl Holding<'_> {
                 ),
                 None if seconds > 0 && container.is_shorter_than(seconds) && self.is_served_by(container) => {
                     let said = format!(
-                        "container {} has its own preStop and no hold, so requests may be lost. Annotate the pod \
-                         {OWN_PRESTOP}: wrap, or begin the command with sleep {seconds}.",
+                        "container {} has its own preStop and no hold, so requests may be dropped. Annotate \
+                         the pod {OWN_PRESTOP}: wrap, or begin the command with sleep {seconds}.",
                         brief(name)
                     );
                     self.notify(Reason::HoldMissing, &format!("New pods: {said}"));

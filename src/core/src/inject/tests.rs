@@ -623,12 +623,12 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
     let crowded = obstructed(BINARY, Obstacle::Taken);
     for (pod, terms, why) in [
         (with_own(BINARY, "wrap"), old, "no image volumes before 1.35"),
-        (with_own(Hook::Request, "wrap"), told, "--hold-image does not say"),
-        (with_own(BINARY, "wrap"), unknown, "has not said its version yet"),
+        (with_own(Hook::Request, "wrap"), told, "--hold-image does not name"),
+        (with_own(BINARY, "wrap"), unknown, "has not returned its version yet"),
         (with_own(Hook::Request, "wrap-by-shell"), TERMS, "no shell can send its request"),
         (with_own(Hook::Other, "wrap"), TERMS, "neither a command nor a plain HTTP request"),
         (with_own(Hook::Other, "wrap-by-shell"), TERMS, "neither a command nor a plain HTTP request"),
-        (crowded, TERMS, "another volume has the name or the place"),
+        (crowded, TERMS, "another volume has the required name or mount path"),
         (obstructed(BINARY, Obstacle::RuntimeClass), TERMS, "the pod has a RuntimeClass"),
         (obstructed(Hook::Other, Obstacle::Windows), TERMS, "the pod may run on Windows"),
     ] {

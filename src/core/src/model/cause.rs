@@ -40,16 +40,16 @@ macro_rules! causes {
 
 causes! {
     // The target should be registered.
-    PodHasIp => PodSelected, "the pod has got its IP, or has come to be selected";
+    PodHasIp => PodSelected, "the pod has its IP, and a binding selects it";
     PodListed => PodSelected, "the pod was there when Headgate listed the pods";
-    PodReady => PodSelected, "the pod has become as ready as the Service asks for";
-    BindingAdded => PodSelected, "a Service or TargetBinding has come to bind the pod";
+    PodReady => PodSelected, "the pod is now as ready as the Service asks";
+    BindingAdded => PodSelected, "a new binding selects the pod";
     TargetMissing => UnknownWriter, "AWS no longer had the target";
     // Registration is not possible.
     NoIp => NotReady, "the pod has no IP yet";
-    NotReadyYet => NotReady, "the pod is not as ready as the Service asks for";
+    NotReadyYet => NotReady, "the pod is less ready than the Service asks";
     WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
-    NoSuchPort => InvalidBinding, "the pod has no container port of the name that the Service asks for";
+    NoSuchPort => InvalidBinding, "the pod has no container port with the name in the Service";
     WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
     // The target should no longer be registered, or should be registered again.
     PodTerminating => PodTerminating;
@@ -58,33 +58,33 @@ causes! {
     PodFinished => PodFinished;
     PodEvicting => PodEvicting;
     EvictionGivenUp => RegisteredAgain, "no client requests the eviction of the pod any more";
-    NodeDying => NodeDying, "the node ends now";
+    NodeDying => NodeDying, "the node will end within minutes";
     NodeDeleted => NodeDying, "the object of the node was deleted";
     NodeDisrupted => NodeDisrupted;
     NodeStays => RegisteredAgain, "the node stays";
     LastHealthyTarget => RemovalHeld, "no other target of the target group is healthy";
-    TooManyLeaveEarly => RemovalHeld, "as many pods of the target group have left early as may at a time";
+    TooManyLeaveEarly => RemovalHeld, "the limit of early deregistrations in the target group is reached";
     ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so it does not show which of them is drained next";
     IpChanged => AddressChanged, "the pod has another IP, or another pod has this one";
     AddressContested => AddressContested, "a pod on another node has the address";
     NotReady => NotReady, "the pod was not ready for too long";
-    NotSelected => NotSelected, "no selector of what binds matches the labels of the pod";
-    PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
+    NotSelected => NotSelected, "no binding selects the labels of the pod";
+    PortChanged => AddressChanged, "the Service's port now targets another port of the pod";
     BindingRemoved => BindingRemoved;
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
     // The target is registered, and no pod of this cluster needs it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
     TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
-    StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
+    StaleTarget => StaleTarget, "Headgate registered the target, and no pod needs it any more";
     // A readiness gate is open.
     TargetsHealthy => TargetsHealthy, "every target of the pod is healthy";
     ZonalShift => TargetsHealthy, "the target is healthy, and a zonal shift keeps new traffic away from it";
     TargetGroupUnused => TargetUnused, "no listener uses the target group";
-    NothingBound => NotSelected, "no binding that should select the pod has come in time";
+    NothingBound => NotSelected, "no binding selected the pod in time";
     HealthUnreadable => HealthUnread, "AWS did not answer DescribeTargetHealth for --gate-patience";
     // A readiness gate is closed.
     NotRegisteredYet => TargetPending, "AWS has not accepted the registration yet";
-    RegistrationPaused => Paused, "the pod is not registered, because what binds it is paused";
+    RegistrationPaused => Paused, "the pod is not registered, because its binding is paused";
     HealthUnread => HealthUnread, "the target group was not read since the registration";
     TargetInitial => TargetPending, "the load balancer has not checked the target yet";
     TargetUnhealthy => TargetUnhealthy;
@@ -92,8 +92,8 @@ causes! {
     TargetUnused => TargetUnused, "the load balancer does not use the target";
     ZoneNotServed => ZoneNotServed;
     TargetUnavailable => HealthUnread, "the load balancer does not report the health of the target";
-    BindingMissing => NotSelected, "nothing binds the pod to a target group that it should be bound to";
-    BindingUnreadable => InvalidBinding, "what a Service that selects the pod asks for cannot be read";
+    BindingMissing => NotSelected, "an expected binding of the pod is missing";
+    BindingUnreadable => InvalidBinding, "a Service that selects the pod is invalid";
     RegisteredAgain => RegisteredAgain, "Headgate had deregistered the target";
     // Headgate cannot do what an object asks for.
     LimitExceeded => LimitExceeded;
@@ -108,10 +108,10 @@ causes! {
     ReplacementTooSlow => ReplacementTooSlow, "no replacement has become healthy in the zone in time";
     ZoneHasNoRoom => ReplacementTooSlow, "no node of the zone takes new pods";
     EvictionWaitsForZone => EvictionWaitsForZone;
-    EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes refuses the eviction for now";
-    EvictionWaitsForDeparture => EvictionWaitsForBudget, "as many pods of a PodDisruptionBudget as it allows are leaving";
+    EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes rejects the eviction for now";
+    EvictionWaitsForDeparture => EvictionWaitsForBudget, "the PodDisruptionBudgets allow no further disruption";
     DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
-    EvictionUncheckable => EvictionUnsafe, "Kubernetes does not say what the PodDisruptionBudgets allow";
+    EvictionUncheckable => EvictionUnsafe, "Kubernetes does not report what the PodDisruptionBudgets allow";
     // A replica cannot lead, or AWS does not return a target group's data.
     RemovalsFail => RemovalsFail;
     WatchesFail => WatchesFail;
@@ -119,21 +119,21 @@ causes! {
     NoAwsCredentials => NoAwsCredentials;
     AccessDenied => AccessDenied;
     // A terminating pod is or is not held long enough.
-    HoldIsEnough => AsExpected, "the pod is held for long enough";
-    HoldOff => AsExpected, "the pod is not to be held";
-    HoldMissing => HoldMissing, "nothing keeps a container of the pod alive";
+    HoldIsEnough => AsExpected, "the hold of the pod is long enough";
+    HoldOff => AsExpected, "the hold of the pod is off";
+    HoldMissing => HoldMissing, "a container of the pod has no hold";
     OwnPreStop => HoldMissing, "a container has a preStop of its own";
-    HoldTooShort => HoldTooShort, "the pod is held for less than it needs";
+    HoldTooShort => HoldTooShort, "the hold of the pod is too short";
     GraceTooShort => HoldTooShort, "the grace period ends before the hold";
     // Used only in answers to evictions.
     HoldAllows => EvictionAllowed, "the pod has its hold";
-    HoldNotWanted => EvictionAllowed, "the pod is not to be held";
-    Paused => Paused, "everything that binds the pod is paused";
+    HoldNotWanted => EvictionAllowed, "the hold of the pod is off";
+    Paused => Paused, "all bindings of the pod are paused";
     NamespaceNotServed => NamespaceNotServed, "Headgate does not manage the namespace";
-    BindingsUnknown => NotListedYet, "Headgate does not know yet what binds the pod";
+    BindingsUnknown => NotListedYet, "Headgate does not know the pod's bindings yet";
     EvictionRecorded => EvictionWaits, "the pod is deregistered first";
     EvictionWaitsForLoadBalancer => EvictionWaits, "its load balancers may still send to the pod";
-    HeadgateBusy => EvictionWaits, "Headgate had too much to do to decide in time";
+    HeadgateBusy => EvictionWaits, "Headgate was too busy to decide in time";
     GraceCutsHold => EvictionUnsafe, "the grace period of the request cuts the hold short";
     NobodyDecides => EvictionUnsafe, "no leader has decided for too long";
     LeavingNotRecorded => EvictionUnsafe, "Headgate could not annotate the pod";

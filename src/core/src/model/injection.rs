@@ -163,10 +163,10 @@ impl Obstacle {
     /// The runner's name in the annotation.
     pub const fn said(self) -> &'static str {
         match self {
-            Self::Taken => "another volume has the name or the place of the one that would be needed",
+            Self::Taken => "another volume has the required name or mount path",
             Self::Windows => "the pod may run on Windows",
             Self::RuntimeClass => {
-                "the pod has a RuntimeClass, which may run no Linux program from an image volume"
+                "the pod has a RuntimeClass, which may not run Linux programs from an image volume"
             }
         }
     }
@@ -177,9 +177,9 @@ impl Program {
     pub const fn lacks(self) -> Option<&'static str> {
         match self {
             Self::Available => None,
-            Self::NoImage => Some("--hold-image does not say in which image headgate-hold is"),
+            Self::NoImage => Some("--hold-image does not name the image with headgate-hold"),
             Self::ServerTooOld => Some("the API server has no image volumes before 1.35"),
-            Self::ServerUnknown => Some("the API server has not said its version yet"),
+            Self::ServerUnknown => Some("the API server has not returned its version yet"),
         }
     }
 }

@@ -350,13 +350,13 @@ pub enum LedgerError {
     #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
     Times(usize, usize),
     /// The length of this list is not a multiple of the entry size of this family.
-    #[error("{0} has {1} bytes, which is no multiple of an entry of {family}", family = .2.as_str())]
+    #[error("{0} has {1} bytes, which is not a multiple of an entry of {family}", family = .2.as_str())]
     Torn(&'static str, usize, IpFamily),
     /// A target in this list has no port.
     #[error("{0} has an entry for {1} with port 0")]
     NoPort(&'static str, IpAddr),
     /// A target appears twice.
-    #[error("target {0} stands in it twice")]
+    #[error("target {0} appears twice")]
     Twice(Target),
     /// The ledger is about this group, but its name is that of another group's ledger.
     #[error("it is about target group {0}, whose ledger has another name")]

@@ -49,8 +49,8 @@ pub struct Settings {
     pub not_ready_for: Duration,
     /// How long the bindings of a deleted Service remain in force, in case it is created again.
     pub service_grace: Duration,
-    /// When all targets of living pods are replaced, the old targets remain at most this long after AWS has accepted
-    /// one of the new ones. Zero: they do not remain.
+    /// If a change replaces all targets of living pods, the old targets remain at most this long after the last new
+    /// target became healthy. Zero: they do not remain.
     pub replacement_grace: Duration,
     /// How long Headgate may doubt that most pods of a binding, TargetBindings, namespaces or nodes are deleted. Zero:
     /// not at all.

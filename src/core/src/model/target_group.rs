@@ -345,7 +345,7 @@ pub enum Unsupported {
 pub struct GroupSettings {
     /// How long a call that timed out, or that another replica sent, may still take effect.
     pub late: Duration,
-    /// How long old targets of living pods remain at most if all targets of a group are replaced.
+    /// How long old targets of living pods remain after the last new target became healthy, if a change replaces all.
     pub replacement_grace: Duration,
     /// How long a namespace holds a group that no grant names, after its last binding ended.
     pub holder_patience: Duration,

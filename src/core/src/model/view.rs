@@ -133,7 +133,7 @@ pub struct GroupView {
     /// The number of deregistrations that wait. Either all targets are being replaced, their pods still run, and no new
     /// target is healthy yet; or pods that are no longer ready remain for their zones.
     pub held: usize,
-    /// Until when they wait at most. `None`: AWS has accepted no new target yet.
+    /// Until when they wait at most. `None`: no new target is healthy yet.
     pub held_until: Option<Moment>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,

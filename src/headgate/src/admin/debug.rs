@@ -116,7 +116,7 @@ async fn status_of_all(State(shown): State<Shown>) -> Response {
 
 /// The answer, or 503 if the engine is too busy.
 fn in_time<T: Serialize>(answer: Option<T>) -> Response {
-    let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
+    let text = "the engine is too busy to answer within 2 s. Try again\n";
     answer.map_or_else(
         || (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
         |answer| Json(answer).into_response(),
@@ -149,7 +149,7 @@ async fn explain(State(shown): State<Shown>, Query(asked): Query<Asked>) -> Resp
             in_time(explanation.map(|node| NodeReport::new(node, holder, past, past_of, times)))
         }
         _ => {
-            let text = "expected namespace and one of pod, service and targetbinding, or node\n";
+            let text = "set namespace and one of pod, service and targetbinding, or node\n";
             (StatusCode::BAD_REQUEST, text).into_response()
         }
     }

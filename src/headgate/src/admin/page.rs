@@ -47,7 +47,7 @@ pub async fn guard(request: Request, next: Next) -> Response {
     let mut answer = if host.is_none_or(is_local) {
         next.run(request).await
     } else {
-        let text = "expected localhost or an IP address as the host of the request\n";
+        let text = "set localhost or an IP address as the host of the request\n";
         (StatusCode::FORBIDDEN, text).into_response()
     };
     for (name, value) in ON_ALL {

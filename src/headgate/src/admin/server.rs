@@ -91,7 +91,7 @@ impl Shown {
         }
         let holder = self.authority.holder();
         let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
-        Some(format!("this replica does not lead, {leads}; expected the question there"))
+        Some(format!("this replica does not lead, {leads}. Query the leader"))
     }
 }
 
@@ -162,10 +162,8 @@ pub fn livez(pulse: &Pulse, authority: &Authority, clock: Clock) -> Response {
     if still < STUCK {
         (StatusCode::OK, format!("ok\n{}", unable(authority, clock))).into_response()
     } else {
-        let text = format!(
-            "the engine has not moved for {}; expected it to move every few seconds\n",
-            Spelled(still)
-        );
+        let text =
+            format!("the engine has not progressed for {}; it should every few seconds\n", Spelled(still));
         (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
     }
 }
@@ -174,10 +172,12 @@ async fn readyz(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response()
     } else if !shown.pulse.is_synced() {
-        let text = "not every watch has listed all there is yet, or the TargetLedgers were not asked for; nothing is sent to AWS before that\n";
+        let text = "not every watch has listed all objects, or the TargetLedgers were not read; Headgate \
+                    sends nothing to AWS before that\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else if shown.certificate.is_some_and(|certificate| certificate.borrow().is_none()) {
-        let text = "the webhook has no certificate yet, so new pods would be missed; look at the log of this replica and of `headgate certificates`\n";
+        let text = "the webhook has no certificate yet, so it would miss new pods. Check the logs of this \
+                    replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
         // Without AWS, a ready replica is still useful: it serves the webhook, and targets do not change.

@@ -50,10 +50,10 @@ impl About<'_> {
         [
             ("TargetGroupFound", self.found()),
             ("Ready", self.ready()),
-            ("Conflict", self.one_of(CONFLICT, "nobody else has to do with its targets")),
-            ("RemovalHeld", self.one_of(REMOVAL_HELD, "no removal waits for anything but AWS")),
-            ("Throttled", self.one_of(THROTTLED, "AWS takes calls as fast as they are sent")),
-            ("Paused", self.one_of(PAUSED, "the target group is written to")),
+            ("Conflict", self.one_of(CONFLICT, "no other writer or binding uses its targets")),
+            ("RemovalHeld", self.one_of(REMOVAL_HELD, "no deregistration waits for anything except AWS")),
+            ("Throttled", self.one_of(THROTTLED, "AWS accepts calls at the rate at which they are sent")),
+            ("Paused", self.one_of(PAUSED, "Headgate writes to the target group")),
         ]
         .into_iter()
     }
@@ -76,8 +76,9 @@ impl About<'_> {
     fn ready(&self) -> Says {
         let harmful = self.known.said.iter().find(|(reason, _)| !HARMLESS.contains(reason));
         if self.known.ending {
-            let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, \
-                        take the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
+            let said = "deleted, and kept until AWS has accepted the deregistration of its targets. To \
+                        delete it without that, remove the finalizer headgate.dev/targets, or run headgate \
+                        uninstall";
             ("False", Reason::BindingRemoved.as_str(), said.to_owned())
         } else if let Some((reason, said)) = harmful {
             ("False", reason.as_str(), said.clone())
@@ -86,13 +87,9 @@ impl About<'_> {
         } else if self.wanted == 0 {
             ("False", Reason::NotSelected.as_str(), "no pod with an IP is selected".to_owned())
         } else if self.healthy < self.wanted {
-            (
-                "False",
-                Reason::TargetUnhealthy.as_str(),
-                "the load balancer does not call every target healthy".to_owned(),
-            )
+            ("False", Reason::TargetUnhealthy.as_str(), "not every target is healthy".to_owned())
         } else {
-            ("True", Reason::AsExpected.as_str(), "the load balancer calls every target healthy".to_owned())
+            ("True", Reason::AsExpected.as_str(), "every target is healthy".to_owned())
         }
     }
 

@@ -55,8 +55,8 @@ fn port(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "type(self) == int ? int(self) >= 1 && int(self) <= 65535 : \
                      string(self).matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
-            "message": "expected the number of a port, 1 to 65535, or its name: 1 to 63 small letters, digits and \
-                        hyphens",
+            "message": "set the number of a port, 1 to 65535, or its name: 1 to 63 lower-case letters, \
+                        digits and hyphens",
         }],
     })
 }

@@ -61,7 +61,7 @@ impl Carrier {
             let result = if may {
                 within(request.patience(), self.ask(&request)).await
             } else {
-                let message = "this replica no longer leads, nothing was sent";
+                let message = "this replica no longer leads, so nothing was sent";
                 Err(Failure::new(FailureClass::Unavailable, NOT_SENT, message))
             };
             Ended { id, request, sent, result }

@@ -28,7 +28,8 @@ use crate::kube::{
 
 /// The reason of a gate that is opened because Headgate is uninstalled or no longer manages the namespace.
 pub const REASON: &str = Reason::HeadgateLeft.as_str();
-const MESSAGE: &str = "Headgate has left; this says nothing about the health of the pod's targets";
+const MESSAGE: &str = "Headgate no longer manages this pod; the condition does not show the health of the \
+                       pod's targets";
 /// The number of gates that are written at once.
 const AT_ONCE: usize = 8;
 /// The pods are listed this many times, because the webhook may still have changed pods that appear a moment later.
@@ -71,26 +72,26 @@ pub async fn open(
                 Ok(true) => *opened.entry((*pod.key.namespace).into()).or_default() += 1,
                 Ok(false) => {}
                 Err(error) => {
-                    writeln!(out, "the readiness gate of pod {} stays closed: {error}", pod.key)?;
+                    writeln!(out, "the readiness gate of pod {} remains closed: {error}", pod.key)?;
                     refused.insert(pod.uid.clone());
                 }
             }
         }
     }
     for (namespace, count) in &opened {
-        writeln!(out, "namespace {namespace}: {count} readiness gates were closed and are open")?;
+        writeln!(out, "namespace {namespace}: opened {count} closed readiness gates")?;
     }
     if !opened.is_empty() {
         writeln!(
             out,
-            "a pod whose own template has the readiness gate {OWN_GATE} is never ready from now on; take it out of such \
-             templates, or run this again"
+            "a new pod whose own template has the readiness gate {OWN_GATE} is never ready from now on. \
+             Remove the gate from such templates, or run this again"
         )?;
     }
     if !refused.is_empty() {
         bail!(
-            "{} readiness gates could not be opened, see above; expected the right to patch pods/status in the \
-             namespaces that were served",
+            "{} readiness gates could not be opened, see above. Grant patch on pods/status in the namespaces \
+             that were managed",
             refused.len()
         );
     }

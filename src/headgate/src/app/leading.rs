@@ -70,7 +70,7 @@ impl Leading {
     ) -> anyhow::Result<Authority> {
         let Candidate { client: shared, clock, metrics, notices, troubles } = candidate;
         if !self.elect {
-            info!("always leading, without a lease");
+            info!("always leading, without a Lease");
             return Ok(Authority::alone(clock));
         }
         let (tell, authority) = Authority::new(clock);

@@ -57,7 +57,7 @@ impl<L: Fn() -> bool> Leaver<L> {
 
     async fn once(&self) -> Result<(), String> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.own_namespace);
-        let failed = |error: kube::Error| format!("the Lease cannot be read or written: {error}");
+        let failed = |error: kube::Error| format!("cannot read or write the Lease: {error}");
         let Some(lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
         let Some(before) = lease.annotations().get(SERVED_BEFORE).cloned() else { return Ok(()) };
         for before in before.split("; ") {
@@ -66,14 +66,14 @@ impl<L: Fn() -> bool> Leaver<L> {
             };
             // With a selector, Headgate sees the pods there and deregisters their targets.
             let stay = match self.serves.selector {
-                None => format!("; healthy targets of {left} stay, until they are not healthy any more"),
+                None => format!("; healthy targets of {left} remain until they are unhealthy"),
                 Some(_) => String::new(),
             };
             self.open(&left).await.map_err(|error| {
                 format!(
-                    "this Headgate served {before} before and serves {} now, and readiness gates of pods in {left} that \
-                     are closed stay so ({error:#}): expected somebody who may list pods and patch pods/status there to \
-                     run `headgate uninstall --only-gates{}`{stay}",
+                    "this Headgate managed {before} before and manages {} now, and closed readiness gates of \
+                     pods in {left} remain closed ({error:#}). Ask somebody who may list pods and patch \
+                     pods/status there to run `headgate uninstall --only-gates{}`{stay}",
                     self.serves,
                     left.flag()
                 )
@@ -99,7 +99,7 @@ impl<L: Fn() -> bool> Leaver<L> {
         let but = left.but(&self.client).await?;
         let opened = gates::open(&self.client, named.as_deref(), &but, &mut said).await;
         for line in String::from_utf8_lossy(&said).lines() {
-            info!(%left, "no longer served: {line}");
+            info!(%left, "no longer managed: {line}");
         }
         opened
     }

@@ -118,7 +118,7 @@ impl Owner {
                         self.reports.ended(&ended);
                         Input::Answered { id: ended.id, result: ended.result }
                     }
-                    Err(error) => return Err(format!("a request broke down: {error}")),
+                    Err(error) => return Err(format!("a request failed unexpectedly: {error}")),
                 },
                 () = stop.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(now + FAREWELL);
@@ -173,8 +173,8 @@ impl Owner {
             };
             warn!(
                 by = %Spelled(by),
-                "the clock of this node was set {direction}, or the machine has slept; no hold ends for that, and none waits \
-                 longer: only the times that are written down change. If it comes again, look at the node's time service"
+                "the clock of this node was set {direction}, or the machine was suspended; waits do not \
+                 change, only stored times do. If this recurs, check the node's time service"
             );
             self.metrics.clock_stepped(direction);
         }
@@ -231,7 +231,7 @@ impl Owner {
                     kind = watch.as_str(),
                     %scope,
                     reason = %Reason::ListDoubted,
-                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
+                    "most objects are reported as deleted: listing once more to confirm"
                 );
                 self.relists.ask(watch, &scope);
             }

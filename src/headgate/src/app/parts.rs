@@ -62,7 +62,7 @@ impl Listeners {
     /// An address is not available.
     pub(super) async fn open(options: &Options) -> anyhow::Result<Self> {
         let listening = async |address: SocketAddr, flag: &str| {
-            let said = || format!("cannot listen on {address}; expected a free address in {flag}");
+            let said = || format!("cannot listen on {address}. Set {flag} to a free address");
             listen(address).await.with_context(said)
         };
         let admin = listening(options.admin_address, "--admin-address").await?;
@@ -102,8 +102,7 @@ pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(
     for namespace in installation::missing(&client, named.iter().map(String::as_str)).await {
         warn!(
             namespace,
-            "there is no namespace {namespace}; expected namespaces that exist in --namespaces; it is served once it \
-             is made"
+            "there is no namespace {namespace}. Correct --namespaces, or create it; Headgate then manages it"
         );
     }
     std::future::pending().await
@@ -307,7 +306,7 @@ impl Shared {
             },
             relists: relists.clone(),
         };
-        let closed = |_| "the engine is gone".to_owned();
+        let closed = |_| "the engine has ended".to_owned();
         for scope in &self.scopes {
             let pods = watches.clone().pods(scope.clone());
             let services = watches.clone().services(scope.clone());
@@ -348,7 +347,7 @@ impl Shared {
 
     fn keep_grants(&self, watches: &Watches, notices: events::Sender, tasks: &mut Supervisor) {
         let (into, news) = mpsc::channel(keeper::QUEUE);
-        let closed = |_| "nobody keeps the grants".to_owned();
+        let closed = |_| "the task that manages grants has ended".to_owned();
         let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
         tasks.spawn("watch targetgroupgrants", async move { grants.await.map_err(closed) });
         tasks.spawn("watch labels of namespaces", async move { labels.await.map_err(closed) });

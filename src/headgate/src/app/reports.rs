@@ -164,10 +164,10 @@ impl Reports {
                     }
                     Ok(_) => debug!(%pod, %uid, "its eviction would be allowed"),
                     Err(failure) if failure.class == FailureClass::Gone => {
-                        debug!(%pod, %uid, "its eviction was asked about, and it is gone");
+                        debug!(%pod, %uid, "its eviction was checked, and the pod does not exist");
                     }
                     Err(failure) => {
-                        debug!(%pod, %uid, error = %failure.message, "whether it may be evicted cannot be asked");
+                        debug!(%pod, %uid, error = %failure.message, "cannot check whether it may be evicted");
                     }
                 }
             }
@@ -183,7 +183,7 @@ impl Reports {
         match failure {
             Some(failure) if failure.class != FailureClass::Gone => warn!(
                 %reason, %pod, %uid, open, outcome, took_ms, error = %failure.message,
-                "a readiness gate could not be written, tried again"
+                "cannot write a readiness gate; retrying"
             ),
             None if condition.turns => {
                 info!(%reason, %pod, %uid, open, took_ms, "readiness gate: {}", condition.message);
@@ -210,7 +210,7 @@ impl Reports {
                 if self.ledgers.as_ref() != Some(failure) {
                     warn!(
                         verb, reason = outcome, error = %failure.message,
-                        "the ledgers cannot be read or written, tried again; nothing is registered meanwhile"
+                        "cannot read or write the ledgers; retrying. Headgate registers nothing until then"
                     );
                 }
                 self.ledgers = Some(failure.clone());
@@ -359,12 +359,12 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
         Mark::Disbelieved => {
             (Reason::LeavingNotCredible, "eviction annotations are not plausible, removing them")
         }
-        Mark::Stays => (Reason::RegisteredAgain, "its node remains, and so does the pod"),
+        Mark::Stays => (Reason::RegisteredAgain, "its node remains, so the pod is not evicted"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
         Some(Failure { class: FailureClass::Gone, .. }) => {
-            info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone");
+            info!(%reason, %pod, %uid, "leaving: {said}; the pod was deleted");
         }
         Some(Failure { message, .. }) => {
             warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; cannot annotate the pod");
@@ -375,18 +375,18 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
 fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     let (node, is_detached) = (&write.node, write.at.is_some());
     let said = if is_detached {
-        "no load balancer sends to a pod of this node any more, as is written on it"
+        "wrote on the node that no load balancer sends to its pods any more"
     } else {
-        "this node stays, or load balancers send to it: it does not count as detached any more"
+        "this node remains, or load balancers send to it: it no longer counts as detached"
     };
     match failure {
         None => info!(%node, is_detached, "{said}"),
         Some(Failure { class: FailureClass::Gone, .. }) => {
-            debug!(%node, is_detached, "{said}; the node is gone");
+            debug!(%node, is_detached, "{said}; the node was deleted");
         }
         Some(Failure { message, .. }) => warn!(
             %node, is_detached, error = %message,
-            "{said}; could not be written on the Node, tried again; expected a ClusterRole with the verb patch on nodes"
+            "{said}; cannot write on the Node, retrying. Grant Headgate patch on nodes in a ClusterRole"
         ),
     }
 }

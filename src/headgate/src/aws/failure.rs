@@ -49,7 +49,7 @@ where
 
 /// `DescribeTargetGroups` succeeded but returned no target group.
 pub fn empty_answer() -> Failure {
-    let message = "AWS answered without a target group that could be read".into();
+    let message = "AWS returned no target group that could be read".into();
     Failure { class: FailureClass::Gone, code: "EmptyAnswer".into(), message }
 }
 

@@ -40,7 +40,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum AwsError {
     /// The region is unknown.
     #[error(
-        "no AWS region is known; expected AWS_REGION, a profile with a region, or the instance's metadata"
+        "no AWS region is known. Set AWS_REGION or a profile with a region, or allow access to the instance \
+         metadata"
     )]
     NoRegion,
 }

@@ -138,8 +138,8 @@ pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result
     let (kind, file, without) = (K::kind(&()), K::FILE, K::WITHOUT);
     let Some(found) = found else {
         let unused = format!(
-            "{kind} {name} does not exist, so {without}: apply that of {file}, or set --webhook-configuration to the name of \
-             yours"
+            "{kind} {name} does not exist, so {without}. Apply that of {file}, or set \
+             --webhook-configuration to the name of yours"
         );
         return Ok(Found { unused: Some(unused), ..Found::default() });
     };
@@ -147,7 +147,7 @@ pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result
     let unused = entries.is_empty().then(|| {
         let own = OWN_ENTRIES.join(" or ");
         format!(
-            "{kind} {name} has no entry whose name ends in {own}, so {without}: apply that of {file} again"
+            "{kind} {name} has no entry whose name ends in {own}, so {without}. Apply that of {file} again"
         )
     });
     Ok(Found { version: found.resource_version(), entries, unused })

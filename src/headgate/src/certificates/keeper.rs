@@ -94,7 +94,7 @@ impl Keeper {
                 Ok(step) => {
                     again = AGAIN;
                     if let Some(told) = outage.worked(clock.now()) {
-                        info!("certificates are kept again, after {}", Spelled(told.lasted));
+                        info!("certificates are managed again, after {}", Spelled(told.lasted));
                     }
                     if step == Step::Nothing {
                         let _ = timeout(period, self.changed.notified()).await;
@@ -109,7 +109,7 @@ impl Keeper {
                             What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
                             _ => String::new(),
                         };
-                        warn!(error, "cannot keep the webhook's certificate{since}; trying again");
+                        warn!(error, "cannot manage the webhook's certificate{since}; retrying");
                     }
                     sleep(again.min(period)).await;
                     again = (again * 2).min(PERIOD);
@@ -148,17 +148,18 @@ impl Keeper {
             }
             Step::NoteDistrusted => (
                 stored.counted_from(None),
-                "the API server did not trust the webhook's next certificate for a while; waiting anew",
+                "the API server did not trust the webhook's next certificate for a while; waiting again",
             ),
             Step::NoteTrusted => {
                 (stored.counted_from(Some(now)), "the API server trusts the webhook's next certificate")
             }
             Step::Swap => (stored.swapped(now), "stored the webhook's next certificate as the one to serve"),
-            Step::NoteSwapped => (
-                stored.counted_from(Some(now)),
-                "stored since when the webhook's certificate is the one to serve",
-            ),
-            Step::Forget => (stored.without_replaced(), "no replica serves the certificate before any more"),
+            Step::NoteSwapped => {
+                (stored.counted_from(Some(now)), "stored since when the webhook's certificate is served")
+            }
+            Step::Forget => {
+                (stored.without_replaced(), "no replica serves the previous certificate any more")
+            }
         };
         let mut secret = seen.secret;
         next.put(&mut secret);
@@ -180,8 +181,8 @@ impl Keeper {
         let secret = within(self.secrets.get_opt(name)).await.map_err(|error| self.said(&error))?;
         let secret = secret.ok_or_else(|| {
             format!(
-                "Secret {namespace}/{name} does not exist: create it empty, as deploy/install.yaml does, or set \
-                 --webhook-secret to the name of yours"
+                "Secret {namespace}/{name} does not exist. Create it empty, like deploy/install.yaml does, \
+                 or set --webhook-secret to the name of yours"
             )
         })?;
         let new_pods = configurations::read::<MutatingWebhookConfiguration>(&self.client, configuration);
@@ -192,10 +193,10 @@ impl Keeper {
             [&new_pods, &evictions].into_iter().filter_map(|found| found.unused.clone()).collect();
         if unused != self.unused {
             for why in &unused {
-                warn!("{why}. Looking again every {} s", PERIOD.as_secs());
+                warn!("{why}. Checking again every {} s", PERIOD.as_secs());
             }
             if unused.is_empty() {
-                info!(configuration, "both webhook configurations are there");
+                info!(configuration, "both webhook configurations exist");
             }
             self.unused = unused;
         }
@@ -238,18 +239,19 @@ impl Keeper {
         let unfit = |why: &str| {
             let names = names.join(",");
             format!(
-                "no certificate can be made for {names}: {why}; set --webhook-names to names and addresses"
+                "cannot make a certificate for {names}: {why}. Set --webhook-names to names and addresses"
             )
         };
         let issued = issue(names, SystemTime::now(), *lifetime).map_err(|error| unfit(&error.to_string()))?;
-        Certificate::read(issued, names).ok_or_else(|| unfit("it would not be for all of them"))
+        Certificate::read(issued, names).ok_or_else(|| unfit("it would not contain all of them"))
     }
 
     fn said(&self, error: &kube::Error) -> String {
         match error {
             kube::Error::Api(status) if status.code == 403 => format!(
-                "{}; grant the roles of config/rbac/certificates.yaml: get, update and watch for the Secret {}, and get, \
-                 patch and watch for the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration {}",
+                "{}. Grant the roles of config/rbac/certificates.yaml: get, update and watch for the Secret \
+                 {}, and get, patch and watch for the MutatingWebhookConfiguration and the \
+                 ValidatingWebhookConfiguration {}",
                 status.message, self.options.secret, self.options.configuration
             ),
             error => plain(error),
@@ -275,7 +277,7 @@ where
             }
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 if !std::mem::replace(&mut is_forbidden, true) {
-                    warn!("{}; grant the verb watch, see config/rbac/certificates.yaml", status.message);
+                    warn!("{}. Grant the verb watch, see config/rbac/certificates.yaml", status.message);
                 }
             }
             Err(error) => debug!(kind = &*K::kind(&()), name, error = plain(&error), "cannot watch it"),

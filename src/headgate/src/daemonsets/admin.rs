@@ -54,7 +54,8 @@ async fn ready(State(shown): State<Shown>) -> Response {
     if shown.pulse.is_synced() {
         return (StatusCode::OK, "ok\n").into_response();
     }
-    let text = "this replica leads, and not every watch has listed all there is yet; nothing is asked for before that\n";
+    let text = "this replica leads, and not every watch has listed all objects; it sends no requests before \
+                that\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 

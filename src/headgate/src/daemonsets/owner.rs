@@ -167,7 +167,7 @@ impl Owner {
         loop {
             let now = self.now();
             if !self.authority.permits(term.number) {
-                info!("this replica leads no more: nothing is asked for");
+                info!("this replica no longer leads, so it sends no requests");
                 return Ok(());
             }
             if leave_by.is_some_and(|by| by <= now || its.calls.is_empty()) {
@@ -188,12 +188,12 @@ impl Owner {
                         self.tell(&ended);
                         Input::Answered(ended.asked.id, ended.outcome)
                     }
-                    Err(error) => return Err(format!("a request broke down: {error}")),
+                    Err(error) => return Err(format!("a request failed unexpectedly: {error}")),
                 },
                 Some(ended) = watches.join_next() => {
                     return Err(match ended {
                         Ok(Ok(()) | Err(Closed)) => "a watch has ended".to_owned(),
-                        Err(error) => format!("a watch broke down: {error}"),
+                        Err(error) => format!("a watch failed unexpectedly: {error}"),
                     });
                 }
                 () = self.authority.changed() => continue,
@@ -208,10 +208,7 @@ impl Owner {
                 continue;
             }
             if its.core.take_relist() {
-                warn!(
-                    kind = "nodes",
-                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
-                );
+                warn!(kind = "nodes", "most objects are reported as deleted: listing once more to confirm");
                 its.relist.notify_one();
             }
             for asked in asked {
@@ -251,7 +248,7 @@ impl Owner {
             let outcome = if authority.permits(number) {
                 requests.ask(&asked, with, wall()).await
             } else {
-                Outcome::Unknown("this replica no longer leads, nothing was sent".into())
+                Outcome::Unknown("this replica no longer leads, so nothing was sent".into())
             };
             Ended { asked, outcome, sent }
         });
@@ -266,13 +263,13 @@ impl Owner {
                 debug!(%set, verb, outcome = word(outcome), "answered");
             }
             Outcome::NotNow(why) => {
-                info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again");
+                info!(%set, verb, pod = named(&asked.ask), why = &**why, "rejected for now, retrying");
             }
             Outcome::Refused(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later");
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "rejected, retrying later");
             }
             Outcome::Unknown(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again");
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, retrying");
             }
         }
     }
@@ -325,12 +322,12 @@ fn said(Asked { set, ask, .. }: &Asked) {
         }
         Ask::Delete { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "deleting a pod"),
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
-        Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
+        Ask::Adopt { name, .. } => info!(%set, pod = &**name, "adopting a pod without a controller"),
         Ask::Annotate { node, key, value } => {
             info!(%set, node = &**node, key = &**key, value = value.as_deref(), "updating node annotation");
         }
         Ask::Release { name, .. } => {
-            info!(%set, pod = &**name, "letting go of a pod that has lost its label");
+            info!(%set, pod = &**name, "releasing a pod that has lost its label");
         }
         Ask::Write { status, .. } => {
             debug!(%set, roll = status.roll.as_str(), nodes = status.nodes, updated = status.updated_nodes, "writing the status");

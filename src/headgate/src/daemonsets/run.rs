@@ -49,7 +49,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     let address = options.admin_address;
-    let said = || format!("cannot listen on {address}; expected a free address in --admin-address");
+    let said = || format!("cannot listen on {address}. Set --admin-address to a free address");
     let listener = listen(address).await.with_context(said)?;
     let client = client::connect().await?;
     let (version, at) = (env!("CARGO_PKG_VERSION"), listener.local_addr()?);

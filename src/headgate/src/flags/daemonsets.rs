@@ -57,7 +57,7 @@ fn annotation(text: &str) -> Result<String, String> {
     if is_name && (prefix.is_empty() || super::is_subdomain(prefix)) && !text.starts_with('/') {
         Ok(text.to_owned())
     } else {
-        Err("set the key of an annotation, as example.com/detach".to_owned())
+        Err("set the key of an annotation, such as example.com/detach".to_owned())
     }
 }
 

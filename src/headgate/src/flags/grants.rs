@@ -7,7 +7,7 @@ use headgate_core::model::settings::Granting;
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
     /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
-    /// `required`: without one, nobody can bind it.
+    /// `required`: without one, no namespace can bind it.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",

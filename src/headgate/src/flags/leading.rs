@@ -23,17 +23,16 @@ pub struct Leading {
     /// namespace.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// A standby takes over when the Lease has not changed for this long. Whole seconds.
+    /// A standby takes over if the Lease has not changed for this long. Whole seconds.
     #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_duration: Duration,
-    /// A leader stops when it could not renew the Lease for this long. Must be less than --lease-duration.
+    /// A leader stops if it cannot renew the Lease for this long. Must be less than --lease-duration.
     #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_renew_deadline: Duration,
     /// Interval at which the leader renews the Lease and standbys check it. At most half of --lease-renew-deadline.
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_retry_period: Duration,
-    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over
-    /// when the container terminated.
+    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over when the container has terminated.
     #[arg(
         long,
         env = "HEADGATE_TERMINATION_LOG",

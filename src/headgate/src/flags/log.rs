@@ -54,7 +54,7 @@ fn filter(text: &str) -> Result<String, String> {
         let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
         let is_level = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
         if !is_level && !part.contains('[') {
-            return Err(format!("\"{level}\" is no level; {expected}"));
+            return Err(format!("\"{level}\" is not a level; {expected}"));
         }
     }
     EnvFilter::try_new(text).map_err(|error| format!("{error}; {expected}"))?;

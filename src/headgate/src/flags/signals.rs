@@ -12,7 +12,7 @@ use headgate_core::model::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct Signals {
-    /// Taint keys of nodes that are about to fail, comma-separated. Headgate deregisters their pods immediately.
+    /// Taint keys of nodes that will fail soon, comma-separated. Headgate deregisters their pods immediately.
     #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     dying_node_taints: String,
     /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters their pods without a hold
@@ -45,7 +45,7 @@ fn keys(text: &str) -> Result<String, String> {
     match each(text).find(|key| !is_key(key)) {
         None => Ok(text.to_owned()),
         Some(bad) => {
-            Err(format!("\"{bad}\": set keys of taints, as in example.com/gone, without value and effect"))
+            Err(format!("\"{bad}\": set keys of taints, such as example.com/gone, without value and effect"))
         }
     }
 }

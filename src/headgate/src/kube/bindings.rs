@@ -131,7 +131,7 @@ impl<L: Fn() -> bool> Bindings<L> {
             let watch = reflector::reflector(writer, watch(&self.client, scope)).map(|event| {
                 if let Err(error) = event {
                     let error = judge("targetbindings", &error).1;
-                    debug!(error, "the watch of all TargetBindings was interrupted, trying again");
+                    debug!(error, "the watch of all TargetBindings was interrupted; retrying");
                 }
             });
             watches.push(watch.boxed());
@@ -365,17 +365,15 @@ impl<L: Fn() -> bool> Bindings<L> {
                     continue;
                 }
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                    debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
+                    debug!(what, error = %status.message, "a TargetBinding has changed in the meantime; \
+                                                           comparing again");
                     continue;
                 }
                 // The object was stored before the schema rejected such content. The others are not affected.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
                     let object = key.as_ref().map(ToString::to_string);
                     let error = &*excerpt(&status.message);
-                    warn!(
-                        what,
-                        object, error, "a TargetBinding could not be written, tried again in a minute"
-                    );
+                    warn!(what, object, error, "cannot write a TargetBinding; retrying in a minute");
                     memory.refused.extend(key.map(|key| (key, Instant::now())));
                     continue;
                 }
@@ -399,10 +397,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         };
         warn!(
             what,
-            object,
-            error,
-            failures,
-            "TargetBindings could not be written{since}; tried again, targets are not affected"
+            object, error, failures, "cannot write TargetBindings{since}; retrying. Targets are not affected"
         );
     }
 }

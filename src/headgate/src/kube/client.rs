@@ -20,26 +20,24 @@ use super::{
 pub enum ClientError {
     /// Neither a kubeconfig nor a service account was found, or it cannot be read.
     #[error(
-        "no usable Kubernetes configuration: {0}; expected KUBECONFIG or ~/.kube/config, or a pod with a service \
-         account"
+        "no usable Kubernetes configuration: {0}. Set KUBECONFIG, create ~/.kube/config, or run in a pod \
+         with a service account"
     )]
     Config(#[from] kube::config::InferConfigError),
     /// The kubeconfig cannot be read, or does not have this context.
-    #[error(
-        "the kubeconfig cannot be used: {0}; expected one in --kubeconfig, and the name of one of its contexts in --context"
-    )]
+    #[error("cannot use the kubeconfig: {0}. Correct --kubeconfig, or the context in --context")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// The configured proxy cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// The Kubernetes client cannot read `NO_PROXY`.
     #[error(
-        "NO_PROXY cannot be read: {0}; expected host names, domains, addresses and CIDRs, with one comma between two and \
-         none at the end"
+        "cannot read NO_PROXY: {0}. Write host names, domains, addresses and CIDRs, separated by single \
+         commas"
     )]
     NoProxy(String),
     /// The configuration was read, but does not make a valid client.
-    #[error("the Kubernetes configuration cannot be used: {0}")]
+    #[error("cannot use the Kubernetes configuration: {0}")]
     Client(#[from] kube::Error),
 }
 

@@ -79,7 +79,7 @@ pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>,
         };
         warn!(
             reason = %notice.reason, about = regarding.name, error, lost = told.failures,
-            "Events could not be written{since}; what they say is in this log"
+            "cannot write Events{since}; this log contains their texts"
         );
     }
 }

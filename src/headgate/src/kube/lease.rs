@@ -208,16 +208,16 @@ impl Election {
             (404, Request::Create(_)) => {
                 let namespace = &self.options.namespace;
                 let text = format!(
-                    "there is no namespace {namespace}; expected Headgate's own namespace: create it, or name another \
-                     one with --own-namespace"
+                    "there is no namespace {namespace}. Create Headgate's own namespace, or name another one \
+                     with --own-namespace"
                 );
                 Failure::Other(text.into())
             }
             (403, _) => {
                 let namespace = &self.options.namespace;
                 let text = format!(
-                    "{}; expected a Role in namespace {namespace} with the verbs get, create, update and watch on \
-                     leases.coordination.k8s.io, see config/rbac/own-namespace.yaml",
+                    "{}. Create a Role in namespace {namespace} with the verbs get, create, update and watch \
+                     on leases.coordination.k8s.io, see config/rbac/own-namespace.yaml",
                     plain(error)
                 );
                 Failure::Other(text.into())
@@ -237,7 +237,7 @@ impl Election {
             Ok(Ok(stream)) => Some(stream.boxed()),
             // The next read of the Lease opens another watch.
             Ok(Err(error)) => {
-                debug!(error = plain(&error), "the lease cannot be watched");
+                debug!(error = plain(&error), "cannot watch the Lease");
                 None
             }
             Err(_) => None,
@@ -267,7 +267,7 @@ impl Election {
                 info!(
                     holder = self.machine.holder(),
                     reason = &*container.reason,
-                    "the container of the leader has ended: its lease is taken without waiting until it has run out"
+                    "the container of the leader has terminated: acquiring its Lease before it expires"
                 );
             }
         }
@@ -292,12 +292,12 @@ impl Election {
                     info!(
                         verb,
                         failures = told.failures,
-                        "the lease can be kept again, after {}",
+                        "the Lease can be renewed again, after {}",
                         Spelled(told.lasted)
                     );
                 }
             }
-            Some(Failure::Conflict) => debug!(verb, "the lease was changed by somebody else"),
+            Some(Failure::Conflict) => debug!(verb, "another client has changed the Lease"),
             Some(Failure::Other(error)) => {
                 self.metrics.lease_failed(verb);
                 self.fails = Some(verb);
@@ -305,11 +305,11 @@ impl Election {
                 let failures = told.failures;
                 match told.what {
                     What::Begins | What::Changed => {
-                        warn!(verb, %error, "the lease cannot be kept or looked at, tried again");
+                        warn!(verb, %error, "cannot renew or read the Lease; retrying");
                     }
                     _ => warn!(
                         verb, %error, failures,
-                        "the lease cannot be kept or looked at for {} now, tried again", Spelled(told.lasted)
+                        "cannot renew or read the Lease for {} now; retrying", Spelled(told.lasted)
                     ),
                 }
             }

@@ -125,7 +125,7 @@ fn failed(error: &kube::Error) -> Failure {
         }
         (_, FailureClass::Denied) => {
             let message = format!(
-                "{}; expected the Role of config/rbac/own-namespace.yaml in Headgate's own namespace",
+                "{}. Create the Role of config/rbac/own-namespace.yaml in Headgate's own namespace",
                 failure.message
             );
             Failure { message: message.into(), ..failure }
@@ -152,7 +152,7 @@ pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let spec = data.get_mut("spec").map(serde_json::Value::take).unwrap_or_default();
     let content = serde_json::from_value::<TargetLedgerSpec>(spec)
         .map_err(|error| {
-            format!("its spec is not one of a TargetLedger: {}", excerpt(&error.to_string())).into()
+            format!("its spec is not that of a TargetLedger: {}", excerpt(&error.to_string())).into()
         })
         .and_then(|spec| unpack(spec).map_err(Into::into));
     Some(StoredLedger { name, version, content })
@@ -160,7 +160,7 @@ pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
 
 fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
     let group = TargetGroupArn::parse(&spec.target_group_arn).map_err(|_| {
-        format!("spec.targetGroupARN is {:?}, no ARN of a target group", excerpt(&spec.target_group_arn))
+        format!("spec.targetGroupARN is {:?}, not the ARN of a target group", excerpt(&spec.target_group_arn))
     })?;
     let family = match spec.ip_family {
         LedgerFamily::IPv4 => IpFamily::V4,
@@ -236,9 +236,9 @@ mod tests {
         for (spec, why) in [
             (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "%%"}), "invalid symbol"),
             (json!({"targetGroupARN": ARN, "ipFamily": "IPv5"}), "IPv5"),
-            (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "no ARN of a target group"),
-            (json!("garbage"), "not one of a TargetLedger"),
-            (Value::Null, "not one of a TargetLedger"),
+            (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "not the ARN of a target group"),
+            (json!("garbage"), "not that of a TargetLedger"),
+            (Value::Null, "not that of a TargetLedger"),
         ] {
             let said = content(&spec).unwrap_err();
             assert!(said.to_lowercase().contains(&why.to_lowercase()), "{spec}: {said}");

@@ -46,15 +46,15 @@ pub fn leave(identity: &str, termination_log: &Path) {
     let opened = OpenOptions::new().write(true).truncate(true).open(termination_log);
     match opened.and_then(|mut file| file.write_all(identity.as_bytes())) {
         Ok(()) => {
-            debug!(identity, %path, "should this replica be killed, its container's status will say so");
+            debug!(identity, %path, "if this replica is killed, its container's status will show that");
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            debug!(%path, "there is no termination log: should this replica be killed, its lease has to run out");
+            debug!(%path, "there is no termination log: if this replica is killed, its Lease must expire");
         }
         Err(error) => warn!(
             %path, %error,
-            "the termination log cannot be written: should this replica be killed, its lease has to run out; expected a \
-             file that its user may write, as the kubelet makes it, in --termination-log"
+            "cannot write the termination log: if this replica is killed, its Lease must expire. Set \
+             --termination-log to a file that its user may write, like the kubelet creates it"
         ),
     }
 }
@@ -165,7 +165,7 @@ impl Proofs {
         self.metrics.watch_failed("pods");
         let Some(said) = refusal("pods", error) else {
             // An unavailable API server breaks every watch, and the other watches report it.
-            debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted, trying again");
+            debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted; retrying");
             return;
         };
         let Some(told) = self.outage.failed("", self.clock.now()) else { return };
@@ -175,7 +175,7 @@ impl Proofs {
         };
         warn!(
             pod = self.pod,
-            "the leader's pod cannot be watched{since}, so should it be killed, its lease has to run out; expected the \
+            "cannot watch the leader's pod{since}, so if it is killed, its Lease must expire. Create the \
              Role of config/rbac/own-namespace.yaml in Headgate's own namespace: {said}"
         );
     }

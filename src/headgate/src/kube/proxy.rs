@@ -16,7 +16,8 @@ use thiserror::Error;
 /// Why a proxy cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the proxy of {from} cannot be used: it is no URL of http, https or socks5; expected one such as http://proxy.example.com:3128"
+    "cannot use the proxy of {from}: it is not a URL of http, https or socks5. Set one such as \
+     http://proxy.example.com:3128"
 )]
 pub struct ProxyError {
     /// The source of the URL. The URL itself may contain a password.
@@ -161,7 +162,7 @@ mod tests {
     fn what_is_no_proxy_is_said_without_its_password() {
         for odd in ["ftp://proxy:1", "http://", "not a url", "socks4://user:secret@p:1"] {
             let error = of(&CLUSTER.parse().unwrap(), Some(odd), |_| None).unwrap_err().to_string();
-            assert!(error.contains("expected one such as http://proxy.example.com:3128"), "{error}");
+            assert!(error.contains("Set one such as http://proxy.example.com:3128"), "{error}");
             assert!(error.contains("proxy-url in the kubeconfig") && !error.contains("secret"), "{error}");
         }
     }

@@ -232,7 +232,7 @@ impl Following {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = asked() => {
-                    info!(kind, %scope, "listing once more: it is doubted that most are gone");
+                    info!(kind, %scope, "listing once more to confirm that most objects are deleted");
                     events = stream(page);
                     continue;
                 }

@@ -80,11 +80,11 @@ impl WatchFailures {
         let Some(Told { what, lasted, failures }) = failing.outage.failed("", now) else { return };
         match what {
             What::Begins | What::Changed => {
-                warn!(kind, %scope, "watch interrupted, tried again every few seconds: {said}");
+                warn!(kind, %scope, "watch interrupted, retrying every few seconds: {said}");
             }
             _ => warn!(
                 kind, %scope, watches, failures,
-                "watch interrupted for {} now, tried again every few seconds: {said}", Spelled(lasted)
+                "watch interrupted for {} now, retrying every few seconds: {said}", Spelled(lasted)
             ),
         }
     }
@@ -122,25 +122,25 @@ pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
         Some(status) if status.code == 403 => (
             Cause::Forbidden(kind),
             format!(
-                "{}; expected a Role or ClusterRole with the verbs list and watch on {kind}, see config/rbac",
+                "{}. Create a Role or ClusterRole with the verbs list and watch on {kind}, see config/rbac",
                 status.message
             ),
         ),
         Some(status) if status.code == 404 => (
             Cause::UnknownKind(kind),
             format!(
-                "the API server does not know the kind; expected the CustomResourceDefinitions that `headgate crd` \
-                 prints, of which {kind} is one"
+                "the API server does not know the kind. Install the CustomResourceDefinitions that `headgate \
+                 crd` prints, which include {kind}"
             ),
         ),
         Some(status) => (
             Cause::Refused(status.code),
-            format!("the API server answers {}: {}", status.code, status.message),
+            format!("the API server returns {}: {}", status.code, status.message),
         ),
         None => (
             Cause::Unreachable,
             format!(
-                "the API server cannot be reached or does not answer ({}); targets stay as they are meanwhile",
+                "the API server is unreachable or does not answer ({}); targets remain unchanged",
                 innermost(error)
             ),
         ),
@@ -176,7 +176,7 @@ mod tests {
         assert!(said(&answered(404, "404 page not found")).contains("`headgate crd`"));
         assert!(said(&answered(500, "etcd is away")).contains("answers 500: etcd is away"));
         let cut = kube::Error::Service("connection refused".into());
-        assert!(said(&watcher::Error::InitialListFailed(cut)).contains("cannot be reached"));
+        assert!(said(&watcher::Error::InitialListFailed(cut)).contains("is unreachable"));
         let refused = |code| refusal("targetgroupgrants", &answered(code, "no")).is_some();
         assert!(refused(403) && refused(404) && !refused(500) && !refused(429) && !refused(410));
         assert!(is_too_old(&answered(410, "too old")) && !is_too_old(&answered(403, "no")));

@@ -8,7 +8,7 @@ use std::error::Error;
 pub fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("the API server answers {} {}", status.code, status.reason),
+        kube::Error::Api(status) => format!("the API server returns {} {}", status.code, status.reason),
         error => innermost(error),
     }
 }

@@ -50,9 +50,9 @@ impl Stranger {
     /// A holder with these settings, seen by a replica with the settings `own`.
     pub fn new(serves: &str, own: &str, since: Moment) -> Self {
         let said = format!(
-            "the Lease is held by a Headgate that serves {serves}, and this one serves {own}: only one of them works \
-             at a time; if replicas are being replaced, that passes by itself; if these are two installations, give \
-             each a --lease-name of its own"
+            "a Headgate that manages {serves} holds the Lease, and this one manages {own}: only one of them \
+             works at a time. During an upgrade, this ends automatically. If these are two installations, \
+             give each its own --lease-name"
         );
         Self { serves: serves.into(), said: said.into(), since }
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(standing.shut_out(at(659)), None);
         let said = &standing.shut_out(at(660)).unwrap().said;
         assert!(said.contains("serves the namespaces a, and this one serves all namespaces"), "{said}");
-        assert!(said.contains("give each a --lease-name of its own"), "{said}");
+        assert!(said.contains("give each its own --lease-name"), "{said}");
         assert_eq!(Standing::default().shut_out(at(9999)), None);
     }
 

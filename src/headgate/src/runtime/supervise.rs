@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A task ended that should have continued.
 #[derive(Debug, Error)]
 #[error(
-    "the task \"{name}\" ended by itself: {why}; this is a bug or a lost connection, see the log lines before"
+    "the task \"{name}\" ended unexpectedly: {why}; this is a bug or a lost connection, see the earlier log \
+     lines"
 )]
 pub struct TaskEnded {
     name: String,

@@ -46,10 +46,10 @@ pub struct Whole {
 #[derive(Debug, Error)]
 pub enum BadBody {
     /// It is longer than allowed.
-    #[error("the body is too large; expected at most {0} bytes")]
+    #[error("the body is too large; send at most {0} bytes")]
     TooLarge(usize),
     /// It ended early.
-    #[error("the body did not arrive ({0}); expected it whole")]
+    #[error("the body did not arrive ({0}); send it completely")]
     Broken(String),
 }
 

@@ -198,8 +198,8 @@ impl Connections {
                 limit = limits.connections,
                 %peer,
                 others,
-                "too many connections: one is closed for each new one, first those that never sent a valid request; \
-                 expected a NetworkPolicy that keeps this client out"
+                "too many connections: each new one closes another, first those without a valid request. \
+                 Create a NetworkPolicy that excludes this client"
             );
         }
     }

@@ -116,7 +116,7 @@ impl Server {
                 }
                 Err(error) => {
                     // The process has no file descriptors or memory left.
-                    debug!(%error, server = self.name, "a connection could not be accepted");
+                    debug!(%error, server = self.name, "cannot accept a connection");
                     connections.close_one();
                     sleep(Duration::from_millis(100)).await;
                 }
@@ -199,7 +199,7 @@ impl Exchange {
                 %error,
                 peer = %self.peer.ip(),
                 others,
-                "a connection to the webhook failed; expected a client that trusts its certificate"
+                "a connection to the webhook failed. Make the client trust its certificate"
             );
         }
     }

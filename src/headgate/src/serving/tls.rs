@@ -19,7 +19,7 @@ pub type Served = Option<Arc<CertifiedKey>>;
 #[derive(Debug, Error)]
 pub enum BadCertificate {
     /// The certificate or the key is invalid.
-    #[error("{what} cannot be read ({error}); expected PEM")]
+    #[error("cannot read {what} ({error}). Use PEM")]
     Unreadable {
         /// Which of the two.
         what: &'static str,
@@ -28,7 +28,8 @@ pub enum BadCertificate {
     },
     /// They do not match, or are of an unsupported kind.
     #[error(
-        "the certificate and the key cannot be served ({0}); expected a certificate chain and the key of its first"
+        "cannot serve the certificate and the key ({0}). Use a certificate chain and the key of its first \
+         certificate"
     )]
     Unfit(#[from] rustls::Error),
 }

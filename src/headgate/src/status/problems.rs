@@ -138,8 +138,8 @@ impl Found {
             self.add_to_group(Reason::NeverHealthy, &view.group, message);
         }
         if let Some(since) = view.oldest_removal.filter(|since| times.now.since(*since) >= SLOW_REMOVAL) {
-            let message = "AWS has not accepted a deregistration; the pod may stop before the load balancer stops sending; \
-                           look in the log for what AWS answers";
+            let message = "AWS has not accepted a deregistration; the pod may stop before the load balancer \
+                           stops sending; check AWS's answers in the log";
             let found = self.add_to_group(Reason::RemovalsFail, &view.group, message.to_owned());
             found.since = Some(times.time(since));
         }

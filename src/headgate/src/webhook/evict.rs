@@ -111,19 +111,17 @@ pub fn read(request: &Request) -> eviction::Request {
 fn waits(pod: &ObjectKey, cause: Cause) -> String {
     let why = match cause {
         Cause::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
-        Cause::EvictionWaitsForDeparture => {
-            "as many pods of its PodDisruptionBudget as it allows are leaving"
-        }
+        Cause::EvictionWaitsForDeparture => "its PodDisruptionBudget allows no further disruption now",
         Cause::EvictionWaitsForZone => {
-            "without it a zone would have too few healthy targets; a replacement there is waited for"
+            "without it a zone would have too few healthy targets; it waits for a replacement there"
         }
         Cause::EvictionWaitsForLoadBalancer => {
-            "it was deregistered, and its load balancers may go on sending for a while"
+            "it was deregistered, and its load balancers may keep sending for a while"
         }
-        Cause::HeadgateBusy => "Headgate has too much to do to look at it now",
+        Cause::HeadgateBusy => "Headgate is too busy to decide now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({}); ask again", cause.reason())
+    format!("pod {pod} may not be evicted yet: {why} ({}); retry", cause.reason())
 }
 
 impl Webhook {

@@ -58,8 +58,8 @@ async fn read(folder: &Path) -> Result<Files, String> {
     let unread = |name: &str, error: std::io::Error| {
         let place = folder.join(name);
         format!(
-            "{} cannot be read ({error}): `headgate certificates` or cert-manager has not written the Secret yet, or the \
-             kubelet has not mounted it; it may need two minutes",
+            "cannot read {} ({error}): `headgate certificates` or cert-manager has not written the Secret \
+             yet, or the kubelet has not mounted it, which may take two minutes",
             place.display()
         )
     };
@@ -84,7 +84,7 @@ pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) 
                 Ok(until) => {
                     info!(folder = %folder.display(), until, "serving the webhook with another certificate or path");
                 }
-                Err(error) => warn!(%error, "the webhook's certificate cannot be served; trying again"),
+                Err(error) => warn!(%error, "cannot serve the webhook's certificate; retrying"),
             }
             before = Some(now);
         }
@@ -101,7 +101,8 @@ fn publish(files: &Files, published: &Published, metrics: &Metrics) -> Result<Op
     let path = match &files.path {
         None => CallPath::fixed(),
         Some(digits) => CallPath::from_digits(digits).ok_or(
-            "the file `path` has no secret path: write 64 lower-case hexadecimal digits, or remove it",
+            "the file `path` does not contain a secret path. Write 64 lower-case hexadecimal digits, or \
+             remove it",
         )?,
     };
     let until = certified.cert.first().and_then(|leaf| validity::life(leaf)).map(|life| life.until);

@@ -93,7 +93,7 @@ impl Giving {
                     AGAIN
                 }
                 Err(error) => {
-                    debug!(%error, "the API server did not say its version");
+                    debug!(%error, "the API server did not return its version");
                     RETRY
                 }
             };

@@ -68,14 +68,14 @@ impl Options {
     pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
-            "--webhook-address with --read-only: a readiness gate that is added to a pod would never be opened; expected \
-             one of the two"
+            "--webhook-address with --read-only: nothing would ever open the readiness gates of new pods. \
+             Remove one of the two flags"
         );
         let lease = lease.unwrap_or_default();
         anyhow::ensure!(
             lease < MARGIN,
-            "--lease-duration is {lease:?}: a pod that ends while a killed leader is still missed would not be held \
-             long enough; expected less than {MARGIN:?}, the margin of headgate.dev/hold: auto"
+            "--lease-duration is {lease:?}: a pod that terminates before a killed leader is replaced would \
+             not be held long enough. Set less than {MARGIN:?}, the reserve of headgate.dev/hold: auto"
         );
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Served {
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
         let listener = listen(options.address).await.with_context(|| {
-            format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
+            format!("cannot listen on {}. Set --webhook-address to a free address", options.address)
         })?;
         info!(webhook = %listener.local_addr()?, "serving the webhooks for new pods and evictions");
         let served = self.published.certificate.subscribe();
@@ -156,9 +156,9 @@ mod tests {
         let lease = |seconds| Some(Duration::from_secs(seconds));
         assert!(options.check(lease(24), false).is_ok());
         let error = options.check(lease(25), false).unwrap_err().to_string();
-        assert!(error.contains("expected less than 25s"), "{error}");
+        assert!(error.contains("Set less than 25s"), "{error}");
         assert!(options.check(None, false).is_ok());
         let error = options.check(lease(15), true).unwrap_err().to_string();
-        assert!(error.contains("would never be opened"), "{error}");
+        assert!(error.contains("would ever open"), "{error}");
     }
 }

@@ -95,8 +95,8 @@ impl Namespaces {
                         namespace = &*excerpt(name),
                         %error,
                         others,
-                        "a Namespace cannot be read, so its annotation {MAX_GRACE} does not count; grant get on namespaces \
-                         (config/rbac/clusterrole.yaml or role.yaml)"
+                        "cannot read a Namespace, so its annotation {MAX_GRACE} has no effect. Grant get on \
+                         namespaces (config/rbac/clusterrole.yaml or role.yaml)"
                     );
                 }
                 before.and_then(|(_, limit)| limit)

@@ -128,14 +128,14 @@ impl Shared {
             Ok(node) => node.is_some_and(|node| self.signals.remains(&node)),
             Err(failure) => {
                 let error = &failure.message;
-                debug!(node = name, %error, "a Node cannot be read for an eviction");
+                debug!(node = name, %error, "cannot read a Node for an eviction");
                 if let Some(others) = self.failed.say(self.clock.now()) {
                     warn!(
                         node = name,
                         %error,
                         others,
-                        "a Node cannot be read, so the eviction of its pods waits as if it were drained; grant get on nodes \
-                         (config/rbac/clusterrole.yaml)"
+                        "cannot read a Node, so the eviction of its pods waits as if it were drained. Grant \
+                         get on nodes (config/rbac/clusterrole.yaml)"
                     );
                 }
                 false

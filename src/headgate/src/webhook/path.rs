@@ -25,7 +25,7 @@ impl CallPath {
         let random = default_provider().secure_random;
         random
             .fill(&mut bytes)
-            .map_err(|_| "the system gives no random numbers for a secret path".to_owned())?;
+            .map_err(|_| "the system has no random numbers for a secret path".to_owned())?;
         let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
         let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
         Ok(Self(std::iter::once('/').chain(digits).collect()))

@@ -48,10 +48,10 @@ struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReview {
     /// It is not JSON, or has the wrong structure.
-    #[error("the body is not an {KIND} ({0}); expected one of {VERSION} as JSON")]
+    #[error("the body is not an {KIND} ({0}). Send {VERSION} as JSON")]
     Unreadable(String),
     /// It has another version or kind.
-    #[error("the body is a {kind} of {version}; expected an {KIND} of {VERSION}")]
+    #[error("the body is a {kind} of {version}. Send an {KIND} of {VERSION}")]
     Version {
         /// The kind in the body.
         kind: String,
@@ -59,7 +59,7 @@ pub enum BadReview {
         version: String,
     },
     /// It contains no request.
-    #[error("the {KIND} has no request with a uid; expected one, as an API server sends it")]
+    #[error("the {KIND} has no request with a uid. Send one like an API server does")]
     NoRequest,
 }
 

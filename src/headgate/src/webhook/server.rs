@@ -137,7 +137,7 @@ impl Webhook {
         }
         let answer = timeout(PATIENCE, self.answer(request, connection, room, began)).await;
         let answer = answer.unwrap_or_else(|_| {
-            Err((StatusCode::REQUEST_TIMEOUT, format!("no whole request within {PATIENCE:?}")))
+            Err((StatusCode::REQUEST_TIMEOUT, format!("no complete request within {PATIENCE:?}")))
         });
         let took = self.clock.since(began);
         let (status, kind, body) = match answer {
@@ -145,7 +145,7 @@ impl Webhook {
             Err((status, said)) => {
                 if let Some(others) = room.refused.say(self.clock.now()) {
                     let status = status.as_u16();
-                    warn!(status, error = %said, others, "a request to the webhook was refused");
+                    warn!(status, error = %said, others, "rejected a request to the webhook");
                 }
                 (status, "text/plain; charset=utf-8", said + "\n")
             }
@@ -166,8 +166,8 @@ impl Webhook {
             warn!(
                 from = %connection.peer(),
                 others,
-                "a request to the webhook was refused unread, because its path is not served: only the API server should \
-                 call, by the path in the webhook configurations"
+                "rejected a request to the webhook unread, because its path is not served: only the API \
+                 server should call it, on the path in the webhook configurations"
             );
         }
         let mut response = Response::new(Full::from("there is nothing here\n"));

@@ -263,14 +263,14 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
                 &["--hold-image=a b"],
                 "set the name of an image",
             ),
-            ("log=debugg", "/log", &["--log=debugg"], "is no level"),
+            ("log=debugg", "/log", &["--log=debugg"], "is not a level"),
             ("grants=yes", "/grants", &["--grants=yes"], "invalid value"),
             ("namespaces={A}", "/namespaces", &["--namespaces=A"], "set the name of a namespace"),
             (
                 "readOnly=true",
                 "Set webhook.enabled=false",
                 &[webhook, "--read-only"],
-                "expected one of the two",
+                "Remove one of the two",
             ),
         ] {
             let error = rendered(&[&format!("--set={values}")]).await.unwrap_err();

@@ -47,8 +47,9 @@ fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and
         for pod in running.keys() {
             assert_eq!(stage.annotations(pod).await.len(), 0, "nothing is noted on {pod}");
         }
-        let lines = headgate
-            .logged(|line| line["message"].as_str().is_some_and(|said| said.contains("was refused unread")));
+        let lines = headgate.logged(|line| {
+            line["message"].as_str().is_some_and(|said| said.contains("a request to the webhook unread"))
+        });
         assert!((1..=2).contains(&lines.len()), "one a minute: {lines:?}");
         assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1"), "{lines:?}");
         assert_eq!(refused().await, Some(before + f64::from(sent)));

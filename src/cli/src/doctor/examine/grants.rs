@@ -48,7 +48,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let unused =
         all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
-        let said = "nothing binds a target group that it names; expected a Service or TargetBinding that does, or other names";
+        let said = "no binding uses a target group that it names. Create a Service or TargetBinding that \
+                    does, or correct the names";
         found.push(Finding::info(Reason::InvalidGrant, format!("grant {}", grant.name), said));
     }
     found
@@ -71,13 +72,16 @@ fn unread(granted: &Granted) -> Vec<Finding> {
         .collect();
     found.extend(granted.unread.iter().map(|why| {
         if granted.required {
-            let said = format!("{why}; until then nothing is registered or removed (--grants=required)");
+            let said = format!(
+                "{why}; until then Headgate registers and deregisters nothing \
+                                (--grants=required)"
+            );
             Finding::error(Reason::RightMissing, "grants", said)
         } else {
             Finding::warning(
                 Reason::RightMissing,
                 "grants",
-                format!("{why}; until then they do not count (--grants=optional)"),
+                format!("{why}; until then grants have no effect (--grants=optional)"),
             )
         }
     }));
@@ -95,10 +99,13 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
     let (all, exclusive) = (of(false), of(true));
     let exclusive = match &exclusive[..] {
         [] => String::new(),
-        some => format!(", and targets of others may be removed for {}", list(some)),
+        some => format!(", and foreign targets may be deregistered for {}", list(some)),
     };
-    let said =
-        format!("named by the grants {}: it may be bound from {}{exclusive}", grants.join(", "), list(&all));
+    let said = format!(
+        "the grants {} name it: these namespaces may bind it: {}{exclusive}",
+        grants.join(", "),
+        list(&all)
+    );
     Finding::info(Reason::AsExpected, about(group), said)
 }
 
@@ -106,8 +113,8 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
 fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
-        "no grant names it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
-         bound from there:\n{}",
+        "no grant names it, and with --grants=required Headgate registers no new targets in it for {}. \
+         Create this grant, if they may bind it:\n{}",
         list(&spaces),
         needed(group, &spaces)
     );
@@ -119,21 +126,21 @@ fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>) -> Finding {
     let are = list(&spaces);
     match spaces.len() {
         0 => {
-            let said =
-                "no grant names it, and no namespace has a target in it: whichever is first holds it then";
+            let said = "no grant names it, and no namespace has a target in it: the first namespace that binds it \
+                 holds it";
             Finding::info(UNGRANTED, about(group), said)
         }
         1 => {
             let said = format!(
-                "no grant names it: {are} holds it, as the first to have a target there, and no other namespace may bind \
-                 it, until this one has bound it no more for an hour"
+                "no grant names it: {are} holds it, as the first to have a target there, and no other \
+                 namespace may bind it until one hour after its last binding is removed"
             );
             Finding::info(UNGRANTED, about(group), said)
         }
         _ => {
             let said = format!(
-                "{are} have targets in it, and no grant names it: they go on, and no other \
-                 namespace may bind it; expected, if all of them may:\n{}",
+                "{are} have targets in it, and no grant names it: these remain, and no other namespace may \
+                 bind it. Create this grant, if all of them may bind it:\n{}",
                 needed(group, &spaces)
             );
             Finding::warning(Reason::NoGrant, about(group), said)

@@ -22,14 +22,13 @@ fn policy(policy: &Policy) -> Option<Finding> {
     let without = without(policy.fence);
     if !policy.is_there {
         let said = format!(
-            "it is not there, so {without}; expected that of {file} under the name of the Lease, or \
+            "it does not exist, so {without}. Apply that of {file} under the name of the Lease, or set \
              admissionPolicies.enabled in the chart (Kubernetes 1.30)"
         );
         return Some(Finding::warning(Reason::NotInstalled, about, said));
     }
-    let said = || {
-        format!("no {KIND}Binding with the action Deny names it, so {without}; expected the one of {file}")
-    };
+    let said =
+        || format!("no {KIND}Binding with the action Deny names it, so {without}. Apply the one of {file}");
     (!policy.denies).then(|| Finding::warning(Reason::NotInstalled, about, said()))
 }
 

@@ -135,7 +135,7 @@ pub async fn missing(
         };
         let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| {
             format!(
-                "what Headgate may do cannot be asked ({}); expected the right to create subjectaccessreviews",
+                "cannot check Headgate's permissions ({}). Grant yourself create on subjectaccessreviews",
                 plain(&error)
             )
         })?;

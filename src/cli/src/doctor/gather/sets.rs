@@ -44,9 +44,7 @@ pub async fn look(
         Ok(sets) => Ok(sets),
         // RBAC denies the request before the API server checks whether the kind exists.
         Err(error) if is_forbidden(&error) && !is_there(client).await => Ok(Vec::new()),
-        Err(error) => {
-            Err(format!("the {KIND} cannot be listed ({}); expected the right to list {KIND}", plain(&error)))
-        }
+        Err(error) => Err(format!("cannot list {KIND} ({}). Grant yourself list on {KIND}", plain(&error))),
     }
 }
 

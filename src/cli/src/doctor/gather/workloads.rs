@@ -41,10 +41,9 @@ async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>
     match api.list(&ListParams::default()).await {
         Ok(listed) => Ok(listed.items),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(format!(
-            "the rollouts of namespace {namespace} cannot be listed ({}); try again",
-            plain(&error)
-        )),
+        Err(error) => {
+            Err(format!("cannot list the rollouts of namespace {namespace} ({}). Try again", plain(&error)))
+        }
     }
 }
 
@@ -58,7 +57,7 @@ where
         let listed = api.list(&page).await.map_err(|error| {
             let kinds = K::plural(&());
             format!(
-                "the {kinds} of namespace {namespace} cannot be listed ({}); expected the right to list {kinds}",
+                "cannot list the {kinds} of namespace {namespace} ({}). Grant yourself list on {kinds}",
                 plain(&error)
             )
         })?;

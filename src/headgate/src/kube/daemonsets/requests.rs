@@ -76,7 +76,7 @@ impl Requests {
 
     async fn answer(&self, Asked { set, uid, ask, .. }: &Asked, with: With, wall: WallTime) -> Outcome {
         let template =
-            || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is not known".into()));
+            || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is unknown".into()));
         match ask {
             Ask::Make { name, node, revision } => match template() {
                 Ok(template) => {
@@ -130,8 +130,8 @@ impl Requests {
             Ask::Annotate { node, key, value } => {
                 if !self.node_annotations.iter().any(|may| **may == **key) {
                     let said = format!(
-                        "sets may not have nodes annotated with {key}; expected --node-annotations to name it, and the right to \
-                         patch nodes"
+                        "sets may not annotate nodes with {key}. Name it in --node-annotations, and grant \
+                         patch on nodes"
                     );
                     return Outcome::Refused(said.into());
                 }

@@ -94,7 +94,7 @@ pub fn progress(status: &Status) -> Says {
         Roll::Degraded => {
             ("True", format!("{of}; waiting for available pods on {}", names(status.degraded.iter())))
         }
-        Roll::NodesNotReady => ("True", format!("{of}; the other nodes are not Ready or take no pods")),
+        Roll::NodesNotReady => ("True", format!("{of}; the other nodes are not Ready or accept no pods")),
         Roll::TooLarge => ("False", status.beyond.join("; ")),
     };
     (is, status.roll.as_str(), said)

@@ -144,7 +144,7 @@ impl Memory {
             match seen {
                 Seen::Changed(change) => {
                     if source.changed() {
-                        info!("{what} can be read now, and count");
+                        info!("{what} can be read now, and have effect");
                     }
                     Some(change)
                 }
@@ -177,15 +177,15 @@ impl Memory {
     /// Gives up lists that are due, and logs whether Headgate continues without them or waits.
     fn give_up(&mut self, required: bool, now: Moment) {
         let then = if required {
-            "with --grants=required nothing is registered and nothing is removed until they can be read"
+            "Headgate registers and deregisters nothing until they can be read (--grants=required)"
         } else {
-            "going on without them (--grants=optional); they count as soon as they can be read"
+            "continuing without them (--grants=optional); they have effect as soon as they can be read"
         };
         if let Some(why) = self.grants.give_up(now) {
-            warn!("grants cannot be read: {why}; {then}");
+            warn!("cannot read grants: {why}; {then}");
         }
         if let Some(why) = self.namespaces.give_up(now) {
-            warn!("the namespaces that grants select by their labels cannot be read: {why}; {then}");
+            warn!("cannot read the namespaces that grants select by their labels: {why}; {then}");
         }
     }
 
@@ -239,7 +239,7 @@ impl Keeper {
             let due = memory.due();
             tokio::select! {
                 news = self.news.recv() => {
-                    let news = news.ok_or("the watches are gone")?;
+                    let news = news.ok_or("the watches have ended")?;
                     memory.take(news, self.clock.now());
                     // News that arrived together is one change.
                     while let Ok(more) = self.news.try_recv() {
@@ -253,7 +253,7 @@ impl Keeper {
             memory.give_up(self.required, now);
             if let Some(all) = memory.next(self.required) {
                 let input = Input::Grants { all, seen: now };
-                self.inbox.send(input).await.map_err(|_| "the engine is gone")?;
+                self.inbox.send(input).await.map_err(|_| "the engine has ended")?;
             }
             self.shown.send_replace(memory.shown(self.required));
             if self.authority.term().is_some() {
@@ -272,7 +272,7 @@ impl Keeper {
         };
         warn!(
             reason = %notice.reason, %object,
-            "a part of a grant cannot be read, and what was valid before stays in force: {}", notice.note
+            "a part of a grant is invalid, and its last valid content remains in effect: {}", notice.note
         );
         self.metrics.noticed(notice.reason);
         if !self.notices.send(notice) {
