@@ -9,7 +9,7 @@
 //!
 //! What happened, and why a request was lost, say `recorder` and `judge` of the harness, for `make zero-loss` as well.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // a failure panics
 
 pub mod play;
 pub mod report;

@@ -12,7 +12,7 @@
 //! A pod is missed if no replica gave it the readiness gate and the hold. A target is lost if one of the pods that stay is
 //! not registered, or was ever removed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // a failure panics
 
 pub mod manifests;
 pub mod report;

@@ -21,7 +21,7 @@
 //! Another scenario is a variant of [`scenario::Scenario`] and its act; another load balancer one of
 //! [`profile::Profile`].
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // a failure panics
 
 pub mod acts;
 pub mod asks;

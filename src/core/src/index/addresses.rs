@@ -38,7 +38,7 @@ use crate::{
 const MOST: u8 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,

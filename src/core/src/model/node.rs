@@ -8,7 +8,7 @@ use super::{object::Uid, time::WallTime};
 pub const DETACHED_AT: &str = "headgate.dev/detached-at";
 
 /// One node as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.

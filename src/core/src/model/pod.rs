@@ -62,7 +62,7 @@ pub struct Ending {
 }
 
 /// The tools that skip a pod when they drain its node. Such a pod gets no signal before the machine is shut down.
-#[allow(clippy::struct_excessive_bools)] // each is somebody who drains
+#[allow(clippy::struct_excessive_bools)] // each is a drain tool
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// All tools skip it: it belongs to a DaemonSet, or is a static pod.
@@ -90,7 +90,7 @@ impl PassedOver {
 }
 
 /// One pod as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one fact of the object
+#[allow(clippy::struct_excessive_bools)] // each is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// The namespace and name.

@@ -172,7 +172,7 @@ pub struct Owner {
 }
 
 /// A pod of a set as last seen. Pods with another controller are excluded.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
+#[allow(clippy::struct_excessive_bools)] // each is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPod {
     /// Its name.

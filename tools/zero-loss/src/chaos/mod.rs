@@ -35,10 +35,10 @@ pub use self::report::Setting;
 const FOLDER: &str = "target/chaos";
 const REPORT: &str = "target/chaos/report.md";
 
-/// Plays rounds in a world of their own. Gives whether all was as promised.
+/// Plays rounds in their own world. Returns whether all guarantees held.
 ///
 /// # Errors
-/// The world does not start or end, or a round could not go on.
+/// The world does not start or end, or a round could not continue.
 pub async fn run(setting: Setting) -> Result<bool, Box<dyn std::error::Error>> {
     std::fs::create_dir_all(FOLDER)?;
     let name = format!("chaos-{}", std::process::id()).parse()?;
@@ -49,7 +49,7 @@ pub async fn run(setting: Setting) -> Result<bool, Box<dyn std::error::Error>> {
     played.map_err(|_| format!("it could not go on; what came before is in {REPORT}").into())
 }
 
-/// Round after round until the minutes are over, or something is left wrong, from which no round can begin.
+/// Plays rounds until the time is over, or until an error remains, after which no round can begin.
 async fn play(facts: &Facts, setting: Setting) -> bool {
     println!("Chaos: {} minutes, seed {}, margin {} s", setting.minutes, setting.seed, setting.margin);
     let mut rows: Vec<Row> = Vec::new();
