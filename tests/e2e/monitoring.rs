@@ -143,8 +143,8 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
         for annotation in ["summary", "description"] {
             assert!(rule["annotations"][annotation].is_string(), "{alert} has no {annotation}");
         }
-        let link = rule["annotations"]["runbook_url"].as_str().unwrap();
-        let link = link.strip_prefix("https://headgate.dev/docs/").unwrap();
+        let link = rule["annotations"]["runbook"].as_str().unwrap();
+        let link = link.strip_prefix("docs/").unwrap();
         let (runbook, section) = link.split_once('#').unwrap();
         assert!(
             fragments(&read(runbook)).contains(section),

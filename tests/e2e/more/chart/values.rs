@@ -28,7 +28,7 @@ fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unles
             "monitoring",
             &json!({"monitoring": {
                 "podMonitor": {"enabled": true, "interval": "15s", "labels": {"release": "prometheus"}},
-                "rules": {"enabled": true, "labels": {"release": "prometheus"}, "runbooks": "https://wiki.example/headgate"},
+                "rules": {"enabled": true, "labels": {"release": "prometheus"},},
                 "dashboard": {"enabled": true},
             }}),
         )
@@ -43,17 +43,30 @@ fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unles
         assert_eq!((&endpoint["interval"], &endpoint["honorLabels"]), (&json!("15s"), &json!(true)));
         let rules = of_kind(&all, "PrometheusRule")[0];
         assert_eq!(rules["metadata"]["labels"]["release"], "prometheus");
-        let mut wanted = monitoring::rules();
-        for rule in wanted["groups"][0]["rules"].as_array_mut().unwrap() {
-            let link = rule["annotations"]["runbook_url"].as_str().unwrap();
-            rule["annotations"]["runbook_url"] =
-                link.replace("https://headgate.dev/docs", "https://wiki.example/headgate").into();
-        }
-        assert_eq!(rules["spec"]["groups"], wanted["groups"]);
+        assert_eq!(rules["spec"]["groups"], monitoring::rules()["groups"]);
         let dashboard = of_kind(&all, "ConfigMap")[0];
         assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
         let text = std::fs::read_to_string(monitoring::folder().join("dashboard.json")).unwrap();
         assert_eq!(dashboard["data"]["headgate.json"], text);
+    });
+}
+
+#[test]
+fn alerts_link_to_the_runbook_if_the_chart_knows_where_the_docs_are() {
+    block(async {
+        let values = json!({
+            "docsUrl": "https://docs.example/headgate/", "monitoring": {"rules": {"enabled": true}},
+        });
+        let all = with("runbook", &values).await;
+        let mut wanted = monitoring::rules();
+        for rule in wanted["groups"][0]["rules"].as_array_mut().unwrap() {
+            let annotations = rule["annotations"].as_object_mut().unwrap();
+            let path = annotations.remove("runbook").unwrap();
+            let section = path.as_str().unwrap().strip_prefix("docs/operate/runbook.md#").unwrap();
+            let link = format!("https://docs.example/headgate/operate/runbook.html#{section}");
+            annotations.insert("runbook_url".to_owned(), link.into());
+        }
+        assert_eq!(of_kind(&all, "PrometheusRule")[0]["spec"]["groups"], wanted["groups"]);
     });
 }
 
