@@ -88,7 +88,7 @@ mod tests {
             side: Side::Foreign,
             pod: None,
             health: Some(HealthState::Healthy.into()),
-            word: (Reason::ForeignTarget, "it stays".to_owned()),
+            word: (Reason::ForeignTarget, "it remains".to_owned()),
             since: None,
             next: None,
         };
@@ -109,7 +109,7 @@ mod tests {
 blue  1 wanted, 1 there, read 05:06:05Z (2s ago)
 + 10.0.0.1:80  shop/web-0  missing since 05:05:57Z (10s ago): PodSelected: should be registered
     next RegisterTargets; Throttled: calls wait
-? 10.0.0.9:80  foreign, healthy: ForeignTarget: it stays
+? 10.0.0.9:80  foreign, healthy: ForeignTarget: it remains
 green  3 wanted, 3 there, read 05:06:05Z (2s ago): as it should be
 red  not read yet: 3 wanted, nothing to compare with
 

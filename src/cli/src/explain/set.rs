@@ -165,10 +165,10 @@ mod tests {
         let expected = "\
 IngressDaemonSet  ingress/edge, 2 pods per node, RollingUpdate
 Progressing  True since 05:05:00Z (67s ago)  NodesInTurn: 1 of 3 nodes are updated
-Nodes  3: 1 updated, 1 degraded, 2 in turn
+Nodes  3: 1 updated, 1 degraded, 2 updating
 Pods  6 wanted: 7 there, 3 updated, 6 ready, 5 available
-Turn of n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
-Turn of n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
+Updating n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
+Updating n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
   Pod  edge-n2-x
     no target: NotReady: it has none
 Degraded  n3

@@ -106,7 +106,7 @@ causes! {
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
     ReplacementTooSlow => ReplacementTooSlow, "no replacement has become healthy in the zone in time";
-    ZoneHasNoRoom => ReplacementTooSlow, "no node of the zone takes new pods";
+    ZoneHasNoRoom => ReplacementTooSlow, "no node in the zone accepts new pods";
     EvictionWaitsForZone => EvictionWaitsForZone;
     EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes rejects the eviction for now";
     EvictionWaitsForDeparture => EvictionWaitsForBudget, "the PodDisruptionBudgets allow no further disruption";

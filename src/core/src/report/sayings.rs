@@ -125,7 +125,7 @@ pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
 
 fn zone_has_no_other(cause: Cause) -> &'static str {
     match cause {
-        Cause::ZoneHasNoRoom => "no node of the zone takes new pods",
+        Cause::ZoneHasNoRoom => "no node in the zone accepts new pods",
         _ => "no replacement in the zone became healthy",
     }
 }

@@ -294,7 +294,7 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
         owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "it requires {wants} of {there} healthy pods, and so allows no eviction at all: drains never \
+                "it requires {wants} of {there} pods to be healthy, so it allows no eviction and drains never \
                  finish. Set maxUnavailable: 1, or a minAvailable below {there}"
             ),
         )
@@ -446,7 +446,7 @@ mod tests {
             })
         };
         let status = |desired: i32, expected: i32| json!({"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": 0, "expectedPods": expected});
-        only(&of_budget(status(3, 3)), Reason::RiskyWorkload, "requires 3 of 3 pods healthy");
+        only(&of_budget(status(3, 3)), Reason::RiskyWorkload, "requires 3 of 3 pods to be healthy");
         assert_eq!(of_budget(status(2, 3)), [], "it allows none just now");
         assert_eq!(of_budget(status(1, 0)), []);
         let mut uncomputed = status(0, 0);
