@@ -1,18 +1,20 @@
-//! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
+//! `make bench` measures the speed and size of Headgate and of the floor, in one run on one machine. The floor is a minimal
+//! program that watches pods and calls AWS (docs/contributing/bench.md).
 //!
 //! ```text
 //!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked sets
-//!  hostile                                                                            the measures, one file each
-//!  killed held                                                                        on real nodes
-//!  contender   Headgate and the floor as processes: started, ended, looked at
-//!  stage       namespace, node, target groups; pods written through the API, without kubelets
-//!  replay      an API server with a hundred thousand pods
-//!  tape        the calls that reached AWS        sight    when Headgate saw a deletion
+//!  hostile                                                      the measures, one file each
+//!  killed held                                                  measures on real nodes
+//!  contender   runs Headgate and the floor as processes
+//!  stage       the namespace, node and target groups; writes pods through the API, without kubelets
+//!  replay      an API server with 100,000 pods
+//!  tape        the calls that reached AWS
+//!  sight       when Headgate received the event of a deletion
 //!  bound       the earliest possible end of a burst
 //!  report      the table and target/bench/report.json
 //! ```
 //!
-//! A measure gives medians and asserts nothing about them; it ends if what it waits for never comes.
+//! A measure reports medians and has no limits for them. It fails if the expected calls never come.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // a failure panics
 

@@ -1,5 +1,5 @@
-//! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` checks in a minute that it works.
-//! `--only quiet,burst` runs some of the measures. `killed` and `held` need real nodes, and only run if they are named.
+//! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` checks in a minute that the measures work.
+//! `--only quiet,burst` runs some of the measures. `killed` and `held` need real nodes, and only run if you name them.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // a failure ends the program with a message
 
@@ -17,14 +17,14 @@ use localstack_world::{Component, Options, World};
 const WITHOUT: [Component; 3] = [Component::Kubelet, Component::ControllerManager, Component::Scheduler];
 const REPORT: &str = "target/bench/report.json";
 
-/// Measures how fast and how small Headgate is, and the floor.
+/// Measures the speed and size of Headgate and of the floor, a minimal program for comparison.
 #[derive(Parser)]
 #[command(name = "bench")]
 struct Arguments {
-    /// Only show that it works, in a minute
+    /// Run each measure briefly, in a minute in all, to check that it works
     #[arg(long)]
     quick: bool,
-    /// The measures, separated by commas [default: all but those on real nodes]
+    /// Run these measures, separated by commas [default: all except those on real nodes]
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new([&MEASURES[..], &ON_REAL_NODES].concat()))]
     only: Vec<String>,
 }
@@ -74,7 +74,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The world ends with this program, because threads in its network never leave it.
+/// The simulated world ends with this program, because its threads cannot leave the network namespace.
 fn on_real_nodes(name: &str, world: World, size: Size) -> Vec<Row> {
     let is_held = name == "held";
     let world: &'static World = Box::leak(Box::new(world));

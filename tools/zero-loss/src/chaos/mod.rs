@@ -1,16 +1,17 @@
-//! `make chaos`: rolls under traffic, and faults during them, one after the other, for a given time. No request may be
-//! lost, and after each round AWS must hold exactly what is wanted. With a margin of 0 it is the control, which must lose.
+//! `make chaos`: runs rollouts under traffic for a given time, with one fault after the other. No request may be lost. After
+//! each round, the targets in AWS must be exactly those of the pods. With a margin of 0 it is the control run, which must lose
+//! requests.
 //!
 //! ```text
-//!  plan     which faults, when and for how long: from a seed, each shorter than the margin
-//!  stage    a Deployment behind an NLB, one behind an ALB, a foreign target in the group of each
-//!  faults   how each fault begins and ends
+//!  plan     which faults, when and for how long: random by a seed, each shorter than the margin
+//!  stage    one Deployment behind an NLB and one behind an ALB, with a target of another writer in each target group
+//!  faults   how each fault starts and ends
 //!  quiet    what must be true when nothing changes any more
-//!  round    traffic, rolls, faults, quiet, counts
+//!  round    one round: traffic, rollouts, faults, checks, counts
 //!  report   target/chaos/report.md
 //! ```
 //!
-//! Another fault is a variant of [`plan::Fault`] and its making in `faults`.
+//! A new fault is a variant of [`plan::Fault`] and its code in `faults`.
 
 mod faults;
 pub mod plan;
