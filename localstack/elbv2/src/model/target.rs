@@ -89,7 +89,7 @@ pub enum State {
 }
 
 impl State {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unused(_) => "unused",
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// AWS's reason code.
+    /// The reason code in the AWS API.
     pub fn reason(self) -> Option<&'static str> {
         Some(match self {
             Self::Unused(Unused::IpUnusable) => "Target.IpUnusable",
@@ -122,7 +122,7 @@ impl State {
         })
     }
 
-    /// AWS's text.
+    /// The description in the AWS API.
     pub fn description(self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Self::Unused(Unused::NoListener) => {
