@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::tasks::Tasks;
 
-/// Where a running stand-in listens.
+/// The addresses of a running stand-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Addresses {
     /// The AWS Query API, over HTTP.

@@ -1,6 +1,6 @@
-//! The long-lived tasks. Each has a name, and none may end before it is told to.
+//! The long-lived tasks. Each has a name, and none may end before the stop.
 //!
-//! If one ends early or panics, all are told to stop, and [`Tasks::failed`] returns its name.
+//! If one ends early or panics, all are stopped, and [`Tasks::failed`] returns its name.
 
 use std::sync::{Arc, OnceLock};
 

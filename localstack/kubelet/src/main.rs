@@ -1,4 +1,4 @@
-//! The `kubelet` command: options, log, signals, and the line that says it is ready.
+//! The `kubelet` command: options, log, signals, and the ready line.
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};

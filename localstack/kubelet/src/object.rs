@@ -62,7 +62,7 @@ pub enum Role {
 pub struct ContainerSpec {
     /// The container's name, unique in the pod.
     pub name: String,
-    /// The image, shown in the status and otherwise ignored.
+    /// The image, only shown in the status.
     pub image: Option<String>,
     /// Declared ports; a server listens on each TCP one.
     pub ports: Option<Vec<PortSpec>>,

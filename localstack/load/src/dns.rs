@@ -26,7 +26,7 @@ pub struct Found {
 }
 
 /// Queries `server` for the A records of `name`. `None` if there are none, the server does not answer, or it answers
-/// with an error. A client treats these cases alike.
+/// with an error. A client treats these cases in the same way.
 pub async fn look_up(server: SocketAddr, name: &str) -> Option<Found> {
     let mut question = Message::query();
     question.metadata.recursion_desired = true;

@@ -19,7 +19,7 @@ pub const MAX_RECORDS: u32 = 2_000_000;
 /// A plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Where the requests go.
+    /// The destination of the requests.
     pub target: Target,
     /// The TCP port of the listener, 1 to 65535.
     pub port: u16,
@@ -45,7 +45,7 @@ pub struct Plan {
     pub max_records: u32,
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A DNS name, which each client resolves.

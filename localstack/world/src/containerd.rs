@@ -11,7 +11,7 @@ use std::{
 
 use crate::compile::{Build, CompileError};
 
-/// The server, the shim that runs beside a pod's containers, and the program that imports images.
+/// The server, the shim for a pod's containers, and the program that imports images.
 const PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runc-v2", "ctr"];
 
 const SOURCES: [(&str, &str); 2] = [

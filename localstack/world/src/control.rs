@@ -132,8 +132,8 @@ async fn in_time<T>(patience: Duration, asked: impl Future<Output = io::Result<T
     })
 }
 
-/// The path of a Unix socket has at most 107 bytes, and a cache folder may be deeper. So the path goes through an open
-/// folder, and is short.
+/// The path of a Unix socket has at most 107 bytes, and a cache folder may be deeper. So this uses a short path
+/// through an open folder.
 fn short_path<T>(folder: &Path, with: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
     let open = File::open(folder)?;
     with(PathBuf::from(format!("/proc/self/fd/{}/control.sock", open.as_raw_fd())))

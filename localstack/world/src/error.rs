@@ -13,7 +13,7 @@ use crate::{
     slot::SlotError,
 };
 
-/// Why a world could not be started, used or stopped. Every text says what to do.
+/// Why a world could not be started, used or stopped. Every message ends with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// The cache folder cannot be used.
@@ -89,7 +89,7 @@ pub enum WorldError {
     /// The component to start already runs.
     #[error("{0} runs already: stop it first, or use restart")]
     AlreadyRuns(Component),
-    /// The start was cancelled, because the world was told to end.
+    /// The start was cancelled, because the world was stopped.
     #[error("interrupted: everything that had been started was taken down again")]
     Interrupted,
     /// The world's own IP cannot be bound.

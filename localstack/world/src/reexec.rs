@@ -2,8 +2,8 @@
 //!
 //! A child is started through this same program. The program asks the kernel to kill it when its parent ends, and then
 //! becomes the wanted command. So even after `kill -9` of the parent, no child remains. The kernel watches the *thread*
-//! that started the child. So only a thread that lives as long as the process may start children (the supervisor runs
-//! everything on its main thread).
+//! that started the child. So only a thread that ends with the process may start children (the supervisor runs everything
+//! on its main thread).
 
 use std::{
     io,

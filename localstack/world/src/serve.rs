@@ -46,7 +46,7 @@ pub(crate) struct ServeArguments {
     new_session: bool,
 }
 
-/// A runtime on the calling thread: the main thread, which lives as long as the process. Children are tied to the
+/// A runtime on the calling thread: the main thread, which ends with the process. Children are tied to the
 /// thread that starts them.
 pub(crate) fn runtime() -> Result<Runtime, WorldError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();

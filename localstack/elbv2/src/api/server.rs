@@ -1,6 +1,6 @@
 //! The HTTP server of the AWS API. Each call is a POST (or GET) of a form to one address.
 //!
-//! A call that has arrived is carried out even if its client disconnects, as in AWS. While the API is switched off, its
+//! A call that has arrived is carried out even if its client disconnects. AWS does the same. While the API is switched off, its
 //! socket is closed, so clients get a refused connection. Calls that arrived before are still answered.
 
 use std::error::Error;

@@ -76,7 +76,7 @@ fn bad_request() -> u16 {
 pub struct FailWith {
     /// 500 to 599.
     pub status: u16,
-    /// Whether the body is AWS's XML. Otherwise it is an HTML page, as of a proxy.
+    /// Whether the body is AWS's XML. If not, it is an HTML page like that of a proxy.
     pub xml: bool,
 }
 

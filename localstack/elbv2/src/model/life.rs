@@ -111,7 +111,7 @@ impl Model {
         self.events.extend(transition(group, key, before, Some(state)));
     }
 
-    /// Deregisters targets, all or none. Unknown targets are no error, as in AWS.
+    /// Deregisters targets, all or none. Unknown targets are no error. AWS does the same.
     pub fn deregister(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
         let group = self.group(id)?;
         if raw.is_empty() {

@@ -1,4 +1,4 @@
-//! Where each node sends new connections, updated with every change of a target.
+//! The targets to which each node sends new connections, updated with every change of a target.
 //!
 //! A node sends to the healthy targets in its pool. The pool contains the targets of its zone, or of all zones with
 //! cross-zone load balancing. With too few healthy targets (none, unless an attribute requires more), the node fails

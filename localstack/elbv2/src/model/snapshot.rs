@@ -60,7 +60,7 @@ pub struct GroupView {
     pub name: String,
     /// Whether all changes have arrived: no target is initial, and each node acts on the state that the API shows.
     pub settled: bool,
-    /// Where each node sends.
+    /// The targets that each node sends to.
     pub nodes: Vec<NodeRoutes>,
 }
 

@@ -52,7 +52,7 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the client caused the end of the request. The failure then says nothing about the target.
+    /// Whether the client caused the end of the request. The target is then not to blame.
     pub fn is_broken(&self) -> bool {
         self.state().stage == Stage::Broken
     }
