@@ -88,7 +88,7 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         for forged in &forged {
             let said = by_policy(api.patch("own", &plain, &merge(forged)).await);
             let said = said.unwrap_or_else(|other| panic!("{forged}: {other}"));
-            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
+            assert!(said.contains("grant the verb write on podmarks.headgate.dev"), "{said}");
             // A patch of the status would change them as well.
             by_policy(api.patch_status("own", &plain, &merge(forged)).await).unwrap();
         }
@@ -103,7 +103,7 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         for legacy in [false, true] {
             let said = by_policy(bind(&client, &s, legacy, "headgate.dev/leaving").await);
             let said = said.unwrap_or_else(|other| panic!("{other}"));
-            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
+            assert!(said.contains("grant the verb write on podmarks.headgate.dev"), "{said}");
         }
         bind(&client, &s, false, "example.com/a").await.unwrap();
         let bound = api.get("waiting").await.unwrap().metadata.annotations.unwrap_or_default();
