@@ -8,10 +8,10 @@ use crate::model::{
     lifespan::{Lifespan, PreStop},
 };
 
-/// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
+/// The grace period that Kubernetes uses without `terminationGracePeriodSeconds`.
 pub const DEFAULT_GRACE: u32 = 30;
 
-/// Whether the pod runs long enough: the reason, and a sentence with what to set.
+/// Whether the pod runs long enough: the reason, and a sentence that tells what to set.
 pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let HoldWanted { seconds: wanted, bound } = wanted;
     if wanted == 0 {
