@@ -1,4 +1,4 @@
-//! TargetBindings: made from the annotation, and written by hand.
+//! TargetBindings: created from the annotation, and written by users.
 
 use std::collections::BTreeSet;
 
@@ -79,11 +79,11 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
         let cells = &table["rows"][0]["cells"];
         assert_eq!((&cells[1], &cells[2], &cells[3]), (&json!(group.name), &json!(2), &json!(2)));
 
-        // Somebody deletes it, and gets it back; nothing happens to the targets.
+        // A user deletes it, and Headgate creates it again. The targets do not change.
         api(&s).delete(&made.name_any(), &DeleteParams::default()).await.unwrap();
         let again = wait_binding(&s, "is back", |object| object.uid() != made.uid()).await;
         assert_eq!(again.name_any(), made.name_any());
-        // Somebody changes it: it is no input.
+        // A user changes it, without any effect.
         let elsewhere = json!({"spec": {"targetGroup": {"arn": format!("{}0", group.arn)}}});
         api(&s).patch(&made.name_any(), &PatchParams::default(), &Patch::Merge(&elsewhere)).await.unwrap();
         wait_binding(&s, "is as it was made", |object| object.data["spec"] == made.data["spec"]).await;
@@ -99,7 +99,7 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
     });
 }
 
-/// A target in the subnet of another, far from those that pods get.
+/// A target in the same subnet as another, far from the addresses that pods get.
 fn foreign_target_beside(target: &str) -> String {
     let (ip, port) = target.rsplit_once(':').unwrap();
     let [a, b, c, _] = ip.parse::<std::net::Ipv4Addr>().unwrap().octets();
@@ -218,7 +218,7 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
 const NAME: &str = "targetbindings.headgate.dev";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
 
-/// Has the API server take this for a spec.
+/// Replaces the schema of `spec` in the API server.
 async fn set_schema(s: &Scenario, schema: &Value) {
     let api: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
     let patch = json!([{"op": "replace", "path": SPEC, "value": schema}]);
@@ -256,7 +256,7 @@ mod more {
 
     #[test]
     fn a_binding_that_was_stored_before_the_schema_refused_it_hides_no_other() {
-        // What the schema is holds for the whole world.
+        // The schema is shared by the whole world.
         alone(|world| async move {
             let s = Scenario::new(world, "stored").await;
             let group = s.group("web").await;

@@ -1,4 +1,4 @@
-//! What Headgate may do, and where it looks.
+//! Headgate's permissions, and its scope.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -18,8 +18,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules, that for its own namespace, and the
-/// right to read grants.
+/// A kubeconfig for a ServiceAccount with only a Role with these rules, the Role for its own namespace, and the
+/// permission to read grants.
 async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
     grant(s, "headgate", rules).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
@@ -27,8 +27,7 @@ async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
     service_account(s).await
 }
 
-/// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules, and the
-/// Role for its own namespace.
+/// A kubeconfig for a ServiceAccount with only a ClusterRole with these rules, and the Role for its own namespace.
 async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     grant_in_all(s, rules).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;

@@ -1,4 +1,4 @@
-//! Namespaces that do not trust each other: who may bind which target group.
+//! Namespaces that do not trust each other: which may bind which target group.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_name
     beside_others(|world| async move {
         let t = Tenants::new(world, "attack").await;
         let group = t.s.group("web").await;
-        // Older than all that is of A: that counts for nothing.
+        // Older than all objects of A, which must not matter.
         t.b.service("older", "web", http_port(), None).await;
         t.b.deploy("web", 1, &[("http", 8080)]).await;
         t.bind(&t.a, &group, 2).await;
@@ -44,7 +44,7 @@ fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_name
         t.b.annotate("older", Some(&format!("http={}", group.name))).await;
         t.b.wait_warning("older", "NotGranted", first).await;
 
-        // A goes on: its pods come and go as they did.
+        // A continues: its pods are registered and deregistered as before.
         t.a.scale("web", 1).await;
         t.s.wait_quiet_in(&t.a, "web", 1).await;
         let of_a = t.targets(&t.a, 1).await;
@@ -130,7 +130,7 @@ fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_
         t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
         headgate.terminate().await;
 
-        // Roles in the namespaces alone.
+        // Roles in the two namespaces only.
         for served in [&t.a, &t.b] {
             rights::grant_within(&t.s, served, "headgate", &rights::rules_of(rights::ROLE)).await;
         }

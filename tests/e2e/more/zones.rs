@@ -63,7 +63,7 @@ fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy
         let zones = &stage.s.facts().zones;
         assert!(zones.iter().all(|zone| zone.nodes.len() == 2));
         let firsts: Vec<&String> = zones.iter().map(|zone| &zone.nodes[0]).collect();
-        // The pods of other tests are left out.
+        // Skips the pods of other tests.
         let hash = hash_of(before.keys().next().unwrap());
         let only = format!("--pod-selector=app=web,pod-template-hash={hash}");
         let drains = firsts.iter().map(|node| {

@@ -1,4 +1,4 @@
-//! What the values of the chart make of it, and which it refuses.
+//! The effects of the chart's values, and invalid values.
 
 use std::process::Stdio;
 
@@ -158,7 +158,7 @@ fn a_release_may_have_a_name_of_its_own() {
         let service = of_kind(&all, "Service")[0];
         assert_eq!(service["metadata"]["name"], "gate-webhook");
         assert_eq!(&service["spec"]["selector"], labels);
-        // Pods of hooks are none of its replicas.
+        // Pods of hooks are not replicas.
         for pod in [&of_kind(&all, "Job")[0]["spec"]["template"], of_kind(&all, "Pod")[0]] {
             assert_ne!(pod["metadata"]["labels"]["app.kubernetes.io/name"], "edge");
         }
@@ -219,10 +219,10 @@ fn the_test_of_a_release_asks_its_own_leader_with_no_more_rights_than_people_hav
     });
 }
 
-/// What `headgate run` says when it refuses these arguments.
+/// The error of `headgate run` for invalid arguments.
 async fn refusal(arguments: &[&str]) -> String {
     let mut command = Command::new(program());
-    // It looks at its arguments before it looks for a cluster.
+    // It checks its arguments before it connects to a cluster.
     command
         .arg("run")
         .args(arguments)
