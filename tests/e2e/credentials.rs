@@ -20,7 +20,7 @@ async fn start(s: &Scenario, environment: &[(&'static str, String)]) -> Headgate
     Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&*only], &environment).await
 }
 
-/// Waits until the log says why there are no credentials, and what to do.
+/// Waits until the log shows why there are no credentials, and what to do.
 async fn wait_said(headgate: &Headgate, why: &str) {
     wait::until("it is said why there are no credentials", || async {
         let says = |line: &Value, part: &str| line.to_string().contains(part);

@@ -178,7 +178,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         let mut missed = json!({"metadata": {"name": "missed", "labels": {"app": "unused", "headgate.dev/inject": "true"}}});
         missed["spec"] = pod_spec(&[("http", 8080)]);
         cluster.create::<Pod>(missed).await;
-        // A workload that deletes healthy pods in a rollout, as by Kubernetes' default, and a budget that allows no
+        // A workload that deletes healthy pods in a rollout, which is Kubernetes' default, and a budget that allows no
         // eviction.
         let rolled = s.group("rolled").await;
         cluster.service("rolled", "rolled", http_port(), Some(&rolled.name)).await;

@@ -9,7 +9,7 @@ use headgate_harness::{
 };
 use serde_json::json;
 
-/// Shorter than AWS's delay at the world's time scale, because these tests only count.
+/// Shorter than AWS's delay at the local world's time scale, because these tests only count.
 const BOUND: &str = "--nlb-propagation-bound=12s";
 
 /// A pod of the app `web` with a hold of this many seconds.

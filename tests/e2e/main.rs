@@ -1,8 +1,8 @@
 //! End-to-end tests with the real `headgate` program, a real Kubernetes, and a load balancer with propagation delays
 //! and draining.
 //!
-//! All tests share one world. Each test has its own namespace, target groups and `headgate` process. Tests that would
-//! disturb others run alone.
+//! All tests share one local world. Each test has its own namespace, target groups and `headgate` process. Tests that
+//! would disturb others run alone.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a panic is a failed test
 

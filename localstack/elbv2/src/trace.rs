@@ -42,7 +42,7 @@ pub enum Event {
         from: &'static str,
         /// The new state.
         to: &'static str,
-        /// The reason code of the new state, as in DescribeTargetHealth.
+        /// The reason code of the new state in DescribeTargetHealth.
         reason: Option<&'static str>,
     },
     /// A node started or stopped sending new connections to a target.

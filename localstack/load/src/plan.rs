@@ -211,7 +211,7 @@ impl Plan {
 /// The path of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Without the query, as in a pod's answer.
+    /// Without the query, like in a pod's answer.
     pub plain: String,
     query: Option<String>,
 }

@@ -20,7 +20,7 @@ mod table;
 pub struct Report {
     /// Of the whole run.
     pub counts: Counts,
-    /// By phase, in the order of the marks.
+    /// By phase, in the order of their first use.
     pub phases: Vec<PhaseReport>,
     /// By client, in the order of the plan.
     pub clients: Vec<ClientReport>,
@@ -33,7 +33,7 @@ pub struct Report {
 /// The requests of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseReport {
-    /// The label of the mark.
+    /// The label of the phase.
     pub label: String,
     /// Requests intended in this phase.
     #[serde(flatten)]

@@ -1,6 +1,6 @@
 //! The cgroups of nodes: the only part of a machine that the kernel does not remove with its processes.
 //!
-//! Manages the folders below `/sys/fs/cgroup` with this world's prefix. It creates and removes them for a node.
+//! Manages the folders below `/sys/fs/cgroup` with this local world's prefix. It creates and removes them for a node.
 //! Removing also waits until the node's processes have ended. It supports both versions of cgroups, but only version 1
 //! has been tested.
 

@@ -50,7 +50,7 @@ pub struct Layout {
     pub credentials: PathBuf,
     /// The prefix of all cgroup names.
     pub cgroup: String,
-    /// The address of kube-proxy: the address of the world's servers.
+    /// The address of kube-proxy: the address of the local world's servers.
     pub servers: Ipv4Addr,
     /// All addresses of the VPC.
     pub vpc: Ipv4Net,
@@ -70,7 +70,7 @@ pub enum Families {
     V4,
     /// Both, IPv4 first.
     Both,
-    /// IPv6 only, as in an EKS cluster for IPv6.
+    /// IPv6 only, like in an EKS cluster for IPv6.
     V6,
 }
 

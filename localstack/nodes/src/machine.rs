@@ -1,8 +1,9 @@
 //! The inside of a node: the first process of its namespaces, which starts the others.
 //!
-//! It manages `/run`, `/var`, containerd and the kubelet of its node, and reaps orphaned processes. It runs while its
-//! standard input is open. When it ends, the kernel kills all other processes of the node, as if the computer had lost
-//! power. Its standard input carries [`Wish`]es. It answers each with an [`Answer`] on standard output.
+//! It manages `/run`, `/var`, containerd and the kubelet of its node, and reaps processes whose parents have ended. It
+//! runs while its standard input is open. When it ends, the kernel kills all other processes of the node, as if the
+//! computer had lost power. Its standard input carries [`Wish`]es. It answers each with an [`Answer`] on standard
+//! output.
 //!
 //! It restarts a kubelet that ends, like an init system. If containerd ends, the machine ends too.
 
@@ -117,7 +118,7 @@ fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
     Ok(Machine { arguments: arguments.clone(), place, events, containerd, kubelet, importing: None })
 }
 
-/// Gives the machine its own empty `/run` and `/var`, as after a boot. Files that the programs write there by default
+/// Gives the machine its own empty `/run` and `/var`, like after a boot. Files that the programs write there by default
 /// are on no disk and are not visible to other machines.
 fn own_folders() -> Result<(), MachineError> {
     for folder in ["/run", "/var"] {

@@ -1,4 +1,4 @@
-//! The network of a world with real nodes: a separate network namespace.
+//! The network of a local world with real nodes: a separate network namespace.
 //!
 //! Sets it up before the first program starts: loopback, a bridge `vpc` with the addresses of the servers and of the
 //! nodes, and the range of the load balancers, where every address can be bound. It has no route to the machine or the
@@ -18,7 +18,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 /// The addresses of this network that do not belong to pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The addresses of the world's servers.
+    /// The addresses of the local world's servers.
     pub servers: Ipv4Net,
     /// The addresses of the kubelets, one per node.
     pub nodes: Vec<Ipv4Addr>,

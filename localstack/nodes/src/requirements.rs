@@ -14,8 +14,8 @@ pub const CNI_PLUGINS: &str = "/usr/lib/cni";
 const PROGRAMS: [(&str, &str); 4] =
     [("runc", "runc"), ("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux")];
 
-/// The environment variable that declares that this machine has everything, as in CI. Then a test fails if something is
-/// missing, instead of being skipped.
+/// The environment variable that declares that this machine has everything, which CI does. Then a test fails if
+/// something is missing, instead of being skipped.
 pub const PROMISE: &str = "HEADGATE_REAL_NODES";
 
 /// The CNI plugins that nodes use.

@@ -7,7 +7,7 @@ use headgate_harness::{
 };
 use localstack_world::{Minor, Nodes, cache::Cache, kubernetes::Kubernetes};
 
-/// A world that is stopped in any case.
+/// A local world that is stopped in any case.
 struct Stopped<'a>(&'a str);
 
 impl Drop for Stopped<'_> {

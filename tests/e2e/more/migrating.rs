@@ -27,7 +27,8 @@ use kube::{
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};
 
-/// Longer than the load balancer's nodes keep sending at the world's time scale, as careful users of LBC configure it.
+/// Longer than the load balancer's nodes keep sending at the local world's time scale, as careful users of LBC
+/// configure it.
 const SLEEP: u32 = 7;
 /// Requests per second.
 const RATE: f64 = 100.0;

@@ -1,4 +1,4 @@
-//! Outages of the world, and their end.
+//! Outages of the local world, and their end.
 
 use std::collections::BTreeSet;
 

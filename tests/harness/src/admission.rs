@@ -1,5 +1,5 @@
-//! Headgate's admission policy about eviction annotations in a world, like `kubectl apply -f config/admission`. All
-//! tests run with it. The tests of `trust` cover the policies about Headgate's own account.
+//! Headgate's admission policy about eviction annotations in a local world, like `kubectl apply -f config/admission`.
+//! All tests run with it. The tests of `trust` cover the policies about Headgate's own account.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 
-/// The environment variables for the stand-in, as in `world env`.
+/// The environment variables for the stand-in, like those of `world env`.
 pub fn environment(facts: &Facts) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2".into(), facts.aws_endpoint.clone()),
@@ -50,7 +50,7 @@ pub struct Group {
 }
 
 impl Aws {
-    /// A client for AWS in the world.
+    /// A client for AWS in the local world.
     pub async fn new(facts: &Facts) -> Self {
         let config = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new(facts.region.clone()))

@@ -200,8 +200,8 @@ fn base64(text: &str) -> Vec<u8> {
     serde_json::from_value::<ByteString>(text.into()).unwrap().0
 }
 
-/// axe-core, the accessibility checker. It must be in `HEADGATE_AXE` if that is set, as in CI. Without it, the function
-/// uses npm, if there is one.
+/// axe-core, the accessibility checker. It must be in `HEADGATE_AXE` if that is set, which it is in CI. Without it, the
+/// function uses npm, if there is one.
 pub async fn axe() -> Option<String> {
     if let Some(file) = std::env::var_os("HEADGATE_AXE") {
         return Some(

@@ -19,7 +19,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::root;
 
-/// The name with which the world's API server calls the replicas.
+/// The name with which the local world's API server calls the replicas.
 pub const NAME: &str = "127.0.0.1";
 
 /// The certificate, the key and the path of the webhooks in this program.

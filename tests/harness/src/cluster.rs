@@ -31,7 +31,7 @@ pub struct Cluster {
     pub namespace: String,
 }
 
-/// The client configuration for the world's API server.
+/// The client configuration for the local world's API server.
 async fn config(facts: &Facts) -> Config {
     let kubeconfig = Kubeconfig::read_from(&facts.kubeconfig).unwrap();
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
@@ -133,7 +133,7 @@ impl Cluster {
         .await
     }
 
-    /// A Deployment of pods with the label `app: NAME` that serve on these named ports.
+    /// A Deployment of pods with the label `app: NAME` with servers on these named ports.
     pub async fn deploy(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
         // A label that no other namespace has, so that a drain of a shared node can skip pods of other tests with the
         // same template hash.
@@ -371,12 +371,12 @@ where
     }
 }
 
-/// A client of a world's API server, as an administrator.
+/// A client of a local world's API server, as an administrator.
 pub async fn client(facts: &Facts) -> Client {
     Client::try_from(config(facts).await).unwrap()
 }
 
-/// The spec of a pod with one container that serves on these named ports, and a short grace period. It is the same for
+/// The spec of a pod with one container and servers on these named ports, and a short grace period. It is the same for
 /// both kinds of nodes: a simulated kubelet reads ports and annotations, and a real server reads its environment.
 pub fn pod_spec(ports: &[(&str, u16)]) -> Value {
     let numbers: Vec<String> = ports.iter().map(|(_, port)| port.to_string()).collect();

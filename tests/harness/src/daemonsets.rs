@@ -19,13 +19,13 @@ use crate::{cluster::pod_spec, headgate::Headgate, scenario::Scenario, wait};
 /// The label of a pod with the hash of its template.
 pub const REVISION: &str = "controller-revision-hash";
 
-/// A set in a test's part of the world.
+/// A set in a test's part of the local world.
 pub struct Set {
-    /// The test's part of the world.
+    /// The test's part of the local world.
     pub s: Scenario,
     /// Its name.
     pub name: String,
-    /// The nodes of the world.
+    /// The nodes of the local world.
     pub nodes: BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Seen {
 }
 
 impl Set {
-    /// A set `edge` on all nodes of the world, with `spec` and a template of pods that serve.
+    /// A set `edge` on all nodes of the local world, with `spec` and a template of pods that serve.
     pub async fn new(world: &'static World, test: &str, spec: &Value) -> Self {
         let s = Scenario::new(world, test).await;
         let nodes: Api<Node> = Api::all(s.cluster.client.clone());

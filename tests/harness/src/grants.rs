@@ -13,7 +13,7 @@ fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetGroupGrant"))
 }
 
-/// All TargetGroupGrants of the world.
+/// All TargetGroupGrants of the local world.
 pub fn api(cluster: &Cluster) -> Api<DynamicObject> {
     Api::all_with(cluster.client.clone(), &kind())
 }

@@ -102,7 +102,7 @@ pub fn pod_of(objects: &[Value]) -> (Value, Value) {
     (pod["containers"][0].clone(), pod)
 }
 
-/// Runs a test that does not need a world.
+/// Runs a test that does not need a local world.
 pub fn block<F: Future<Output = ()>>(test: F) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }

@@ -1,4 +1,4 @@
-//! The ingresses of `docs/guides/proxies`, as on their page, on real nodes.
+//! The ingresses of `docs/guides/proxies` as shown on their page, on real nodes.
 
 use headgate_core::model::lifespan::hold_of_command;
 use k8s_openapi::api::core::v1::{Container, Pod};

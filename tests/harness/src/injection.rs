@@ -17,7 +17,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage in this world.
+    /// A stage in this local world.
     pub async fn new(world: &'static localstack_world::World, test: &str) -> Self {
         let s = Scenario::new(world, test).await;
         let (labelled, plain) = (s.cluster.within(&s.name("yes")), s.cluster.within(&s.name("no")));

@@ -1,5 +1,5 @@
-//! The judge. Pure. It turns the requests, the stand-in's trace and the lives of the pods into a verdict, and explains
-//! each lost request.
+//! The judge. Pure. It turns the requests, the stand-in's trace and the history of the pods into a verdict, and
+//! explains each lost request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

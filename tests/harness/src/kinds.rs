@@ -1,4 +1,4 @@
-//! Headgate's CRDs in a world, and its own namespace, as with `kubectl apply -f config/crd` and
+//! Headgate's CRDs in a local world, and its own namespace, like with `kubectl apply -f config/crd` and
 //! `kubectl create namespace headgate`.
 
 use k8s_openapi::{

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::Stdio};
 use localstack_world::Facts;
 use tokio::process::Command;
 
-/// `kubectl` as an administrator of a world.
+/// `kubectl` as an administrator of a local world.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     program: PathBuf,

@@ -24,12 +24,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy to the API server of the world.
+    /// A proxy to the API server of the local world.
     pub async fn to_api_server(facts: &Facts) -> Self {
         Self::to(authority(facts.api_server.trim_start_matches("https://"))).await
     }
 
-    /// A proxy to the AWS API of the world.
+    /// A proxy to the AWS API of the local world.
     pub async fn to_aws(facts: &Facts) -> Self {
         Self::to(authority(&facts.aws_endpoint)).await
     }

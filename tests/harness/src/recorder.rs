@@ -1,4 +1,4 @@
-//! Records what happens during a run: the stand-in's trace and the lives of the pods.
+//! Records what happens during a run: the stand-in's trace and the history of the pods.
 
 use std::{
     collections::BTreeMap,

@@ -20,9 +20,9 @@ use crate::{
 /// Listener ports and names are never reused in a run.
 static NEXT: AtomicU16 = AtomicU16::new(1);
 
-/// One test's part of the world.
+/// One test's part of the local world.
 pub struct Scenario {
-    /// The world.
+    /// The local world.
     pub world: &'static World,
     /// Its namespace.
     pub cluster: Cluster,
@@ -40,12 +40,12 @@ impl Scenario {
         Self { world, cluster, aws, name }
     }
 
-    /// The facts of the world.
+    /// The facts of the local world.
     pub fn facts(&self) -> &'static Facts {
         self.world.facts()
     }
 
-    /// A name for a resource of this test, unique in the world, within AWS's 32 characters.
+    /// A name for a resource of this test, unique in the local world, within AWS's 32 characters.
     pub fn name(&self, of: &str) -> String {
         format!("{of}-{}", self.name)
     }

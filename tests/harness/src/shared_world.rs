@@ -1,8 +1,8 @@
-//! The worlds that the tests of a run share. Each starts with the first test that needs it:
+//! The local worlds that the tests of a run share. Each starts with the first test that needs it:
 //!
 //! - one with simulated nodes, in which several tests run at the same time, each in a separate namespace;
-//! - two with simulated nodes for tests that disturb their world (restart the API server, cut AWS off, drain nodes):
-//!   one test at a time in each;
+//! - two with simulated nodes for tests that disturb their local world (restart the API server, cut AWS off, drain
+//!   nodes): one test at a time in each;
 //! - one with real nodes, for the scenarios that run on both kinds.
 //!
 //! This module, not the number of test threads, decides how many tests run at the same time. So a waiting test does not
@@ -25,12 +25,12 @@ use tokio::{
 
 use crate::{admission, kinds};
 
-/// One runtime for all tests, because the world and its connections outlive each test.
+/// One runtime for all tests, because the local world and its connections outlive each test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made")
 });
 
-/// A world with simulated nodes, and the number of tests that may run in it at the same time.
+/// A local world with simulated nodes, and the number of tests that may run in it at the same time.
 struct Shared {
     name: &'static str,
     world: OnceCell<World>,
@@ -52,7 +52,7 @@ impl Shared {
     async fn world(&self) -> &World {
         self.world
             .get_or_init(|| async {
-                // The world of a run that has just ended may still be stopping.
+                // The local world of a run that has just ended may still be stopping.
                 let name = format!("{}-{}", self.name, std::process::id()).parse().expect("a name");
                 let options = Options { name, ..Options::default() };
                 let world = match World::start(options).await {
@@ -114,10 +114,10 @@ pub fn install_tls() {
     });
 }
 
-/// The world with real nodes, and the runtime whose threads are in its network.
+/// The local world with real nodes, and the runtime whose threads are in its network.
 static REAL: OnceLock<(World, Runtime)> = OnceLock::new();
 
-/// A runtime whose threads are in a world's network namespace.
+/// A runtime whose threads are in a local world's network namespace.
 pub fn runtime_within(world: &World) -> Runtime {
     let facts = world.facts().clone();
     tokio::runtime::Builder::new_multi_thread()
@@ -224,7 +224,7 @@ pub fn beside_others<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -
     RUNTIME.block_on(async { QUIET.run(QUIET.turn().await, test).await });
 }
 
-/// Runs a test that disturbs its world, while no other test is in that world.
+/// Runs a test that disturbs its local world, while no other test is in that local world.
 pub fn alone<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     install_tls();
     RUNTIME.block_on(async {

@@ -158,7 +158,7 @@ impl Terminal {
         Self { shell, input, output: Some(BufReader::new(output).lines()) }
     }
 
-    /// A terminal of a world's administrator, with these additional variables.
+    /// A terminal of a local world's administrator, with these additional variables.
     pub fn in_world(facts: &Facts, variables: &[(&str, &str)]) -> Self {
         let kubectl = facts.kubectl.parent().unwrap().display().to_string();
         let mut environment: Vec<(String, String)> = aws::environment(facts).into_iter().collect();

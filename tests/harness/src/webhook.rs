@@ -1,4 +1,4 @@
-//! The webhook of a `headgate` process. The world's API server calls it by its address.
+//! The webhook of a `headgate` process. The local world's API server calls it by its address.
 
 use k8s_openapi::{
     ByteString,
@@ -88,7 +88,7 @@ impl Configuration {
         Self { api: Api::all(client.clone()), for_evictions: Api::all(client), name, label: String::new() }
     }
 
-    /// Makes its entries call another path, as after a user applies other manifests.
+    /// Makes its entries call another path, like after a user applies other manifests.
     pub async fn set_path(&self, path: &str) {
         self.change(|entry| match entry["clientConfig"]["url"].as_str() {
             Some(url) => {

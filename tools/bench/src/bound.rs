@@ -41,7 +41,7 @@ pub struct AtOnce {
     pub waits: Vec<f64>,
 }
 
-/// The bound for these deletions, by group, in seconds. The bucket is full before the first one.
+/// The earliest possible end for these deletions, by group, in seconds. The bucket is full before the first one.
 pub fn earliest(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: usize) -> Bound {
     let releases = complete(deletions, chunk);
     let (mut tokens, mut filled) = (bucket.burst, f64::NEG_INFINITY);
@@ -125,7 +125,7 @@ impl Left {
         Self { taken: removals, bucket }
     }
 
-    /// The bound for registrations of pods that get their IPs at these times, by group.
+    /// The earliest possible end for registrations of pods that get their IPs at these times, by group.
     pub fn earliest(mut self, ips: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Bound {
         let releases = complete(ips, chunk);
         let calls = releases.len();

@@ -21,8 +21,8 @@ use crate::{
 const AWS: Bucket = Bucket { burst: 20.0, per_second: 4.0 };
 /// The maximum number of targets in a call of Headgate.
 const CHUNK: usize = 100;
-/// The time until a call is answered, in milliseconds, as in the stand-in's profile `typical-nlb`. The stand-in counts
-/// the call at once, and changes targets halfway.
+/// The time until a call is answered, in milliseconds, like in the stand-in's profile `typical-nlb`. The stand-in
+/// counts the call at once, and changes targets halfway.
 const LATENCY: [f64; 2] = [30.0, 250.0];
 /// The time from Headgate's call to its arrival, and from an answer to its processing. A delay up to this time does not
 /// count as waiting.

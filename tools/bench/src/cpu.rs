@@ -1,4 +1,4 @@
-//! Processor time for pod events, in a cluster of 20,000 pods. Most of these pods are not bound, as in any cluster.
+//! Processor time for pod events, in a cluster of 20,000 pods. Most of these pods are not bound, like in any cluster.
 
 use headgate_harness::{headgate::Headgate, scenario::http_port};
 use localstack_world::Facts;

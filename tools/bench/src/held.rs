@@ -27,8 +27,8 @@ const DEADLINE: i32 = 3;
 /// The port of a pod's server.
 const PORT: u16 = 8080;
 
-/// Runs the measure on a thread in the world's network; see the module docs. The floor is the namespace without the
-/// label.
+/// Runs the measure on a thread in the local world's network; see the module docs. The floor is the namespace without
+/// the label.
 pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let stage = Stage::new(world, "held").await;
     let headgate = stage.headgate(&[]).await;

@@ -26,7 +26,7 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Runs the measure on a thread in the world's network; see the module docs. There is no floor: it has no second
+/// Runs the measure on a thread in the local world's network; see the module docs. There is no floor: it has no second
 /// replica.
 pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let s = Scenario::new(world, "killed").await;

@@ -86,7 +86,7 @@ pub struct Size {
     pub looked: (usize, usize),
     /// The number of pods in the replayer, and of their events.
     pub events: (usize, usize),
-    /// The number of nodes in each of five zones for an IngressDaemonSet, if the world is its own.
+    /// The number of nodes in each of five zones for an IngressDaemonSet, if the local world is its own.
     pub nodes_per_zone: u16,
     /// The number of pods of an IngressDaemonSet per node.
     pub pods_per_node: usize,
@@ -169,7 +169,7 @@ pub const MEASURES: [&str; 15] = [
     "hostile",
 ];
 
-/// Runs one of the [`MEASURES`] in a world.
+/// Runs one of the [`MEASURES`] in a local world.
 pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Vec<Row> {
     match name {
         "quiet" => quiet::measure(facts, size).await,

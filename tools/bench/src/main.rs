@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
         let options = match name {
             // The same world as the demo.
             "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
-            // A world with the pace of real kubelets: the time of pods is realistic.
+            // A local world with the pace of real kubelets: the time of pods is realistic.
             "sets" => Options {
                 name: world,
                 zones: 5,

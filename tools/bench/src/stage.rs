@@ -29,9 +29,9 @@ pub const AT_ONCE: usize = 8;
 /// The port of every target.
 pub const PORT: u16 = 8080;
 
-/// A measure's part of the world.
+/// A measure's part of the local world.
 pub struct Stage {
-    /// The world.
+    /// The local world.
     pub facts: Facts,
     /// Its namespace.
     pub cluster: Cluster,

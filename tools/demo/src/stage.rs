@@ -171,7 +171,7 @@ impl Stage {
         counts.into_iter().max_by_key(|(_, count)| *count).expect("there are pods").0
     }
 
-    /// Drains a node, like an operator. Pods of others in the world remain.
+    /// Drains a node, like an operator. Pods of others in the local world remain.
     pub async fn drain(&self, node: &str) {
         let own = format!("--pod-selector=app={APP}");
         let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", &own];

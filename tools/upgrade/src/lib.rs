@@ -4,7 +4,7 @@
 //! ```text
 //!  stage      the test cluster, two replicas, a Service with pods that are not replaced; the steps
 //!  manifests  the webhook configurations of a version, applied as kubectl does
-//!  watching   the pods created meanwhile, and the targets that must remain registered
+//!  watching   the pods created during it, and the targets that must remain registered
 //!  report     the counts of each step
 //!  versions   other versions of Headgate, built from their commits
 //! ```

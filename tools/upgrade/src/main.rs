@@ -20,7 +20,7 @@ const FROM: &str = include_str!("../from");
 /// The seconds after a step in which errors may show.
 const REST: u64 = 30;
 
-/// Upgrades Headgate in a local world, and goes back.
+/// Upgrades and downgrades Headgate in a local world.
 #[derive(Parser)]
 #[command(name = "upgrade")]
 struct Arguments {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::versions::Version;
 
-/// The configurations in the world.
+/// The configurations in the local world.
 pub struct Manifests {
     /// The client of the API server.
     pub client: Client,

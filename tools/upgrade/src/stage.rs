@@ -37,7 +37,7 @@ pub enum Order {
     Together,
 }
 
-/// The world with Headgate.
+/// The local world with Headgate.
 pub struct Stage {
     facts: Facts,
     cluster: Cluster,
@@ -57,7 +57,7 @@ fn free_address() -> String {
 }
 
 impl Stage {
-    /// The world with the CRDs of a version, and no running replica.
+    /// The local world with the CRDs of a version, and no running replica.
     pub async fn new(facts: &Facts, from: &Version, rest: Duration) -> Self {
         headgate_harness::kinds::install_as(facts, &from.file("config/crd/headgate.dev.yaml")).await;
         let cluster =

@@ -131,8 +131,8 @@ fn saved() -> PathBuf {
     Path::new(FOLDER).join("report.json")
 }
 
-/// Plays the cells one after another, those of each kind of nodes in their own world, with both worlds at once. Saves
-/// each when it is done.
+/// Plays the cells one after another, those of each kind of nodes in their own local world, with both worlds at once.
+/// Saves each when it is done.
 fn run(cells: &[Cell], resume: bool) -> Result<Report, Box<dyn std::error::Error>> {
     if !resume {
         Report::default().save(&saved())?;
@@ -161,7 +161,7 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
         return Ok(());
     }
     let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // From within a world's network, nothing can be downloaded.
+    // From within a local world's network, nothing can be downloaded.
     let mut images = Vec::new();
     for ingress in Ingress::ALL.into_iter().filter(|one| cells.iter().any(|cell| cell.ingress == Some(*one)))
     {

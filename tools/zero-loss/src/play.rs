@@ -88,7 +88,8 @@ impl Played {
     }
 }
 
-/// Plays a cell. `name` must be unique in this world. Explanations of lost requests are written to files in `folder`.
+/// Plays a cell. `name` must be unique in this local world. Explanations of lost requests are written to files in
+/// `folder`.
 pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folder: &Path) -> Vec<Row> {
     let Setting { time_scale, margin } = setting;
     let bound = cell.profile.apply(&Aws::new(facts).await, time_scale).await;

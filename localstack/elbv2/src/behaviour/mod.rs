@@ -60,8 +60,8 @@ impl Range {
     }
 }
 
-/// What RegisterTargets does with a draining target. AWS does not document it fully: its ALB guide says to wait for the
-/// deregistration delay, its NLB guide does not.
+/// What RegisterTargets does with a draining target. AWS does not document it fully: its ALB guide requires a wait for
+/// the deregistration delay, its NLB guide does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDraining {

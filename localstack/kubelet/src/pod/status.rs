@@ -51,7 +51,7 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
     }
 }
 
-/// The phase, as in the kubelet's `getPhase`.
+/// The phase by the rules of the kubelet's `getPhase`.
 pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if lifecycle.has_ended() {
         let clean = lifecycle

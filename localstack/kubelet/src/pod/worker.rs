@@ -5,7 +5,7 @@
 //! server while something else is due. It shares only the address pool and the writer with other pods.
 //!
 //! A failed write is retried with a growing pause. A pod whose object was deleted is stopped even so. When its node is
-//! lost, its processes end at once and nothing is written. When the node is back, the pod starts again, as after a
+//! lost, its processes end at once and nothing is written. When the node is back, the pod starts again like after a
 //! reboot.
 
 mod node;

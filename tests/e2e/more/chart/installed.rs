@@ -205,14 +205,14 @@ impl<'a> Release<'a> {
     }
 
     /// A terminal with wrappers of `helm` and `headgate` that add what a reader does not need: this image and this
-    /// world's AWS to the chart, and the managed namespaces to `headgate uninstall`. It uses the folder for links to
-    /// programs.
+    /// local world's AWS to the chart, and the managed namespaces to `headgate uninstall`. It uses the folder for links
+    /// to programs.
     async fn terminal(&self) -> Terminal {
         let home = self.s.facts().folder.join(format!("{}-home", self.s.cluster.namespace));
         let (links, programs) = (home.join(".local/bin"), home.join("programs"));
         std::fs::create_dir_all(&links).unwrap();
         std::fs::create_dir_all(&programs).unwrap();
-        // The CRDs exist already, because other tests of this world created them.
+        // The CRDs exist already, because other tests of this local world created them.
         let installs = format!("--take-ownership --timeout 2m --values '{}'", self.values.display());
         let wrapped = [
             ("helm", helm::program().await.clone(), "install", &*installs),
@@ -542,12 +542,12 @@ struct Manifest {
     text: String,
     /// The path of the file.
     file: String,
-    /// The path of the file without objects that other tests of the world need.
+    /// The path of the file without objects that other tests of the local world need.
     going: String,
 }
 
 impl Manifest {
-    /// With the image of this world, and with more environment variables.
+    /// With the image of this local world, and with more environment variables.
     fn with(namespace: &str, environment: &[Value]) -> Self {
         let text = std::fs::read_to_string(helm::manifest()).unwrap();
         let mut all: Vec<Value> =

@@ -1,9 +1,9 @@
 //! `make chaos`: runs rollouts under traffic for a given time, with one fault after the other. No request may be lost. After
-//! each round, the targets in AWS must be exactly those of the pods. With a margin of 0 it is the control run, which must lose
+//! each round, the targets in AWS must be exactly those of the pods. With `MARGIN=0` it is the control run, which must lose
 //! requests.
 //!
 //! ```text
-//!  plan     which faults, when and for how long: random by a seed, each shorter than the margin
+//!  plan     which faults, when and for how long: random by a seed, each shorter than the spare time of the hold
 //!  stage    one Deployment behind an NLB and one behind an ALB, with a target of another writer in each target group
 //!  faults   how each fault starts and ends
 //!  quiet    what must be true when nothing changes any more
@@ -36,10 +36,9 @@ pub use self::report::Setting;
 const FOLDER: &str = "target/chaos";
 const REPORT: &str = "target/chaos/report.md";
 
-/// Plays rounds in their own world. Returns whether all guarantees held.
+/// Plays rounds in their own local world. Returns whether all guarantees held.
 ///
-/// # Errors
-/// The world does not start or end, or a round could not continue.
+/// # Errors The local world does not start or end, or a round could not continue.
 pub async fn run(setting: Setting) -> Result<bool, Box<dyn std::error::Error>> {
     std::fs::create_dir_all(FOLDER)?;
     let name = format!("chaos-{}", std::process::id()).parse()?;

@@ -61,7 +61,7 @@ pub struct Workload {
 
 /// The environment.
 pub struct Stage {
-    /// The world.
+    /// The local world.
     pub facts: Facts,
     /// AWS.
     pub aws: Aws,
@@ -108,7 +108,7 @@ impl Stage {
         Self { facts: facts.clone(), aws, workloads, replicas }
     }
 
-    /// Ends the users of the world before the world ends.
+    /// Ends the users of the local world before the local world ends.
     pub async fn strike(self) {
         for workload in self.workloads {
             workload.recorder.stop().await;

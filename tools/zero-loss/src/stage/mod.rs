@@ -95,7 +95,7 @@ pub struct Stage {
     pub aws: Aws,
     /// The target group.
     pub group: Group,
-    /// The world.
+    /// The local world.
     pub facts: Facts,
     /// What pods get.
     pub care: Care,

@@ -323,7 +323,7 @@ impl Stage {
             let taint = format!("{key}-");
             let _ = self.kubectl.try_run(&[&["taint", "nodes"], &nodes[..], &[&taint[..]]].concat()).await;
         }
-        // Others in the world may have Node objects on which nothing runs.
+        // Others in the local world may have Node objects on which nothing runs.
         let ready = ["wait", "--for=condition=Ready", "--timeout=90s", "nodes"];
         self.kubectl.run(&[&ready[..], &nodes[..]].concat()).await;
     }

@@ -1,7 +1,7 @@
 //! A pod's node and its address there.
 //!
 //! Gets and returns the pod's address, and writes it into an annotation like the CNI. The annotation is set before the
-//! sandbox is reported, so it is always earlier than `status.podIP`. At the end it becomes empty, as with the VPC CNI
+//! sandbox is reported, so it is always earlier than `status.podIP`. At the end it becomes empty, like with the VPC CNI
 //! (`AnnotatePod` in its `ipamd.go`). If the write of the annotation fails, the pod runs without it. If the zone has no
 //! free address, the pod waits for one.
 
