@@ -212,7 +212,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         is("error", "HoldTooShort", &service("web", ", pod killed"));
         is("error", "HoldTooShort", &service("web", ", pod grace"));
         is("warning", "HoldMissing", &service("web", ", pod own"));
-        is("warning", "RiskyWorkload", &service("web", ", 5 pods, bare among them"));
+        is("warning", "RiskyWorkload", &service("web", ", 5 pods, such as bare"));
         is("error", "RiskyWorkload", &service("unused", ", pod missed"));
         let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);
         is("warning", "RiskyWorkload", &named("Deployment", "rolled"));

@@ -110,9 +110,9 @@ mod tests {
   04:49:39.000Z  blue 10.0.0.1:8080: draining → absent
   04:49:40.000Z  all containers have stopped
   04:49:41.000Z  the pod no longer exists
-  another one of this name, UID u-2
+  another pod with this name, UID u-2
   04:49:42.000Z  reported NeverHealthy: look
-  04:49:30.000Z  this replica leads since then; only an earlier leader knew what AWS answered before";
+  04:49:30.000Z  this replica leads since then; only an earlier leader knew AWS's earlier answers";
         assert_eq!(said.join("\n").trim_start(), expected);
     }
 

@@ -67,16 +67,16 @@ fn fail(message: &impl Display, code: u8) -> ExitCode {
 fn read(arguments: Vec<OsString>) -> Result<(u32, Then), String> {
     let mut arguments = arguments.into_iter();
     let mut next = |what: &str| arguments.next().ok_or_else(|| format!("{what} is missing"));
-    let seconds = text(next("for how many seconds")?)?;
+    let seconds = text(next("the number of seconds")?)?;
     let seconds = seconds.parse().map_err(|_| format!("{seconds:?} is not a number of seconds"))?;
-    let then = match text(next("what is done then")?)?.as_str() {
+    let then = match text(next("run or get")?)?.as_str() {
         "run" => {
             let program = next("the command")?;
             Then::Run(program, arguments.collect())
         }
         "get" => {
-            let to = text(next("to whom the request goes")?)?;
-            let path = text(next("its path")?)?;
+            let to = text(next("the host and port of the request")?)?;
+            let path = text(next("the path of the request")?)?;
             let headers = arguments.map(text).collect::<Result<_, _>>()?;
             Then::Get(Request::read(&to, path, headers)?)
         }
@@ -86,7 +86,7 @@ fn read(arguments: Vec<OsString>) -> Result<(u32, Then), String> {
 }
 
 fn text(argument: OsString) -> Result<String, String> {
-    argument.into_string().map_err(|argument| format!("{} is no text", argument.display()))
+    argument.into_string().map_err(|argument| format!("{} is not valid text", argument.display()))
 }
 
 #[cfg(test)]
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         for (arguments, said) in [
-            (&[][..], "for how many seconds is missing"),
-            (&["-1", "run", "x"], "\"-1\" is no number of seconds"),
-            (&["150s", "run", "x"], "\"150s\" is no number of seconds"),
-            (&["150"], "what is done then is missing"),
+            (&[][..], "the number of seconds is missing"),
+            (&["-1", "run", "x"], "\"-1\" is not a number of seconds"),
+            (&["150s", "run", "x"], "\"150s\" is not a number of seconds"),
+            (&["150"], "run or get is missing"),
             (&["150", "nginx"], "\"nginx\" is neither run nor get"),
             (&["150", "run"], "the command is missing"),
-            (&["150", "get"], "to whom the request goes is missing"),
-            (&["150", "get", ":80"], "its path is missing"),
-            (&["150", "get", "80", "/"], "\"80\" is no host and port"),
+            (&["150", "get"], "the host and port of the request is missing"),
+            (&["150", "get", ":80"], "the path of the request is missing"),
+            (&["150", "get", "80", "/"], "\"80\" is not a host and port"),
         ] {
             let wrong = of(arguments).unwrap_err();
             assert!(wrong.contains(said), "{wrong}");

@@ -118,7 +118,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         assert_eq!(code, Some(0), "{said}");
         let (pod, ip) = &by_node(&stage).await[node];
         for expected in [
-            format!("{pod}: left alone, of a DaemonSet"),
+            format!("{pod}: not evicted, of a DaemonSet"),
             format!("{pod}: no load balancer sends to it any more (EvictionAllowed: "),
             format!("node {node}: no load balancer sends to a pod there since 20"),
         ] {

@@ -111,7 +111,7 @@ blue  1 wanted, 1 there, read 05:06:05Z (2s ago)
     next RegisterTargets; Throttled: calls wait
 ? 10.0.0.9:80  foreign, healthy: ForeignTarget: it remains
 green  3 wanted, 3 there, read 05:06:05Z (2s ago): as it should be
-red  not read yet: 3 wanted, nothing to compare with
+red  not read yet: 3 wanted, so nothing is compared
 
 Answered by  headgate-0
 ";

@@ -212,7 +212,7 @@ Target group  blue, Service web port http
   next      DescribeTargetHealth 05:06:08Z (in 1s)
   beware    Throttled: AWS throttles
 Readiness gate  closed since 04:49:27Z (16m ago): TargetPending: target 10.0.0.1:8080: initial
-Hold  150 s wanted; the pod itself could not be read
+Hold  150 s wanted; cannot read the pod itself
 Answered by  headgate-a_1
 ";
         assert_eq!(text(&report(explanation())), expected);

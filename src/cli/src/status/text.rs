@@ -288,12 +288,12 @@ mod tests {
             render(&Status { leaving_nodes: nodes, ..status(&[]) }, at(0).0)
         };
         let two =
-            "\nPods that are targets on nodes that leave: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
+            "\nPods that are targets on nodes that will be removed: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
         assert!(said(&[0, 3]).contains(two), "{}", said(&[0, 3]));
         let seven = said(&[1, 1, 1, 1, 1, 1, 9]);
-        assert!(seven.contains("leave: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
+        assert!(seven.contains("removed: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
         assert!(seven.contains("node-3 1 (NodeDying), 2 more\n"), "{seven}");
-        assert!(!said(&[]).contains("leave"));
+        assert!(!said(&[]).contains("will be removed"));
     }
 
     #[test]
@@ -335,7 +335,7 @@ ingress/edge         30       12         0    60         59  NodesInTurn: node-7
         let said = render(&status(&[]), at(0).0);
         let expected = "\
 TARGET GROUP  ZONE        WANTED  SERVING  HEALTHY  INITIAL  UNHEALTHY  DRAINING  ALSO
-blue          us-east-1a       3        3        4        0          0         1  paused: 0 registrations and 2 removals wait, 2 removals held, 1 foreign, a removal waits for 3m, read 3s ago
+blue          us-east-1a       3        3        4        0          0         1  paused: 0 registrations and 2 deregistrations wait, 2 removals held, 1 foreign, a removal waits for 3m, read 3s ago
               us-east-1b       2        1        1        0          1         0  1 zone-not-served
 red           -                0        0        0        0          0         0  not read yet
 ";

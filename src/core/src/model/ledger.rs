@@ -442,7 +442,7 @@ mod tests {
         let other = PackedLedger { group: arn("green"), ..good() };
         for (bad, why) in [
             (Ok(torn), "registered has 15 bytes"),
-            (Ok(twice), "target 10.0.0.1:80 stands in it twice"),
+            (Ok(twice), "target 10.0.0.1:80 appears twice"),
             (Ok(no_port), "intended has an entry for 0.0.0.0 with port 0"),
             (Ok(times), "removedSince has 3 bytes"),
             (Ok(other), "it is about target group arn:aws:"),

@@ -135,7 +135,7 @@ mod tests {
         supervisor.spawn("watch", std::future::pending());
         supervisor.spawn("admin", async { Err("the port is gone".to_owned()) });
         let error = supervisor.run().await.unwrap_err().to_string();
-        assert!(error.contains("\"admin\" ended by itself: the port is gone"), "{error}");
+        assert!(error.contains("\"admin\" ended unexpectedly: the port is gone"), "{error}");
         assert!(stop.is_cancelled());
     }
 

@@ -149,7 +149,7 @@ fn what_is_wrong_with_headgate_itself_is_found() {
         let silent_for = Some(Duration::from_secs(99));
         facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
     });
-    finds(Warning, "NamespaceNotServed", "it served all namespaces before", |facts| {
+    finds(Warning, "NamespaceNotServed", "it managed all namespaces before", |facts| {
         let served_before = Some("all namespaces".into());
         facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
     });
@@ -259,7 +259,7 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
         facts.pods = Ok(vec![first, other]);
     });
     assert_eq!(found.len(), 1, "{line}");
-    assert!(line.contains("2 pods, web-0 among them"), "{line}");
+    assert!(line.contains("2 pods, such as web-0"), "{line}");
 }
 
 #[test]
