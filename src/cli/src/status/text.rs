@@ -287,8 +287,7 @@ mod tests {
             let nodes = pods.iter().enumerate().map(node).collect();
             render(&Status { leaving_nodes: nodes, ..status(&[]) }, at(0).0)
         };
-        let two =
-            "\nPods that are targets on nodes that will be removed: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
+        let two = "\nPods that are targets on nodes that will be removed: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
         assert!(said(&[0, 3]).contains(two), "{}", said(&[0, 3]));
         let seven = said(&[1, 1, 1, 1, 1, 1, 9]);
         assert!(seven.contains("removed: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");

@@ -157,7 +157,10 @@ mod tests {
         let standing = Standing { stranger: Some(stranger), ..Standing::default() };
         assert_eq!(standing.shut_out(at(659)), None);
         let said = &standing.shut_out(at(660)).unwrap().said;
-        assert!(said.contains("manages the namespaces a holds the Lease, and this one manages all namespaces"), "{said}");
+        assert!(
+            said.contains("manages the namespaces a holds the Lease, and this one manages all namespaces"),
+            "{said}"
+        );
         assert!(said.contains("give each its own --lease-name"), "{said}");
         assert_eq!(Standing::default().shut_out(at(9999)), None);
     }
