@@ -1,4 +1,4 @@
-//! Bad input: one clear Event and log line each, and nothing else disturbed.
+//! Invalid input: one clear Event and one log line for each case, and no other effect.
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
@@ -7,7 +7,7 @@ use headgate_harness::{
     shared_world::beside_others,
 };
 
-/// Asserts that there is exactly this Warning on the Service, as an Event and as one log line.
+/// Asserts that the Service has exactly this Warning, as an Event and as one log line.
 async fn assert_said_once(s: &Scenario, headgate: &Headgate, service: &str, reason: &str, part: &str) {
     s.cluster.wait_warning(service, reason, part).await;
     assert_eq!(s.cluster.warnings(service).await.len(), 1, "{:?}", s.cluster.warnings(service).await);

@@ -1,4 +1,4 @@
-//! TargetBindings: made from the annotation, and written by hand.
+//! TargetBindings: created from the annotation, and written by users.
 
 use std::collections::BTreeSet;
 
@@ -79,11 +79,11 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
         let cells = &table["rows"][0]["cells"];
         assert_eq!((&cells[1], &cells[2], &cells[3]), (&json!(group.name), &json!(2), &json!(2)));
 
-        // Somebody deletes it, and gets it back; nothing happens to the targets.
+        // A user deletes it, and Headgate creates it again. The targets do not change.
         api(&s).delete(&made.name_any(), &DeleteParams::default()).await.unwrap();
         let again = wait_binding(&s, "is back", |object| object.uid() != made.uid()).await;
         assert_eq!(again.name_any(), made.name_any());
-        // Somebody changes it: it is no input.
+        // A user changes it, without any effect.
         let elsewhere = json!({"spec": {"targetGroup": {"arn": format!("{}0", group.arn)}}});
         api(&s).patch(&made.name_any(), &PatchParams::default(), &Patch::Merge(&elsewhere)).await.unwrap();
         wait_binding(&s, "is as it was made", |object| object.data["spec"] == made.data["spec"]).await;
@@ -99,7 +99,7 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
     });
 }
 
-/// A target in the subnet of another, far from those that pods get.
+/// A target in the same subnet as another, far from the addresses that pods get.
 fn foreign_target_beside(target: &str) -> String {
     let (ip, port) = target.rsplit_once(':').unwrap();
     let [a, b, c, _] = ip.parse::<std::net::Ipv4Addr>().unwrap().octets();
@@ -179,21 +179,21 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
         let pods = json!({"matchLabels": {"app": "web"}});
         let service = json!({"name": "web", "port": "http"});
         for (spec, said) in [
-            (json!({"targetGroup": group}), "expected either serviceRef, or podSelector and port"),
+            (json!({"targetGroup": group}), "set either serviceRef, or podSelector and port"),
             (
                 json!({"targetGroup": group, "serviceRef": service, "podSelector": pods, "port": 80}),
-                "expected either serviceRef, or podSelector and port, and not both",
+                "set either serviceRef, or podSelector and port, not both",
             ),
             (json!({"targetGroup": group, "podSelector": pods}), "podSelector needs port"),
-            (json!({"targetGroup": group, "serviceRef": service, "port": 80}), "give serviceRef.port"),
+            (json!({"targetGroup": group, "serviceRef": service, "port": 80}), "set serviceRef.port"),
             (
                 json!({"targetGroup": group, "podSelector": {"matchLabels": {}}, "port": 80}),
-                "expected at least one label",
+                "set at least one label",
             ),
             (json!({"targetGroup": group, "podSelector": pods, "port": 70000}), "1 to 65535"),
             (
                 json!({"targetGroup": group, "podSelector": pods, "port": "HTTP"}),
-                "small letters, digits and hyphens",
+                "lower-case letters, digits and hyphens",
             ),
             (json!({"targetGroup": {}, "serviceRef": service}), "either the ARN or the name"),
             (
@@ -202,7 +202,7 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
             ),
             (
                 json!({"targetGroup": {"arn": "arn:aws:x"}, "serviceRef": service}),
-                "expected the ARN of a target group: arn:aws:elasticloadbalancing",
+                "set the ARN of a target group: arn:aws:elasticloadbalancing",
             ),
             (
                 json!({"targetGroup": group, "serviceRef": service, "registerWhen": "soon"}),
@@ -218,7 +218,7 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
 const NAME: &str = "targetbindings.headgate.dev";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
 
-/// Has the API server take this for a spec.
+/// Replaces the schema of `spec` in the API server.
 async fn set_schema(s: &Scenario, schema: &Value) {
     let api: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
     let patch = json!([{"op": "replace", "path": SPEC, "value": schema}]);
@@ -247,7 +247,7 @@ mod more {
             })
             .await;
             let said = kept.data["status"]["conditions"].to_string();
-            assert!(said.contains("take the finalizer headgate.dev/targets away"), "{said}");
+            assert!(said.contains("remove the finalizer headgate.dev/targets"), "{said}");
             s.aws.set_available(true).await;
             wait_none(&s).await;
             assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());
@@ -256,7 +256,7 @@ mod more {
 
     #[test]
     fn a_binding_that_was_stored_before_the_schema_refused_it_hides_no_other() {
-        // What the schema is holds for the whole world.
+        // The schema is shared by the whole world.
         alone(|world| async move {
             let s = Scenario::new(world, "stored").await;
             let group = s.group("web").await;

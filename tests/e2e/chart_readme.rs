@@ -10,14 +10,14 @@ const END: &str = "<!-- end -->\n";
 /// A value, or a group of them.
 #[derive(Debug)]
 struct Row {
-    /// Its name with those of the groups that it is in.
+    /// Its name with the names of its groups.
     path: Vec<String>,
-    /// As it is written; a group has none.
+    /// The default as written. A group has none.
     default: Option<String>,
     said: String,
 }
 
-/// The rows of a file of values: keys with comments above them, and nothing else.
+/// The rows of a values file, which must contain only keys with comments above them.
 fn rows(text: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut within: Vec<(usize, String)> = Vec::new();
@@ -46,7 +46,7 @@ fn table(rows: &[Row]) -> String {
     for Row { path, default, said } in rows.iter().filter(|row| row.default.is_some() || !row.said.is_empty())
     {
         let default = default.as_ref().map_or(String::new(), |default| format!("`{default}`"));
-        // The part in backticks is code already; elsewhere these are no Markdown.
+        // Text in backticks is code already. Elsewhere these characters must not count as Markdown.
         let said = said.replace('|', "\\|").replace('<', "&lt;");
         writeln!(table, "| `{}` | {default} | {said} |", path.join(".")).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the conditions of a TargetBinding say, and until when.
+//! The conditions of a TargetBinding, and when they change.
 
 use headgate_harness::{
     aws::Group,
@@ -10,7 +10,7 @@ use headgate_harness::{
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-/// A TargetBinding `mine` of as many pods, all healthy.
+/// A TargetBinding `mine` for this number of pods, all healthy.
 async fn bound(s: &Scenario, pods: u32) -> Group {
     let group = s.group("tg").await;
     s.cluster.deploy("mine", pods, &[("http", 8080)]).await;

@@ -1,4 +1,4 @@
-//! Credentials of the ServiceAccount's web identity: an STS that is slow, denies, or is not there.
+//! Credentials from the ServiceAccount's web identity: an STS that is slow, denies requests, or does not exist.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Headgate with what the web identity needs.
+/// Headgate with the environment for the web identity.
 async fn start(s: &Scenario, environment: &[(&'static str, String)]) -> Headgate {
     let only = format!("--namespaces={}", s.cluster.namespace);
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, &**value)).collect();
     Headgate::start_within(s.facts(), &s.facts().kubeconfig, &[&*only], &environment).await
 }
 
-/// Waits until it is said why there are no credentials, and what was expected.
+/// Waits until the log shows why there are no credentials, and what to do.
 async fn wait_said(headgate: &Headgate, why: &str) {
     wait::until("it is said why there are no credentials", || async {
         let says = |line: &Value, part: &str| line.to_string().contains(part);
@@ -63,7 +63,7 @@ mod more {
                 if sts.asked() >= 3 { Ok(()) } else { Err(sts.asked()) }
             })
             .await;
-            // The next ones are on their way.
+            // The next credentials are being requested.
             let running = s.cluster.running("web").await;
             s.cluster.scale("web", 1).await;
             wait::until("the target of the pod that goes is removed", || async {
@@ -85,7 +85,7 @@ mod more {
         beside_others(|world| async move {
             let s = Scenario::new(world, "sts-absent").await;
             s.web(1).await;
-            // Nobody listens there.
+            // Nothing listens there.
             let headgate = start(&s, &environment("127.0.0.1:9", &s.facts().folder)).await;
             wait_said(&headgate, "").await;
         });

@@ -1,4 +1,4 @@
-//! IngressDaemonSets, made and rolled by `headgate daemonsets` on a real API server.
+//! IngressDaemonSets, created and rolled out by `headgate daemonsets` on a real API server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,7 +56,7 @@ fn pods_are_made_on_every_node_rolled_taken_back_and_go_with_their_set() {
         set.wait_reason("Progressing", "AsExpected").await;
         assert_eq!(set.by_node().await, set.everywhere(2));
 
-        // What has a revision already is not made anew when the set goes back to it.
+        // If the template returns to an existing revision, pods of that revision are not recreated.
         set.patch(json!({"template": set.template("1")})).await;
         set.wait_done().await;
         assert_eq!(only_revision(&set.pods().await), first);
@@ -83,7 +83,7 @@ fn only_revision(pods: &[Seen]) -> String {
     revisions.into_iter().next().unwrap().clone()
 }
 
-/// Looks again and again: no node has fewer than two pods that are Ready, nor more than three that stay.
+/// Checks repeatedly: each node has at least two Ready pods, and at most three that do not terminate.
 async fn always_two_to_three(set: &Set, enough: &AtomicBool) {
     while !enough.load(Ordering::Relaxed) {
         let pods = set.pods().await;
@@ -103,7 +103,7 @@ fn noted<'a>(node: &'a Node, key: &str) -> Option<&'a String> {
     node.metadata.annotations.as_ref()?.get(key)
 }
 
-/// Detaches nodes as it is asked to, and says when it has; on each of them nothing was done before that.
+/// Detaches nodes on request and reports that. Checks for each node that no pod changed before that.
 async fn detach(set: &Set, first: &str, enough: &AtomicBool) -> BTreeSet<String> {
     let nodes: Api<Node> = Api::all(set.s.cluster.client.clone());
     let own = format!("{}.{}", set.s.cluster.namespace, set.name);
@@ -118,7 +118,7 @@ async fn detach(set: &Set, first: &str, enough: &AtomicBool) -> BTreeSet<String>
                 continue;
             }
             if is_asked {
-                // Time for whoever would not wait.
+                // Time for a controller that would not wait.
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 let pods = set.pods().await;
                 let here: Vec<&Seen> = pods.iter().filter(|pod| pod.node == name).collect();
@@ -162,32 +162,29 @@ fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
             (json!({"spec": {"podsPerNode": 17}}), "less than or equal to 16"),
             (
                 json!({"spec": {"updateStrategy": {"maxSurgePerNode": 0}}}),
-                "expected maxSurgePerNode or maxUnavailablePerNode above 0",
+                "set maxSurgePerNode or maxUnavailablePerNode above 0",
             ),
             (
                 json!({"spec": {"updateStrategy": {"maxNodesAtOnce": "110%"}}}),
-                "expected a number from 0, or a share from 0% to 100%",
+                "set a number from 0, or a percentage from 0% to 100%",
             ),
-            (
-                json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}),
-                "expected restartPolicy Always",
-            ),
-            (json!({"spec": {"template": {"spec": {"nodeName": "n1"}}}}), "expected no nodeName"),
+            (json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}), "set restartPolicy Always"),
+            (json!({"spec": {"template": {"spec": {"nodeName": "n1"}}}}), "remove nodeName"),
             (
                 json!({"spec": {"template": {"metadata": {"labels": {"headgate.dev/daemonset": "x"}}}}}),
-                "are Headgate's own",
+                "Headgate sets them",
             ),
-            (with(host.clone(), &json!({})), "no two pods of a node can have one hostPort"),
-            (with(host.clone(), &json!({"podsPerNode": 2})), "no two pods of a node can have one hostPort"),
+            (with(host.clone(), &json!({})), "two pods of a node cannot share a hostPort"),
+            (with(host.clone(), &json!({"podsPerNode": 2})), "two pods of a node cannot share a hostPort"),
             (
                 with(json!({"template": {"spec": {"hostNetwork": true}}}), &json!({})),
-                "has the ports of its node",
+                "cannot share the ports of a node",
             ),
             (
                 json!({"spec": {"updateStrategy": {"waitForDetachmentByAnnotatedTimestamp": {"key": "a/b"}}}}),
-                "expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp",
+                "set annotateNodeToDetach with waitForDetachmentByAnnotatedTimestamp",
             ),
-            (json!({"name": "e".repeat(51)}), "at most 50 letters"),
+            (json!({"name": "e".repeat(51)}), "at most 50 characters"),
         ] {
             let error = refused(change.clone()).await;
             assert!(error.contains(said), "{change}: {error}");
@@ -207,7 +204,7 @@ fn a_set_that_makes_no_sense_is_refused_with_what_was_expected() {
     });
 }
 
-/// Puts what is said in the place of what was there.
+/// Merges a patch into a value.
 fn json_patch(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (_, Value::Null) => {}
@@ -246,7 +243,7 @@ mod more {
     fn pods_that_are_left_behind_are_taken_over_and_one_that_loses_its_label_is_let_go() {
         beside_others(|world| async move {
             let set = Set::new(world, "idsown", &json!({})).await;
-            // With its own rights, and no more: whatever else it needs is in here too.
+            // With only its own permissions, so this test covers all that it needs.
             let kubeconfig = of_daemonsets(&set.s).await;
             let headgate = set.controller_as(&kubeconfig, &[]).await;
             set.wait_done().await;
@@ -287,7 +284,7 @@ mod more {
             .await;
             set.wait_done().await;
             set.s.cluster.delete_pod(&pod.name, 1).await;
-            // A node that is not for the set any more: its pods are evicted. Then what was kept of templates is dropped.
+            // The set excludes a node: its pods there are evicted. Then old revisions are deleted.
             let mut elsewhere = set.template("2");
             elsewhere["spec"]["nodeSelector"]["kubernetes.io/hostname"] =
                 set.nodes.first().unwrap().as_str().into();
@@ -338,7 +335,7 @@ mod more {
             assert_eq!(detached, set.nodes);
             assert_ne!(only_revision(&set.pods().await), first);
 
-            // A key that the controller was not told: nothing is written, and nothing done.
+            // A key that the controller may not set: it writes nothing and does not change the node's pods.
             let other = json!({"annotateNodeToDetach": {"key": "headgate.dev/detached-at"}});
             set.patch(json!({"template": set.template("3"), "updateStrategy": other})).await;
             let second = only_revision(&set.pods().await);

@@ -1,4 +1,4 @@
-//! What is missing or dangerous is found, and nothing where nothing is.
+//! `headgate doctor` finds all problems, and nothing without problems.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -27,15 +27,15 @@ use kube::{
 use serde_json::{Value, json};
 
 const OWN_WRITES: &str = include_str!("../../config/admission/own-writes.yaml");
-/// What that is called beside a Lease called `headgate`.
+/// The policy's name for a Lease called `headgate`.
 const NAME: &str = "headgate-own-writes";
 
-/// What the doctor says of this test's Headgate: the exit code, and what it printed.
+/// The exit code and output of `headgate doctor` for this test's Headgate.
 async fn doctor(s: &Scenario, headgate: &Headgate, more: &[&str]) -> (Option<i32>, String) {
     doctor_as(s, &s.facts().kubeconfig, headgate, more).await
 }
 
-/// The same for somebody with this kubeconfig.
+/// The same, with this kubeconfig.
 async fn doctor_as(
     s: &Scenario,
     kubeconfig: &Path,
@@ -49,7 +49,7 @@ async fn doctor_as(
     command_as(s.facts(), kubeconfig, &arguments).await
 }
 
-/// The findings: level, word, and what each is about.
+/// The findings: severity, reason, and object.
 async fn findings(
     s: &Scenario,
     headgate: &Headgate,
@@ -58,7 +58,7 @@ async fn findings(
     let (code, said) = doctor(s, headgate, &[&["-o=json"], more].concat()).await;
     let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
-    // How things are is no finding of these tests.
+    // These tests ignore informational findings.
     let all = said["findings"].as_array().unwrap().iter().filter(|one| one["level"] != "info");
     (code, all.map(|one| (text(one, "level"), text(one, "reason"), text(one, "about"))).collect())
 }
@@ -69,8 +69,8 @@ async fn label_namespace(s: &Scenario, labels: &Value) {
     api.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
 }
 
-/// Waits until the leader shows these pods as targets, and this word. What has changed is shown a moment after its Event,
-/// and the doctor says what is shown.
+/// Waits until the leader shows these pods as targets, and this reason. Changes appear a moment after their Event, and
+/// the doctor reads the shown state.
 async fn wait_shown(headgate: &Headgate, pods: &[&str], word: &str) {
     wait::until("the pods are shown as targets, and the word", || async {
         let shown = headgate.probe("/debug/bindings").await?;
@@ -80,7 +80,8 @@ async fn wait_shown(headgate: &Headgate, pods: &[&str], word: &str) {
     .await;
 }
 
-/// The policy around Headgate's own account, for that of this test, and its binding. All worlds have the other one.
+/// The policy for Headgate's own account, adapted to this test's account, and its binding. All worlds have the other
+/// policy.
 fn own_writes(s: &Scenario) -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding) {
     let account = format!("system:serviceaccount:{}:headgate", s.cluster.namespace);
     let (policy, binding) = OWN_WRITES.split_once("\n---\n").unwrap();
@@ -157,7 +158,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         cluster.service("web", "web", http_port(), Some(&group.name)).await;
         cluster.service("bad", "bad", http_port(), Some("http=")).await;
         let headgate = s.headgate().await;
-        // Pods that the webhook has missed, or that are written in a way that loses requests.
+        // Pods that the webhook missed, or whose spec causes lost requests.
         let ends = |grace: u32, pre_stop: Value| {
             let mut spec = pod_spec(&[("http", 8080)]);
             spec["terminationGracePeriodSeconds"] = grace.into();
@@ -177,7 +178,8 @@ fn each_planted_mistake_is_found_with_its_word() {
         let mut missed = json!({"metadata": {"name": "missed", "labels": {"app": "unused", "headgate.dev/inject": "true"}}});
         missed["spec"] = pod_spec(&[("http", 8080)]);
         cluster.create::<Pod>(missed).await;
-        // What takes healthy pods away in a rollout, as Kubernetes has it by default, and lets none be evicted.
+        // A workload that deletes healthy pods in a rollout, which is Kubernetes' default, and a budget that allows no
+        // eviction.
         let rolled = s.group("rolled").await;
         cluster.service("rolled", "rolled", http_port(), Some(&rolled.name)).await;
         cluster.deploy("rolled", 4, &[("http", 8080)]).await;
@@ -210,7 +212,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         is("error", "HoldTooShort", &service("web", ", pod killed"));
         is("error", "HoldTooShort", &service("web", ", pod grace"));
         is("warning", "HoldMissing", &service("web", ", pod own"));
-        is("warning", "RiskyWorkload", &service("web", ", 5 pods, bare among them"));
+        is("warning", "RiskyWorkload", &service("web", ", 5 pods, such as bare"));
         is("error", "RiskyWorkload", &service("unused", ", pod missed"));
         let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);
         is("warning", "RiskyWorkload", &named("Deployment", "rolled"));
@@ -222,12 +224,12 @@ fn each_planted_mistake_is_found_with_its_word() {
         let group = format!("target group {unused}, bound by {}", service("unused", ""));
         is("warning", "TargetUnused", &group);
         is("warning", "RiskyTargetGroup", &group);
-        // An NLB sends to its own zone only, if nobody says otherwise.
+        // By default, an NLB sends only to its own zone.
         let rolled = format!("target group {}, bound by {}", rolled.name, service("rolled", ""));
         is("warning", "RiskyTargetGroup", &rolled);
         let words: BTreeSet<&str> = found.iter().map(|(_, word, _)| &**word).collect();
         assert!(!words.contains("NoLeader"), "{words:?}");
-        // Only webhooks and admission policies are missing, and no kind.
+        // Only webhooks and admission policies are missing, but no kinds.
         let is_known =
             |about: &str| about.contains("WebhookConfiguration ") || about.contains("AdmissionPolicy ");
         let mut missing = found.iter().filter(|(_, word, _)| word == "NotInstalled");
@@ -242,7 +244,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         let (code, said) = doctor_as(&s, &kubeconfig, &headgate, &["--service-account=default"]).await;
         assert_eq!(code, Some(1));
         assert!(said.contains("HoldMissing") && !said.contains("NoLeader"), "{said}");
-        // What only administrators may see is no trouble for others: they read whom to ask.
+        // If only administrators can check something, other users see whom to ask, and no error.
         let unchecked: Vec<&str> = said.lines().filter(|line| line.contains("CheckFailed")).collect();
         assert_eq!(unchecked.len(), 4, "both configurations, the policies and the kubelets: {said}");
         let asks = |line: &&str| {
@@ -270,7 +272,7 @@ mod more {
             let mut entries = Vec::new();
             for entry in manifest().webhooks.into_iter().flatten() {
                 let mut entry = serde_json::to_value(entry).unwrap();
-                // Nobody listens there.
+                // Nothing listens there.
                 entry["clientConfig"] = json!({"url": "https://127.0.0.1:1/inject"});
                 let only = json!({"key": label, "operator": "Exists"});
                 entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);

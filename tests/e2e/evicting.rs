@@ -1,4 +1,4 @@
-//! Evictions wait for the load balancer, and for nothing without end.
+//! Evictions wait for the load balancer, and every wait has a limit.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +16,7 @@ use headgate_harness::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-/// For so long a load balancer may go on sending, as the Service says.
+/// The propagation delay in the Service's annotation.
 const BOUND: Duration = Duration::from_secs(3);
 
 #[test]
@@ -83,11 +83,11 @@ fn a_forged_review_of_pods_whose_nodes_stay_changes_nothing_and_a_drain_waits() 
         })
         .await;
 
-        // As kubectl drain does it: the watch of nodes need not have shown the cordon.
+        // Like kubectl drain: the watch of nodes may not have shown the cordon yet.
         let kubectl = Kubectl::new(stage.s.facts(), &stage.cluster.namespace);
         kubectl.run(&["cordon", &node]).await;
         let said = stage.must_wait(pod).await;
-        assert!(said.contains("ask again"), "{said}");
+        assert!(said.contains("retry"), "{said}");
         let done = stage.evict_until_done(pod).await;
         kubectl.run(&["uncordon", &node]).await;
         let waited = done.duration_since(stage.deregistered(ip).await.unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn a_dry_run_of_either_form_changes_nothing() {
         };
         let api = stage.cluster.api::<Pod>();
         let node = api.get(pod).await.unwrap().spec.unwrap().node_name.unwrap();
-        // The pods of other tests are left out.
+        // Skips the pods of other tests.
         let only = format!("--pod-selector=app=web,pod-template-hash={}", hash_of(pod));
         let done =
             kubectl(&["drain", &node, "--dry-run=server", "--ignore-daemonsets", &only]).await.unwrap();

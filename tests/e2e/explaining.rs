@@ -1,4 +1,4 @@
-//! What is said of a pod when somebody asks: the words of its Events, log lines, metrics and its readiness gate.
+//! `headgate explain` uses the same reasons as Events, log lines, metrics and the readiness gate.
 
 use headgate_harness::{
     aws::Group,
@@ -10,7 +10,7 @@ use headgate_harness::{
 };
 use serde_json::{Value, json};
 
-/// What `headgate explain` says of a pod, asked of this replica.
+/// The output of `headgate explain` for a pod from this replica.
 async fn explain(s: &Scenario, headgate: &Headgate, pod: &str) -> Value {
     let (code, said) = ask(s, headgate, pod, &["-o=json"]).await;
     assert_eq!(code, Some(0), "{said}");
@@ -24,7 +24,7 @@ async fn ask(s: &Scenario, headgate: &Headgate, pod: &str, more: &[&str]) -> (Op
     command(s.facts(), &arguments).await
 }
 
-/// The same of what is named with its kind; `said` must come to be so.
+/// The same for another kind of object. Waits until the output meets the condition.
 async fn wait_said(s: &Scenario, headgate: &Headgate, object: &str, is: impl Fn(&str) -> bool) -> String {
     wait::until(&format!("{object} is explained so"), || async {
         let (code, said) = ask(s, headgate, object, &[]).await;
@@ -33,7 +33,7 @@ async fn wait_said(s: &Scenario, headgate: &Headgate, object: &str, is: impl Fn(
     .await
 }
 
-/// Waits until the explanation of a pod is so.
+/// Waits until the explanation of a pod meets the condition.
 async fn wait_explained(s: &Scenario, headgate: &Headgate, pod: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait::until(&format!("{pod} is explained so"), || async {
         let said = explain(s, headgate, pod).await;
@@ -138,11 +138,11 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
             })
             .await;
         }
-        // The same words where the pod's owner looks first.
+        // The same reason is also where the pod's owner looks first.
         s.cluster.wait_warning("named", "InvalidBinding", "port \"nope\", so no target").await;
         s.cluster.wait_gates("named", 1, "False", "InvalidBinding").await;
         assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "InvalidBinding");
-        // One of the pod, and one of the Service that cannot be followed.
+        // One for the pod, and one for the Service that cannot be applied.
         assert_eq!(headgate.metric("headgate_notices_total{reason=\"InvalidBinding\"}").await, Some(2.0));
         s.cluster.wait_gates("bad", 1, "False", "InvalidBinding").await;
         let said = explain(&s, &headgate, "plain").await;
@@ -199,7 +199,7 @@ fn what_a_call_waits_for_has_the_word_of_event_log_and_metric() {
     });
 }
 
-/// A Lease after which nobody waits for long.
+/// A short Lease, so that tests need not wait long.
 const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
 
 #[test]
@@ -239,7 +239,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         assert!(!said.contains("only an earlier leader knew"), "{said}");
         s.cluster.wait_event("Normal", "web", "TargetDeregistered", name).await;
 
-        // The journal of a standby is asked at its own address, and has nothing of what AWS said.
+        // The journal of a standby is at its own address and has no answers of AWS.
         let journal = format!("/debug/journal?namespace={}", s.cluster.namespace);
         let own: Value = serde_json::from_str(&next.probe(&journal).await.unwrap()).unwrap();
         let words = |past: &Value| -> Vec<String> {
@@ -253,7 +253,7 @@ fn what_became_of_a_pod_that_is_gone_is_told_by_its_leader_and_by_the_next_one()
         leader.kill().await;
         next.wait_leads().await;
         let said = wait_said(&s, &next, "web", |said| said.contains("only an earlier leader knew")).await;
-        // Its reason is what came last to this replica, the address or the binding.
+        // The reason depends on which event came last to this replica: the address or the binding.
         for part in
             ["should be registered (", "should be deregistered (PodTerminating)", "the pod no longer exists"]
         {
@@ -286,19 +286,22 @@ fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
         assert!(said.contains(&format!("Target group  {}, port http", group.name)), "{said}");
         let said = wait_said(&s, &headgate, "targetbinding/written", |said| said.contains(&other.name)).await;
         assert!(said.starts_with("TargetBinding  "), "{said}");
-        wait_said(&s, &headgate, "service/plain", |said| said.contains("expected the annotation")).await;
+        wait_said(&s, &headgate, "service/plain", |said| said.contains("set the annotation")).await;
 
         let pod = s.cluster.api::<k8s_openapi::api::core::v1::Pod>().get("web").await.unwrap();
         let node = format!("node/{}", pod.spec.unwrap().node_name.unwrap());
         let part = format!("Pod  {}/web", s.cluster.namespace);
         let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
-        assert!(said.contains(": PodSelected: AWS has taken its registration; AWS says healthy"), "{said}");
+        assert!(
+            said.contains(": PodSelected: AWS has accepted its registration; AWS says healthy"),
+            "{said}"
+        );
         for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {
             let (code, said) = ask(&s, &headgate, nobody, &[]).await;
             assert!(code == Some(1) && said.contains("Check the name"), "{said}");
         }
         let refused = headgate.probe("/debug/explain?namespace=a").await.unwrap_err();
-        assert!(refused.contains("expected namespace and one of"), "{refused}");
+        assert!(refused.contains("set namespace and one of"), "{refused}");
     });
 }
 
@@ -317,14 +320,11 @@ fn a_replica_that_does_not_lead_says_who_does_and_so_does_the_lease() {
         let refused = follower.probe("/debug/explain?namespace=a&pod=b").await.unwrap_err();
         assert!(refused.starts_with("421 ") && refused.contains(&expected), "{refused}");
 
-        // These replicas are no pods, so the API server cannot pass the question on.
+        // These replicas are no pods, so the API server cannot forward the request.
         let own = format!("--own-namespace={}", s.cluster.namespace);
         let (code, text) = command(s.facts(), &["explain", "web", &own]).await;
         assert_eq!(code, Some(2), "{text}");
-        assert!(
-            text.contains(&format!("{holder} leads, by its Lease, and is not a pod of namespace")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("{holder} holds the Lease, and is not a pod of namespace")), "{text}");
         let nobody = ["explain", "web", &own, "--lease-name=nobodys"];
         let (code, text) = command(s.facts(), &nobody).await;
         assert!(code == Some(2) && text.contains("there is no Lease"), "{text}");

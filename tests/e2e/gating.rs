@@ -1,4 +1,4 @@
-//! The readiness gate: a pod is ready only when the load balancer says that it is healthy.
+//! The readiness gate: a pod is ready only when the load balancer reports it as healthy.
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
@@ -14,7 +14,7 @@ use serde_json::json;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A Service and a Deployment with the gate, both called `web`, bound through the port `http` (8080).
+/// A Service and a Deployment with the gate, both named `web`, bound through the port `http` (8080).
 async fn gated(s: &Scenario, replicas: u32) -> Group {
     let group = s.group("web").await;
     s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
@@ -26,7 +26,7 @@ async fn healthy(s: &Scenario, group: &Group) -> usize {
     s.aws.targets(&group.arn).await.values().filter(|state| *state == "healthy").count()
 }
 
-/// Whether all pods of the Deployment are of its newest revision and available.
+/// Whether all pods of the Deployment have the newest revision and are available.
 async fn is_rolled_out(s: &Scenario) -> Result<(), String> {
     let web = s.cluster.api::<Deployment>().get("web").await.unwrap();
     let (seen, wanted) = (web.metadata.generation, web.spec.and_then(|spec| spec.replicas));
@@ -107,7 +107,7 @@ mod more {
                 s.cluster.service(app, app, http_port(), Some(&name)).await;
             }
             let _headgate = s.headgate().await;
-            // At first nobody else is in the group: only AWS's own words tell.
+            // At first the group has no other targets, so only AWS's answer shows the reason.
             in_zone("outside", 2).await;
             s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
             in_zone("inside", 0).await;
@@ -135,7 +135,7 @@ mod more {
             };
             let (without, closed) = (count("without_gate"), count("gate_closed"));
             wait::until_equal("one has no gate", &Some(1.0), || headgate.metric(&without)).await;
-            // No gate is closed either before the first one is seen.
+            // No gate closes before the first target is healthy.
             let gates = wait::until("one gate is open", || async {
                 let gates = s.cluster.gates("web").await;
                 let open = gates.values().flatten().filter(|gate| gate.status == "True").count();

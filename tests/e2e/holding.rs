@@ -1,4 +1,4 @@
-//! Pods that end before their load balancer has stopped sending to them are counted and told.
+//! Pods that stop before their load balancer has stopped sending to them are counted and reported.
 
 use headgate_harness::{
     cluster::pod_spec,
@@ -9,10 +9,10 @@ use headgate_harness::{
 };
 use serde_json::json;
 
-/// Less than AWS's bound at the time scale of the world: the pods here only count it.
+/// Shorter than AWS's delay at the local world's time scale, because these tests only count.
 const BOUND: &str = "--nlb-propagation-bound=12s";
 
-/// A pod of the app `web` that is held for so many seconds.
+/// A pod of the app `web` with a hold of this many seconds.
 async fn held(s: &Scenario, name: &str, seconds: u32) {
     let mut spec = pod_spec(&[("http", 8080)]);
     if seconds > 0 {
@@ -21,13 +21,13 @@ async fn held(s: &Scenario, name: &str, seconds: u32) {
     s.cluster.pod_with(name, "web", spec).await;
 }
 
-/// Waits until Headgate has seen so many targets healthy.
+/// Waits until Headgate has seen `count` healthy targets.
 async fn wait_healthy(headgate: &Headgate, count: f64) {
     let healthy = || headgate.metric("headgate_register_to_healthy_seconds_count");
     wait::until_equal("Headgate has seen the targets healthy", &Some(count), healthy).await;
 }
 
-/// Waits until every pod is gone for Headgate too.
+/// Waits until Headgate has seen the deletion of every pod.
 async fn wait_gone(headgate: &Headgate) {
     wait::until_equal("every pod is gone", &Some(0.0), || headgate.metric("headgate_pods")).await;
 }

@@ -1,4 +1,4 @@
-//! What new pods are given by the webhook.
+//! The changes that the webhook makes to new pods.
 
 use headgate_harness::{
     injection::{Stage, create, injected},
@@ -87,7 +87,7 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
         let stage = Stage::new(world, "inject-two").await;
         let headgate = stage.headgate(&[]).await;
         let configuration = Configuration::install(&stage.s, &[&headgate]).await;
-        // The API server asks in the order of names: Headgate, this one, and Headgate once more.
+        // The API server calls webhooks in the order of their names: Headgate, this one, and Headgate again.
         let name = format!("{}-later", configuration.name);
         let later =
             OtherWebhook::install(&stage.s.cluster.client, &name, &configuration.label, Does::AddsContainer)
@@ -198,7 +198,7 @@ mod more {
                 said.ends_with("GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web"),
                 "{said}"
             );
-            // It waits for less long than the hold takes.
+            // The kubelet waits for less time than the hold takes.
             wait::until("the container has started again", || async {
                 let pod = stage.labelled.api::<Pod>().get("hangs").await.unwrap();
                 let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
@@ -243,7 +243,7 @@ mod more {
             assert_eq!(of_job["spec"]["readinessGates"], Value::Null);
             assert_eq!(of_job["spec"]["terminationGracePeriodSeconds"], 30);
 
-            // The first one may be of an ingress whose Service is about to come.
+            // The first pod may belong to an ingress whose Service will be created soon.
             let first = create(labelled, &of("db-0", "db"), false).await;
             assert!(injected(&first).unwrap().starts_with("GateAdded; HoldAdded: 150s in web"), "{first}");
             wait::until("others of the same workload are left out", || async {

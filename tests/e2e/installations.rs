@@ -1,4 +1,4 @@
-//! Two installations of Headgate with one namespace for their own.
+//! Two installations of Headgate that share their own namespace.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use kube::{
 };
 use serde_json::Value;
 
-/// What says that a program is of the second installation.
+/// The flag of the second installation.
 const SECOND: &str = "--lease-name=second";
 
-/// The arguments of one that serves the namespace of `served` and has that of `own` for its own.
+/// The arguments of a Headgate that manages the namespace of `served`, with the namespace of `own` as its own.
 fn arguments(own: &Scenario, served: &Scenario, lease: Option<&str>) -> Vec<String> {
     let own = format!("--own-namespace={}", own.cluster.namespace);
     let served = format!("--namespaces={}", served.cluster.namespace);
@@ -54,14 +54,14 @@ fn two_with_one_lease_are_told_apart_and_the_one_that_does_nothing_says_why() {
         wait::until_equal("the second knows", &Some(1.0), || second.metric("headgate_lease_conflict")).await;
         let said = second.logged(|line| line["lease"] == "headgate");
         let said = said[0]["message"].as_str().unwrap();
-        assert!(said.contains("give each a --lease-name of its own"), "{said}");
+        assert!(said.contains("give each its own --lease-name"), "{said}");
         let leader: Value = serde_json::from_str(&second.probe("/debug/leader").await.unwrap()).unwrap();
         assert_eq!(leader["holderServes"], format!("the namespaces {}", one.cluster.namespace));
         second.probe("/readyz").await.unwrap();
         assert!(!second.leads().await);
         assert_eq!(first.metric("headgate_lease_conflict").await, Some(0.0));
 
-        // As when replicas are replaced by such that serve something else.
+        // As if replicas are replaced by others with different namespaces.
         first.terminate().await;
         second.wait_leads().await;
         wait::until_equal("that is over", &Some(0.0), || second.metric("headgate_lease_conflict")).await;
@@ -94,9 +94,10 @@ mod more {
             })
             .await;
 
-            // What its pods did meanwhile, the first removes when it is back; nobody else does.
+            // When the first installation runs again, it deregisters the pods that terminated in the meantime. The
+            // other one does not.
             first.terminate().await;
-            // Before an address is free that this pod could get.
+            // Before an address becomes free that this pod could get.
             two.cluster.scale("web", 2).await;
             let of_two = targets(&two.cluster.wait_running("web", 2).await, 8080);
             one.cluster.scale("web", 1).await;

@@ -1,4 +1,4 @@
-//! The minors of Kubernetes that Headgate works with: what the pages and the chart say is what was run.
+//! The supported minor versions of Kubernetes: the pages and the chart match what was tested.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Several replicas: one leads, and what it knew survives it.
+//! Several replicas: one leads, and its state survives its end.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ use kube::{
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
-/// Leases that run out while a test waits.
+/// A Lease that expires while a test waits.
 const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
 
-/// A Lease that outlasts every test that waits for something.
+/// A Lease that outlasts every wait of a test.
 const LONG: [&str; 3] = ["--lease-duration=120s", "--lease-renew-deadline=60s", "--lease-retry-period=500ms"];
 
 /// A replica for this test's namespace, ready.
@@ -39,7 +39,7 @@ async fn replica_through(s: &Scenario, kubeconfig: &std::path::Path) -> Headgate
     s.headgate_that_sees_all(kubeconfig, &QUICK).await
 }
 
-/// Two replicas, of which the first leads.
+/// Two replicas. The first one leads.
 async fn leader_and_standby(s: &Scenario) -> (Headgate, Headgate) {
     let leader = replica(s).await;
     leader.wait_leads().await;
@@ -64,7 +64,7 @@ fn ledger_name(arn: &str) -> String {
     format!("{name}-{id}").to_lowercase()
 }
 
-/// Waits until the ledger says that AWS has taken `count` targets.
+/// Waits until the ledger shows `count` accepted targets.
 async fn wait_noted(s: &Scenario, arn: &str, count: usize) {
     wait::until(&format!("the ledger has {count} registered targets"), || async {
         let ledger = ledgers(s).get(&ledger_name(arn)).await.map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ async fn wait_noted(s: &Scenario, arn: &str, count: usize) {
     .await;
 }
 
-/// Every target that was ever named in a call of this action, once for each call.
+/// Every target in calls of this action, once per call.
 async fn named(s: &Scenario, action: &str, group: &str) -> Vec<String> {
     let calls = s.aws.calls(action, group).await;
     calls.into_iter().flat_map(|(targets, _)| targets).collect()
@@ -117,14 +117,14 @@ fn what_went_while_nobody_led_is_removed_by_the_next_leader() {
     });
 }
 
-/// A pod that nobody runs, whose status a test writes.
+/// A pod without a kubelet. The test writes its status.
 async fn bare_pod(s: &Scenario, name: &str) {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["schedulerName"] = "nobody".into();
     s.cluster.create::<Pod>(json!({"metadata": {"name": name}, "spec": spec})).await;
 }
 
-/// Writes what a kubelet says of a container that has ended and is not started again yet.
+/// Writes a kubelet's status of a container that has ended and has not been restarted yet.
 async fn write_ended(s: &Scenario, pod: &str, reason: &str, message: &str) {
     let ended = json!({"terminated": {"exitCode": 137, "reason": reason, "message": message}});
     let waits = json!({"waiting": {"reason": "CrashLoopBackOff"}});
@@ -137,7 +137,7 @@ async fn write_ended(s: &Scenario, pod: &str, reason: &str, message: &str) {
     pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
 }
 
-/// A bare pod with the labels of a replica of Headgate, which is ready.
+/// A bare, ready pod with the labels of a replica of Headgate.
 async fn ready_replica(s: &Scenario, name: &str) {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["schedulerName"] = "nobody".into();
@@ -196,7 +196,7 @@ mod more {
             let said = |line: &Value| {
                 line["message"]
                     .as_str()
-                    .is_some_and(|said| said.contains("container of the leader has ended"))
+                    .is_some_and(|said| said.contains("container of the leader has terminated"))
             };
             let said = standby.logged(said);
             assert!(said.len() == 1 && said[0]["holder"] == *identity, "{said:?}");

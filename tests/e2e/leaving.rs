@@ -12,7 +12,7 @@ use headgate_harness::{
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
 
-/// Asserts that each of these targets was deregistered, and once.
+/// Asserts that each of these targets was deregistered exactly once.
 async fn assert_deregistered_once(s: &Scenario, group: &Group, gone: &BTreeSet<String>) {
     let calls = s.aws.calls("DeregisterTargets", &group.name).await;
     let mut all: Vec<String> = calls.into_iter().flat_map(|(targets, _)| targets).collect();

@@ -1,4 +1,4 @@
-//! The pages: every link leads somewhere, and README.md is one for five minutes.
+//! The pages: every link is valid, and README.md takes five minutes to read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,12 +12,12 @@ use headgate_harness::{
     root,
 };
 
-/// Folders whose pages are not ours.
+/// Folders with pages of others.
 const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
-/// The words of README.md, at most.
+/// The maximum number of words in README.md.
 const FIVE_MINUTES: usize = 1_400;
 
-/// All files of a kind in a folder, and in those in it.
+/// All files of a kind in a folder, recursively.
 fn files(folder: &Path, is_one: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -35,14 +35,14 @@ fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "md")
 }
 
-/// A line without what is in backticks.
+/// A line without code in backticks.
 fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
     let is_code = |at: usize| at % 2 == 1 && at + 1 < parts.len();
     parts.iter().enumerate().filter(|(at, _)| !is_code(*at)).map(|(_, part)| *part).collect()
 }
 
-/// Where the links of a page lead, each with the number of its line.
+/// The link targets of a page, each with its line number.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
     for (number, line) in prose(text) {
@@ -54,7 +54,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// What is wrong with a link of a page, if anything is. Links to other places are not looked at.
+/// The error of a page's link, if there is one. Links to other sites are not checked.
 fn wrong(page: &Path, link: &str) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -96,7 +96,7 @@ fn readme_is_for_five_minutes() {
     );
 }
 
-/// Pages that may have commands about IAM. Another test compares those of the others with those of the first one.
+/// Pages that may contain IAM commands. Another test compares the commands of the other pages with the first one.
 const ABOUT_IAM: [&str; 3] = ["docs/install/iam.md", "docs/getting-started/eks.md", "README.md"];
 
 #[test]
@@ -117,12 +117,12 @@ fn commands_about_iam_stand_in_one_page_and_in_those_that_newcomers_type() {
     }
 }
 
-/// Pages that a program writes, as paths from `docs`.
+/// Generated pages, as paths from `docs`.
 const GENERATED: [&str; 4] =
     ["reference/api.md", "reference/cli.md", "reference/limits.md", "reference/metrics.md"];
-/// The words of the pages for users that people write, at most; with the commands in them.
+/// The maximum number of words in all handwritten user pages, including commands.
 const WORDS: usize = 35_000;
-/// The words of a paragraph, at most. `make lint` checks that too, for the pages that tools/style/checked.txt lists.
+/// The maximum number of words in a paragraph. `make lint` also checks this for the pages in tools/style/checked.txt.
 const PARAGRAPH: usize = 80;
 
 /// The paragraphs and items of lists of a page, without tables and code.
@@ -141,7 +141,7 @@ fn paragraphs(text: &str) -> Vec<String> {
     all
 }
 
-/// Words have a letter or a digit.
+/// A word has a letter or a digit.
 fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
@@ -226,7 +226,7 @@ fn every_reason_word_has_a_section_and_every_section_is_of_a_word() {
     let shown: BTreeSet<String> = sections.keys().cloned().collect();
     assert_eq!(shown, known, "docs/reference/reasons.md has a section for each word, and for no other");
     assert!(known.len() <= 75, "{} words", known.len());
-    // What an Event's link ends with.
+    // The end of a link in an Event.
     let fragments = fragments(&text);
     for reason in Reason::ALL {
         let fragment = reason.as_str().to_ascii_lowercase();

@@ -1,7 +1,8 @@
-//! End-to-end tests: the real `headgate` program, a real Kubernetes, a load balancer that lags and drains.
+//! End-to-end tests with the real `headgate` program, a real Kubernetes, and a load balancer with propagation delays
+//! and draining.
 //!
-//! All tests share one world; each has a namespace, target groups and a `headgate` process of its own. Those that
-//! disturb the world for others run alone.
+//! All tests share one local world. Each test has its own namespace, target groups and `headgate` process. Tests that
+//! would disturb others run alone.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a panic is a failed test
 

@@ -15,10 +15,10 @@ use headgate_harness::{
 };
 use serde_json::json;
 
-/// Labels that whoever scrapes gives to every series, and those of alerts.
+/// Labels that Prometheus adds to every series, and labels of alerts.
 const GIVEN: [&str; 3] = ["job", "namespace", "pod"];
 
-/// Metrics that are served by default and that no alert and no panel shows.
+/// Default metrics that no alert and no panel uses.
 const UNSEEN: [&str; 4] = [
     "headgate_lease_conflict",
     "process_max_fds",
@@ -26,11 +26,11 @@ const UNSEEN: [&str; 4] = [
     "process_virtual_memory_bytes",
 ];
 
-/// The metrics of docs/reference/metrics.md, which another test compares with the program: their labels by their names, of those that
-/// are served by default, and the names of the others.
+/// The metrics in docs/reference/metrics.md, which another test compares with the program: the labels of the default
+/// metrics by name, and the names of the others.
 fn metrics() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
     let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
-    // Those of `headgate daemonsets` are in neither.
+    // Those of `headgate daemonsets` are not included.
     let (page, _) = page.split_once("\n## `headgate daemonsets`\n").expect("its section");
     let rows = page
         .lines()
@@ -49,11 +49,11 @@ fn metrics() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
     (by_default, others)
 }
 
-/// The labels by which a metric is selected, from what follows its name.
+/// The labels that select a metric, from the text after its name.
 fn selected_by(after: &str) -> impl Iterator<Item = &str> {
     let selector =
         after.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inside, _)| inside);
-    // No value has a comma in it.
+    // No value contains a comma.
     let labels = selector.split(',').filter(|label| !label.trim().is_empty());
     labels.map(|label| label.split(['=', '!']).next().unwrap_or_default().trim())
 }
@@ -114,7 +114,7 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
     for rule in each(&rules) {
         let alert = rule["alert"].as_str().unwrap();
         let expression = rule["expr"].as_str().unwrap();
-        // Either the rule says one, or the series have them.
+        // The rule sets a reason, or the series have one.
         let own = rule["labels"]["reason"].as_str().map(|reason| vec![reason]);
         let reasons = own.unwrap_or_else(|| {
             let listed = expression.split_once("reason=~\"").map(|(_, rest)| rest.split('"').next().unwrap());
@@ -128,7 +128,7 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
             let (_, section) =
                 section.unwrap_or_else(|| panic!("{alert}: reasons.md has no section {reason}"));
             let section = section.split("\n##").next().unwrap();
-            // What one sees, a command that changes or finds something, and what one sees afterwards.
+            // The symptom, a command that changes or finds something, and the output after the fix.
             let block = section.split("```console\n").nth(1).and_then(|rest| rest.split("```").next());
             let block = block.unwrap_or_else(|| panic!("{alert}: reasons.md shows no commands for {reason}"));
             let lines: Vec<&str> = block.lines().collect();
@@ -143,8 +143,8 @@ fn each_alert_names_its_reason_and_leads_to_a_section_and_is_explained() {
         for annotation in ["summary", "description"] {
             assert!(rule["annotations"][annotation].is_string(), "{alert} has no {annotation}");
         }
-        let link = rule["annotations"]["runbook_url"].as_str().unwrap();
-        let link = link.strip_prefix("https://headgate.dev/docs/").unwrap();
+        let link = rule["annotations"]["runbook"].as_str().unwrap();
+        let link = link.strip_prefix("docs/").unwrap();
         let (runbook, section) = link.split_once('#').unwrap();
         assert!(
             fragments(&read(runbook)).contains(section),
@@ -163,7 +163,7 @@ mod more {
         block(async {
             promtool(&folder(), &["check", "rules", "rules.yaml"]).await.unwrap();
             promtool(&folder(), &["test", "rules", "rules.test.yaml"]).await.unwrap();
-            // A rule that never fires is noticed, and so is one that fires too early.
+            // The test detects rules that never fire or fire too early.
             let changed = root().join("target/monitoring");
             fs::create_dir_all(&changed).unwrap();
             fs::copy(folder().join("rules.test.yaml"), changed.join("rules.test.yaml")).unwrap();

@@ -1,4 +1,4 @@
-//! Containers with a `preStop` of their own, whose pods ask for it to be run after the hold.
+//! Containers with their own `preStop` hook, whose pods request to run it after the hold.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +22,12 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use localstack_world::{Facts, Nodes, ingresses::Image};
 use serde_json::{Value, json};
 
-/// How long the pods of this test are held.
+/// The hold of this test's pods.
 const HOLD: Duration = Duration::from_secs(5);
-/// The image that `headgate-hold` is in.
+/// The image with `headgate-hold`.
 const IMAGE: &str = "headgate.local/headgate:hold";
 
-/// A pod that asks for its hooks to be wrapped.
+/// A pod that requests to wrap its hooks.
 fn asks(name: &str, asks: &str, hook: &Value) -> Value {
     let mut pod = bare_pod(name, &json!({"app": "web"}));
     pod["metadata"]["annotations"] =
@@ -42,7 +42,7 @@ fn has_image_volumes(facts: &Facts) -> bool {
     minor.unwrap_or_else(|| panic!("{}: expected v1.MINOR.PATCH", facts.kubernetes_version)) >= 35
 }
 
-/// Waits until the API server asks Headgate, and Headgate knows the API server.
+/// Waits until the API server calls Headgate, and Headgate knows the API server's version.
 async fn wait_asked(headgate: &Headgate, labelled: &Cluster) {
     wait::until("the API server asks, and has said its version", || async {
         let hook = json!({"exec": {"command": ["/x"]}});
@@ -70,7 +70,7 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
 
         let binary = json!({"exec": {"command": ["/wait-shutdown"]}});
         if too_old {
-            // An API server that has been asked for its version, and says one that would refuse the pod.
+            // An API server whose reported version would reject the pod.
             stays(&stage, &binary, "the API server has no image volumes before 1.35").await;
         }
         let script = json!({"exec": {"command": ["/bin/sh", "-c", "nginx -s quit"]}});
@@ -94,12 +94,12 @@ fn a_hook_of_its_own_is_run_after_the_hold_or_what_stops_that_is_said() {
 
         let without = stage.headgate(&[]).await;
         let configuration = Configuration::install(s, &[&without]).await;
-        stays(&stage, &binary, "--hold-image does not say in which image headgate-hold is").await;
+        stays(&stage, &binary, "--hold-image does not name the image with headgate-hold").await;
         configuration.remove().await;
     });
 }
 
-/// Waits until a pod with this hook is created as it is, and who creates it is told why.
+/// Waits until a pod with this hook is created unchanged, and its creator gets a warning with the reason.
 async fn stays(stage: &Stage, hook: &Value, why: &str) {
     let Stage { s, labelled, .. } = stage;
     let left = asks("left", "wrap", hook);
@@ -126,15 +126,15 @@ async fn stays(stage: &Stage, hook: &Value, why: &str) {
     assert!(told.contains(warning) && told.contains(why), "{told}");
 }
 
-/// Images for real nodes: `headgate-hold` as it is in Headgate's, and one with a shell whose program is the server of the
-/// other tests.
+/// Images for real nodes: `headgate-hold` as in Headgate's image, and one with a shell and the server of the other
+/// tests.
 async fn load_images(s: &Scenario) -> String {
     let hold = root().join("target/image/headgate-hold");
     assert!(hold.is_file(), "there is no {}; expected `make image` first", hold.display());
     let files = BTreeMap::from([("/headgate-hold".to_owned(), hold.clone())]);
     let stop_signal = None;
     pods::load(s.facts(), &Image { name: IMAGE.to_owned(), program: hold.clone(), files, stop_signal }).await;
-    // What asks is the same program, without a hold.
+    // The same program, without a hold, sends the requests.
     let mut files = BTreeMap::from([("/ask".to_owned(), hold.clone())]);
     for program in ["/bin/sh", "/bin/sleep"] {
         files.insert(program.to_owned(), PathBuf::from(program).canonicalize().unwrap());
@@ -145,14 +145,14 @@ async fn load_images(s: &Scenario) -> String {
     name
 }
 
-/// As the restricted Pod Security Standard wants it, and with what a quota counts.
+/// Adds what the restricted Pod Security Standard requires, and the resources that a quota counts.
 fn restricted(mut pod: Value, image: &str) -> Value {
     pod["spec"]["securityContext"] =
         json!({"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}});
     let container = &mut pod["spec"]["containers"][0];
     container["image"] = image.into();
     container["imagePullPolicy"] = "Never".into();
-    // It stays until it is told to end, and then ends at once.
+    // It runs until it gets SIGTERM, and then ends at once.
     container["command"] = json!(["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"]);
     container["securityContext"] =
         json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
@@ -174,7 +174,7 @@ mod more {
             let headgate = stage.headgate(&[&format!("--hold-image={IMAGE}")]).await;
             let configuration = Configuration::install(s, &[&headgate]).await;
             wait_asked(&headgate, labelled).await;
-            // Whom the hooks tell, and who is not held.
+            // A pod without a hold that receives the requests of the hooks.
             plain.pod("witness", "witness", &[("http", 8080)]).await;
             let running = plain.wait_running("witness", 1).await;
             let witness = running["witness"].clone();
@@ -182,7 +182,7 @@ mod more {
             let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(labelled.client.clone());
             let merge = kube::api::Patch::Merge(&level);
             namespaces.patch(&labelled.namespace, &kube::api::PatchParams::default(), &merge).await.unwrap();
-            // Just enough for the pods as they were written.
+            // Just enough for the original pods.
             let hard = json!({"pods": "5", "requests.cpu": "50m", "limits.memory": "160Mi"});
             labelled
                 .create::<ResourceQuota>(json!({"metadata": {"name": "few"}, "spec": {"hard": hard}}))
@@ -218,7 +218,7 @@ mod more {
                 let status = pod.status.unwrap();
                 assert_eq!(status.qos_class.as_deref(), Some("Guaranteed"), "no other than without the wrap");
             }
-            // What stands in their way would be named: an emptyDir, or what nobody manages.
+            // kubectl drain would name pods that block it: those with an emptyDir, or without a controller.
             let kubectl = Kubectl::new(s.facts(), &labelled.namespace);
             let drained = kubectl
                 .transcript(&[

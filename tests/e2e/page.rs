@@ -1,5 +1,5 @@
-//! The page, in a real browser: it shows what AWS reports, live, also to people who use a keyboard, a phone or a screen reader;
-//! and nobody else can read it.
+//! The page in a real browser. It shows AWS's data live, also with a keyboard, a phone or a screen reader, and only to
+//! authorized users.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -15,7 +15,7 @@ use headgate_harness::{
 };
 use serde_json::{Value, json};
 
-/// A desk and a phone.
+/// The sizes of a desktop and a phone.
 const DESK: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (390, 844);
 
@@ -27,7 +27,7 @@ async fn opened(headgate: &Headgate) -> Browser {
     browser
 }
 
-/// Sets the text of the filter, as typing does.
+/// Sets the text of the filter, as if typed.
 async fn filter(browser: &Browser, text: &str) {
     let typed = format!(
         "(() => {{ const box = document.querySelector('#filter'); box.value = {text:?}; \
@@ -36,12 +36,12 @@ async fn filter(browser: &Browser, text: &str) {
     browser.evaluate(&typed).await;
 }
 
-/// The `href` of the element that has the focus.
+/// The `href` of the focused element.
 async fn focused(browser: &Browser) -> Value {
     browser.evaluate("document.activeElement.getAttribute('href')").await
 }
 
-/// Of the table of target groups: by zone what is wanted, serving, healthy, initial, unhealthy and draining.
+/// The table of target groups: by zone, the wanted, serving, healthy, initial, unhealthy and draining targets.
 type Table = BTreeMap<String, [u64; 6]>;
 
 async fn table(browser: &Browser) -> Table {
@@ -54,7 +54,7 @@ async fn table(browser: &Browser) -> Table {
     rows.into_iter().map(row).collect()
 }
 
-/// The same by `headgate status`.
+/// The same from `headgate status`.
 async fn by_status(s: &Scenario, headgate: &Headgate) -> Table {
     let address = format!("--address={}", headgate.debug());
     let (code, said) = command(s.facts(), &["status", "-o=json", &address]).await;
@@ -70,7 +70,7 @@ async fn by_status(s: &Scenario, headgate: &Headgate) -> Table {
     zones.map(|zone| (zone["zone"].as_str().unwrap().to_owned(), figures(zone))).collect()
 }
 
-/// Waits until the page and `headgate status` say the same.
+/// Waits until the page and `headgate status` show the same.
 async fn wait_same(s: &Scenario, headgate: &Headgate, browser: &Browser) -> Table {
     wait::until("the page says what the status says", || async {
         let (before, shown, after) =
@@ -88,7 +88,7 @@ fn sum(table: &Table, column: usize) -> u64 {
     table.values().map(|row| row[column]).sum()
 }
 
-/// With `HEADGATE_WRITE_DOCS`: makes the pictures of the docs.
+/// With `HEADGATE_WRITE_DOCS`: writes the pictures of the docs.
 async fn write_pictures(browser: &Browser) {
     if std::env::var_os("HEADGATE_WRITE_DOCS").is_none() {
         return;
@@ -108,7 +108,7 @@ async fn write_pictures(browser: &Browser) {
     take("#/journal", "page-journal-dark.png", true).await;
 }
 
-/// With `HEADGATE_WRITE_DOCS`: makes the picture of the status, as a terminal shows it.
+/// With `HEADGATE_WRITE_DOCS`: writes the picture of the status as in a terminal.
 async fn write_picture_of_status(s: &Scenario, headgate: &Headgate, browser: &Browser) {
     if std::env::var_os("HEADGATE_WRITE_DOCS").is_none() {
         return;
@@ -168,7 +168,7 @@ mod more {
             assert_eq!((sum(&quiet, 0), sum(&quiet, 2)), (3, 3), "{quiet:?}");
 
             let old = s.cluster.running("web").await;
-            // What has the focus keeps it while the table is drawn again and again.
+            // The focused element keeps the focus while the table is redrawn.
             browser.evaluate("document.querySelector('#view tbody a').focus()").await;
             let group_link = focused(&browser).await;
             assert!(group_link.as_str().unwrap().starts_with("#/group/"), "{group_link}");
@@ -195,7 +195,7 @@ mod more {
             assert_eq!((sum(&quiet, 1), sum(&quiet, 2)), (3, 3), "{quiet:?}");
             assert_eq!(focused(&browser).await, group_link);
 
-            // A paused page stays as it is, until it goes on.
+            // A paused page does not change until it is resumed.
             browser.evaluate("document.querySelector('#pause').click()").await;
             browser.wait_text("#link", |text| text == "Paused").await;
             s.cluster.scale("web", 4).await;
@@ -211,7 +211,7 @@ mod more {
             let quiet = wait_same(&s, &headgate, &browser).await;
             assert_eq!(sum(&quiet, 0), 3, "{quiet:?}");
 
-            // By the links that people click: the group, a pod, and one that is gone.
+            // Through the links that people use: the group, a pod, and a deleted pod.
             browser.evaluate("document.querySelector('#view tbody a').click()").await;
             let new: Vec<String> = s.cluster.running("web").await.into_keys().collect();
             browser.wait_text("#view table", |text| new.iter().all(|pod| text.contains(pod))).await;
@@ -256,13 +256,13 @@ mod more {
                 if states.values().all(|state| state == "healthy") { Ok(()) } else { Err(states) }
             })
             .await;
-            // Another port, at which nobody listens: what is there stays.
+            // Another port, on which nothing listens: current targets remain.
             let ports = json!([{ "name": "http", "port": 80, "targetPort": 8099 }]);
             let moves = json!({ "spec": { "ports": ports } });
             s.cluster.patch::<k8s_openapi::api::core::v1::Service>("web", &moves).await;
             browser.wait_text("#view", |text| text.contains("2 removals held")).await;
             browser.wait_text("#top", |text| text.starts_with("TargetUnhealthy")).await;
-            // Only problems; a filter that matches nothing; and by its link from the problem to its target group.
+            // The filter for problems; a filter without matches; the link from a problem to its target group.
             browser.evaluate("document.querySelector('#problems').click()").await;
             browser.wait_text("#view", |text| text.contains(&group.name)).await;
             filter(&browser, "no such group").await;
@@ -292,7 +292,7 @@ mod more {
             s.wait_registered(&group, "web", 2, 8080).await;
             let browser = opened(&headgate).await;
             browser.wait_text("#view", |text| text.contains(&group.name)).await;
-            // By Tab: first the link that skips to the content, then all others; Enter follows.
+            // With Tab: first the link that skips to the content, then all others. Enter follows a link.
             let tab = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
             let mut reached = Vec::new();
             for _ in 0..10 {
@@ -323,11 +323,11 @@ mod more {
                     browser.wait_text("#view h2", |text| text == heading).await;
                     let title = browser.evaluate("document.title").await;
                     assert_eq!(title, json!(format!("{heading} – Headgate")));
-                    // A wide table scrolls by itself, and not the page.
+                    // A wide table scrolls, but the page does not.
                     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
                     assert_eq!(browser.evaluate(fits).await, json!(true), "{view} at {size:?}");
                     let Some(axe) = &axe else { continue };
-                    // The protocol's own way in: the page's policy lets nothing else in.
+                    // Injected with the protocol, because the page's policy blocks everything else.
                     browser.evaluate(&format!("{axe};true")).await;
                     let found = "axe.run().then((found) => found.violations.filter((it) => ['serious', 'critical'].includes(it.impact))\
                                  .map((it) => [it.id, it.nodes.map((node) => node.html).slice(0, 3)]))";

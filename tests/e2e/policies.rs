@@ -1,4 +1,4 @@
-//! How a Service wants its pods registered.
+//! A Service's policies for the registration of its pods.
 
 use headgate_harness::{scenario::Scenario, shared_world::beside_others, wait};
 

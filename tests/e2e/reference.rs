@@ -1,6 +1,6 @@
-//! The pages of `docs/reference` that are written from files and tables of the code. `make docs` writes them.
+//! The pages of `docs/reference` that are generated from files and tables of the code. `make docs` writes them.
 //!
-//! Metrics and the command line are written by tests of their own crates.
+//! Tests of other crates generate the pages about metrics and the command line.
 
 use std::{fmt::Write, fs};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// Compares what stands between the markers of a page with what should, or writes it.
+/// Compares the text between the markers of a page with the expected one, or writes it.
 fn compare(page: &str, wanted: &str) {
     let path = root().join("docs/reference").join(page);
     let text = fs::read_to_string(&path).unwrap();
@@ -27,7 +27,7 @@ fn compare(page: &str, wanted: &str) {
     );
 }
 
-/// A text as the cell of a table.
+/// A text as a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;")
 }
@@ -39,10 +39,10 @@ struct Field<'a> {
     is_required: bool,
 }
 
-/// Fields whose parts are those of Kubernetes' own kinds.
+/// Fields whose parts belong to Kubernetes' own kinds.
 const NOT_OURS: [&str; 3] = ["spec.template.spec", "status.conditions", "spec.namespaces.selector"];
 
-/// All fields of a schema, each with its parts below it.
+/// All fields of a schema, each followed by its parts.
 fn fields<'a>(path: &str, schema: &'a Value, found: &mut Vec<Field<'a>>) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -60,7 +60,7 @@ fn fields<'a>(path: &str, schema: &'a Value, found: &mut Vec<Field<'a>>) {
     }
 }
 
-/// The type of a field, with what limits it.
+/// The type of a field, with its limits.
 fn kind(schema: &Value) -> String {
     let text = |name: &str| schema[name].as_str();
     let name = match (text("type"), text("format")) {
@@ -89,7 +89,7 @@ fn kind(schema: &Value) -> String {
     format!("{name}{range}")
 }
 
-/// A default as it is written in a manifest; that of an object follows from those of its fields.
+/// A default in the form of a manifest. The default of an object follows from its fields.
 fn default(schema: &Value) -> String {
     match &schema["default"] {
         Value::Null | Value::Object(_) => String::new(),

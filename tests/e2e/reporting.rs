@@ -1,4 +1,4 @@
-//! What goes wrong around Headgate is said once and clearly, counted while it goes on, and said to be over.
+//! Problems around Headgate are reported once and clearly, counted while they last, and reported when they end.
 
 use headgate_harness::{
     gateway::Gateway,
@@ -10,13 +10,13 @@ use headgate_harness::{
 };
 use serde_json::Value;
 
-/// The lines about watches.
+/// The log lines about watches.
 fn about_watches(headgate: &Headgate) -> Vec<Value> {
     let about = |line: &Value| line["message"].as_str().is_some_and(|said| said.contains("watch"));
     headgate.lines().into_iter().filter(|line| about(line) && line["level"] != "INFO").collect()
 }
 
-/// Waits until watches of a kind have failed so often.
+/// Waits until watches of a kind have failed this often.
 async fn wait_failures(headgate: &Headgate, kind: &str, count: f64) {
     let metric = format!("headgate_watch_failures_total{{kind=\"{kind}\"}}");
     wait::until("the watch has failed again and again", || async {
@@ -50,7 +50,7 @@ fn an_api_server_that_is_away_is_one_line_and_a_counter() {
         wait_failures(&headgate, "pods", 8.0).await;
         let lines = about_watches(&headgate);
         assert_eq!(lines.len(), 1, "{lines:#?}");
-        assert!(lines[0]["message"].as_str().unwrap().contains("cannot be reached"), "{lines:#?}");
+        assert!(lines[0]["message"].as_str().unwrap().contains("is unreachable"), "{lines:#?}");
         proxy.heal();
         s.cluster.scale("web", 2).await;
         s.wait_registered(&group, "web", 2, 8080).await;
@@ -77,8 +77,8 @@ fn a_kind_that_is_not_there_is_one_line_that_says_what_to_install() {
     });
 }
 
-/// Starts a Headgate that cannot do anything at AWS, with a Service that waits for it, and waits until it has tried for a
-/// while for this `cause`.
+/// Starts a Headgate that cannot use AWS, with a Service that waits for it, and waits until it has failed for some time
+/// with this `cause`.
 async fn without_aws(s: &Scenario, environment: &[(&str, &str)], cause: &str) -> Headgate {
     s.cluster.service("web", "web", http_port(), Some("http=not-reached")).await;
     let only = format!("--namespaces={}", s.cluster.namespace);
@@ -92,7 +92,7 @@ async fn without_aws(s: &Scenario, environment: &[(&str, &str)], cause: &str) ->
     headgate
 }
 
-/// Everything that shows that AWS is out of reach shows it, with this word and this part of the sentence.
+/// Checks that everything that shows an unreachable AWS has this reason and this part of the message.
 async fn is_said_everywhere(s: &Scenario, headgate: &Headgate, reason: &str, part: &str) {
     let lines = headgate.lines();
     assert!(lines.len() <= 10, "{}: {lines:#?}", lines.len());
@@ -113,7 +113,7 @@ async fn is_said_everywhere(s: &Scenario, headgate: &Headgate, reason: &str, par
     assert!(code == Some(1) && found.is_some_and(|line| line.contains(part)), "{said}");
 }
 
-/// The URL of a port at which nobody listens, and what keeps others from it.
+/// The URL of a port on which nothing listens, and the socket that reserves it.
 fn nobody() -> (tokio::net::TcpSocket, String) {
     let refusing = tokio::net::TcpSocket::new_v4().unwrap();
     refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -201,11 +201,11 @@ mod more {
             })
             .await;
             let about =
-                |line: &&Value| line["message"].as_str().is_some_and(|said| said.contains("the lease"));
+                |line: &&Value| line["message"].as_str().is_some_and(|said| said.contains("the Lease"));
             let lines: Vec<Value> = headgate.lines().iter().filter(about).cloned().collect();
             assert_eq!(lines.len(), 1, "{lines:#?}");
             let error = lines[0]["error"].as_str().unwrap();
-            assert!(error.contains("there is no namespace not-there; expected"), "{error}");
+            assert!(error.contains("there is no namespace not-there. Create"), "{error}");
         });
     }
 }

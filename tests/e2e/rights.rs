@@ -1,4 +1,4 @@
-//! What Headgate may do, and where it looks.
+//! Headgate's permissions, and its scope.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -18,8 +18,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules, that for its own namespace, and the
-/// right to read grants.
+/// A kubeconfig for a ServiceAccount with only a Role with these rules, the Role for its own namespace, and the
+/// permission to read grants.
 async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
     grant(s, "headgate", rules).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
@@ -27,8 +27,7 @@ async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
     service_account(s).await
 }
 
-/// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules, and the
-/// Role for its own namespace.
+/// A kubeconfig for a ServiceAccount with only a ClusterRole with these rules, and the Role for its own namespace.
 async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     grant_in_all(s, rules).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
@@ -183,7 +182,7 @@ mod more {
             assert_eq!(code, Some(2), "{said}");
             for part in [
                 "forbidden",
-                "get and to create pods/portforward",
+                "get and create on pods/portforward",
                 "port-forward",
                 "--address 127.0.0.1:8081",
             ] {
@@ -214,10 +213,10 @@ mod more {
                 })
                 .await;
             };
-            says("grant the roles of config/rbac/certificates.yaml").await;
+            says("Grant the roles of config/rbac/certificates.yaml").await;
             grant_in_all(&s, &cluster).await;
             grant(&s, "headgate-certificates", &rules_of(own)).await;
-            says("does not exist: create it empty").await;
+            says("does not exist. Create it empty").await;
             s.cluster.create::<Secret>(json!({"metadata": {"name": "headgate-webhook-tls"}})).await;
             configuration.wait_trusted().await;
             wait_secret(&s.cluster.client, &configuration.name).await;

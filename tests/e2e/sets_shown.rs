@@ -1,5 +1,5 @@
-//! What is wrong with an IngressDaemonSet is said with one word everywhere: its status, an Event, `headgate status`, `explain`,
-//! `doctor` and the page; and whether a node serves, to whoever asks.
+//! A problem of an IngressDaemonSet has the same reason everywhere: in its status, an Event, `headgate status`,
+//! `explain`, `doctor` and the page. Also tests the request whether a node serves.
 
 use headgate_harness::{
     browser::Browser,
@@ -14,13 +14,13 @@ use headgate_harness::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// What a command says of this test's Headgate.
+/// The output of a command for this test's Headgate.
 async fn said(set: &Set, headgate: &Headgate, arguments: &[&str]) -> (Option<i32>, String) {
     let address = format!("--address={}", headgate.debug());
     command(set.s.facts(), &[arguments, &[&*address]].concat()).await
 }
 
-/// Waits until the set was told this, and gives the sentence.
+/// Waits until the set has an Event with this reason, and returns its note.
 async fn wait_told(set: &Set, kind: &str, reason: &str) -> String {
     wait::until(&format!("an Event says {reason}"), || async {
         let told = set.s.cluster.events(kind, &set.name).await;
@@ -70,7 +70,8 @@ mod more {
         beside_others(|world| async move {
             let update = json!({"progressDeadlineSeconds": 5});
             let set = Set::new(world, "idsshown", &json!({"updateStrategy": update})).await;
-            // Pods of the set have no hold, and nobody sends to them; on a slow machine that is said, too, after they have ended.
+            // Pods of the set have no hold, and get no traffic. On a slow machine, Headgate may report short holds
+            // after they have ended.
             let quick = ["--show-daemonsets", "--nlb-propagation-bound=1ms"];
             let headgate = set.s.headgate_with(&quick).await;
 
@@ -94,7 +95,7 @@ mod more {
                 .service(&set.name, &set.name, http_port(), Some(&format!("http={}", group.name)))
                 .await;
             let (code, text) = said(&set, &headgate, &explain).await;
-            assert!(code == Some(0) && text.contains("\nNot looked at  "), "{text}");
+            assert!(code == Some(0) && text.contains("\nNot processed yet  "), "{text}");
             let browser = Browser::start().await;
             browser.open(&format!("http://{}/", headgate.debug())).await;
             let line = format!("{namespace}/{}", set.name);
@@ -133,7 +134,7 @@ mod more {
                 text.contains("Progressing  False since ") && text.contains("ProgressDeadlineExceeded: "),
                 "{text}"
             );
-            assert!(text.contains(&format!("\nTurn of {node}  since ")), "{text}");
+            assert!(text.contains(&format!("\nUpdating {node}  since ")), "{text}");
             assert!(is_found(&doctor().await, "ProgressDeadlineExceeded"));
             browser.wait_text("#top", |text| text.starts_with("ProgressDeadlineExceeded")).await;
             browser.wait_text("#view", |text| text.contains(&node) && text.contains("late")).await;

@@ -1,4 +1,4 @@
-//! The shapes that people's pods, Services and policies really have, each on the real program.
+//! Realistic shapes of pods, Services and policies, each with the real program.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -25,7 +25,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// A Service at port 8080 of the pods of `web`, in force; and what it takes that new pods are asked about.
+/// A Service on port 8080 for the pods of `web`, in force, and the webhook for new pods.
 async fn bound(stage: &Stage, arguments: &[&str]) -> (Headgate, Configuration) {
     let Stage { s, labelled, .. } = stage;
     let group = s.group("web").await;
@@ -42,7 +42,7 @@ async fn bound(stage: &Stage, arguments: &[&str]) -> (Headgate, Configuration) {
     (headgate, configuration)
 }
 
-/// A pod of `web` whose container has this `preStop`.
+/// A pod of `web` whose container has this `preStop` hook.
 fn with_hook(hook: &Value) -> Value {
     let mut pod = bare_pod("shape", &json!({"app": "web"}));
     pod["spec"]["containers"][0]["lifecycle"] = json!({"preStop": hook});
@@ -79,7 +79,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
             assert!(injected(&pod).unwrap().contains("OwnPreStop: web"), "{pod}");
         }
 
-        // A native sidecar, as of a mesh, that has the port and a hook of its own: the Service is told.
+        // A native sidecar, like in a mesh, with the port and its own hook: the Service gets an Event.
         let mut mesh = bare_pod("mesh", &json!({"app": "web"}));
         mesh["spec"]["schedulerName"] = "nobody".into();
         mesh["spec"]["initContainers"] = json!([{
@@ -91,7 +91,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
         assert!(injected(&pod).unwrap().contains("OwnPreStop: proxy"), "{pod}");
         stage.labelled.wait_warning("web", "HoldMissing", "container proxy has its own preStop").await;
 
-        // Windows by its nodes, and another runtime: no Linux program comes in.
+        // Windows by its node selector, and another runtime: no Linux program can be added.
         for (spec, why) in [
             (json!({"nodeSelector": {"kubernetes.io/os": "windows"}}), "the pod may run on Windows"),
             (
@@ -115,7 +115,7 @@ fn each_shape_of_a_hook_is_raised_or_left_and_said() {
             assert!(injected(&pod).unwrap().contains(&format!("OwnPreStopNotWrapped: web: {why}")), "{pod}");
         }
 
-        // A pod that was copied with what stood on it gets what it needs here.
+        // A copied pod with stale annotations gets what it needs here.
         let mut copied = with_hook(&json!({"sleep": {"seconds": 45}}));
         copied["spec"]["terminationGracePeriodSeconds"] = 75.into();
         copied["metadata"]["annotations"] =
@@ -147,7 +147,7 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         for group in [&kept, &ended] {
             s.wait_targets(group, &targets(&two, 8080)).await;
         }
-        // A comma after the last part, and one that means nothing, keep nothing in force that is not named.
+        // With a trailing comma and an invalid part, only named target groups remain in force.
         s.cluster.annotate("web", Some(&format!("http={},", kept.name))).await;
         s.wait_targets(&ended, &BTreeSet::new()).await;
         s.cluster.annotate("web", Some(&format!("[\"http={}\"]", kept.name))).await;
@@ -155,14 +155,16 @@ fn a_list_says_what_is_bound_and_a_service_that_selects_no_pods_keeps_its_target
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080), "nothing of it can be read");
         s.cluster.annotate("web", Some(&format!("http={}", kept.name))).await;
 
-        // It becomes the name of something else: what is there stays until its pods end, and nothing comes.
+        // The name now refers to something else: current targets remain until their pods terminate, and no new ones are
+        // added.
         let external =
             json!({"spec": {"type": "ExternalName", "externalName": "web.example.com", "clusterIP": null}});
         s.cluster.patch::<Service>("web", &external).await;
         s.cluster.wait_warning("web", "InvalidBinding", "type ExternalName and selects no pods").await;
         s.cluster.scale("web", 3).await;
         let three = s.cluster.wait_running("web", 3).await;
-        // What was changed after the third pod had its address is seen after it: so is that it was not registered.
+        // Headgate sees the change after the third pod got its address, so it also sees that the pod was not
+        // registered.
         s.cluster.annotate("web", Some(&format!("http={},other=x", kept.name))).await;
         s.cluster.wait_warning("web", "InvalidBinding", "part \"other=x\"").await;
         assert_eq!(s.aws.registered(&kept.arn).await, targets(&two, 8080));
@@ -228,7 +230,7 @@ fn the_proxy_of_a_kubeconfig_is_used_as_by_kubectl() {
 mod more {
     use super::*;
 
-    /// A policy of the platform's: no pod of namespaces with the label has a longer grace period.
+    /// A policy of the platform: pods in namespaces with the label have a maximum grace period.
     struct Capped {
         policies: Api<ValidatingAdmissionPolicy>,
         bindings: Api<ValidatingAdmissionPolicyBinding>,
@@ -319,7 +321,7 @@ mod more {
             })
             .await;
 
-            // Whoever says the limit has as long a hold as fits, at once.
+            // With a declared limit, a pod gets the longest hold that fits at once.
             stage
                 .labelled
                 .create::<Deployment>(deployment("said", &json!({"headgate.dev/max-grace": "120s"})))
@@ -347,7 +349,7 @@ mod more {
         beside_others(|world| async move {
             let stage = Stage::new(world, "lowered").await;
             let (_headgate, configuration) = bound(&stage, &[]).await;
-            // The API server asks in the order of names.
+            // The API server calls webhooks in the order of their names.
             for name in ["a", "zz"].map(|order| format!("{order}-{}", configuration.name)) {
                 let client = &stage.s.cluster.client;
                 let lowers =

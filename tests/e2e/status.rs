@@ -1,4 +1,4 @@
-//! `headgate status`: what it counts is what AWS says, and its first line names what is wrong.
+//! `headgate status`: its counts match AWS, and its first line names the problem.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use headgate_harness::{
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What `headgate status` prints, asked of this replica.
+/// The output of `headgate status` from this replica.
 async fn ask(s: &Scenario, headgate: &Headgate, more: &[&str]) -> String {
     let address = format!("--address={}", headgate.debug());
     let (code, said) = command(s.facts(), &[&["status", &address], more].concat()).await;
@@ -34,10 +34,10 @@ fn zone_of(s: &Scenario, target: &SocketAddr) -> String {
     zone.unwrap().name.clone()
 }
 
-/// How many targets are in which zone and state.
+/// The number of targets by zone and state.
 type Counted = BTreeMap<(String, String), u64>;
 
-/// What a status says of its only target group.
+/// The counts of the only target group in a status.
 fn counted(status: &Value) -> Counted {
     let mut all = Counted::new();
     for zone in status["targetGroups"][0]["zones"].as_array().unwrap() {
@@ -48,7 +48,7 @@ fn counted(status: &Value) -> Counted {
     all
 }
 
-/// Each target that AWS shows, and its state.
+/// The targets that AWS shows, with their states.
 type Shown = BTreeMap<SocketAddr, String>;
 
 fn count(s: &Scenario, shown: &Shown) -> Counted {
@@ -59,7 +59,7 @@ fn count(s: &Scenario, shown: &Shown) -> Counted {
     all
 }
 
-/// What `headgate diff` says, asked of this replica, and its exit code.
+/// The output of `headgate diff` from this replica, and its exit code.
 async fn compare(s: &Scenario, headgate: &Headgate) -> (Option<i32>, Value) {
     let address = format!("--address={}", headgate.debug());
     let (code, said) = command(s.facts(), &["diff", "-o=json", &address]).await;
@@ -68,7 +68,7 @@ async fn compare(s: &Scenario, headgate: &Headgate) -> (Option<i32>, Value) {
     (code, all)
 }
 
-/// What AWS would have said at each moment of a time, by the stand-in's trace.
+/// AWS's answers at each moment of an interval, from the stand-in's trace.
 fn said_by_aws(record: &Record, group: &str, from: Micros, until: Micros) -> Vec<Shown> {
     let mut targets = Shown::new();
     let mut said = Vec::new();
@@ -126,7 +126,7 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
         tokio::time::timeout(wait::DEADLINE * 2, asked)
             .await
             .expect("the roll is over, and the old targets are gone");
-        // A group in which nothing is under way is read rarely.
+        // Headgate reads a group without changes rarely.
         let last = wait::until("the status is quiet too", || async {
             let status: Value = serde_json::from_str(&ask(&s, &headgate, &["-o=json"]).await).unwrap();
             let all = counted(&status);
@@ -151,7 +151,7 @@ fn every_figure_is_what_aws_said_when_it_was_read_while_a_roll_runs_and_when_it_
             let shown = said_by_aws(&record, &group.name, micros(read), at);
             let may_be: Vec<Counted> = shown.iter().map(|shown| count(&s, shown)).collect();
             let says = counted(status);
-            // A zone that was served a moment ago and is empty now has no states.
+            // A zone that had targets a moment ago and is now empty has no states.
             assert!(may_be.contains(&says), "{says:?} is none of {may_be:?}, in {status:#}");
             seen.extend(says.into_keys().map(|(_, state)| state));
         }
@@ -197,7 +197,7 @@ fn a_command_is_told_its_cluster_as_kubectl_is() {
         assert!(said.contains(&format!("there is no pod {namespace}/nobody")), "{said}");
         let (code, said) = command_as(s.facts(), nowhere, &[&drain[..], &["--context=other"]].concat()).await;
         assert_eq!(code, Some(2));
-        assert!(said.contains("the name of one of its contexts in --context"), "{said}");
+        assert!(said.contains("the context in --context"), "{said}");
     });
 }
 

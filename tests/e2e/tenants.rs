@@ -1,4 +1,4 @@
-//! Namespaces that do not trust each other: who may bind which target group.
+//! Namespaces that do not trust each other: which may bind which target group.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_name
     beside_others(|world| async move {
         let t = Tenants::new(world, "attack").await;
         let group = t.s.group("web").await;
-        // Older than all that is of A: that counts for nothing.
+        // Older than all objects of A, which must not matter.
         t.b.service("older", "web", http_port(), None).await;
         t.b.deploy("web", 1, &[("http", 8080)]).await;
         t.bind(&t.a, &group, 2).await;
@@ -44,7 +44,7 @@ fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_name
         t.b.annotate("older", Some(&format!("http={}", group.name))).await;
         t.b.wait_warning("older", "NotGranted", first).await;
 
-        // A goes on: its pods come and go as they did.
+        // A continues: its pods are registered and deregistered as before.
         t.a.scale("web", 1).await;
         t.s.wait_quiet_in(&t.a, "web", 1).await;
         let of_a = t.targets(&t.a, 1).await;
@@ -77,7 +77,8 @@ fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_n
         let (of_a, of_b) = (t.targets(&t.a, 1).await, t.targets(&t.b, 1).await);
         t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
         let said = t.doctor(&headgate).await;
-        let bound = format!("named by the grants {name}: it may be bound from the namespaces {a}, {b}");
+        let bound =
+            format!("the grants {name} name it: these namespaces may bind it: the namespaces {a}, {b}");
         assert!(said.contains(&bound), "{said}");
 
         grants::change(admin, &name, &of(&group.name, &[a])).await;
@@ -129,7 +130,7 @@ fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_
         t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
         headgate.terminate().await;
 
-        // Roles in the namespaces alone.
+        // Roles in the two namespaces only.
         for served in [&t.a, &t.b] {
             rights::grant_within(&t.s, served, "headgate", &rights::rules_of(rights::ROLE)).await;
         }
@@ -140,7 +141,7 @@ fn with_named_namespaces_grants_count_too_and_without_the_right_to_read_them_it_
         let of_a = t.targets(&t.a, 2).await;
         t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
         let said = headgate.text();
-        assert!(said.contains("targetgroupgrants") && said.contains("going on without them"), "{said}");
+        assert!(said.contains("targetgroupgrants") && said.contains("continuing without them"), "{said}");
         let found = t.doctor(&headgate).await;
         assert!(found.contains("RightMissing"), "{found}");
     });
@@ -157,17 +158,14 @@ fn a_grant_that_makes_no_sense_is_refused_with_what_was_expected() {
             (json!({"targetGroups": [], "namespaces": names}), "at least 1 items"),
             (
                 json!({"targetGroups": ["a b"], "namespaces": names}),
-                "expected the name or the ARN of a target group",
+                "set the name or the ARN of a target group",
             ),
             (json!({"targetGroups": ["web", "web"], "namespaces": names}), "Duplicate value"),
             (json!({"targetGroups": ["web"]}), "spec.namespaces"),
-            (
-                json!({"targetGroups": ["web"], "namespaces": {}}),
-                "expected the names of namespaces, a selector",
-            ),
+            (json!({"targetGroups": ["web"], "namespaces": {}}), "set the names of namespaces, a selector"),
             (
                 json!({"targetGroups": ["web"], "namespaces": {"names": ["shop-*"]}}),
-                "for many namespaces there is the selector",
+                "for many namespaces, use the selector",
             ),
             (
                 json!({"targetGroups": ["web"], "namespaces": selector(json!({"key": "a", "operator": "Like"}))}),
@@ -175,7 +173,7 @@ fn a_grant_that_makes_no_sense_is_refused_with_what_was_expected() {
             ),
             (
                 json!({"targetGroups": ["web"], "namespaces": selector(json!({"key": "a", "operator": "In"}))}),
-                "expected values with In and NotIn",
+                "set values with In and NotIn",
             ),
             (json!({"targetGroups": ["web"], "namespaces": names, "allow": ["All"]}), "supported values"),
         ] {
@@ -223,14 +221,13 @@ mod more {
                 })
             };
             assert_eq!(
-                said(&headgate, "going on without them (--grants=optional)").len(),
+                said(&headgate, "continuing without them (--grants=optional)").len(),
                 1,
                 "{}",
                 headgate.text()
             );
             wait::until("the other one says that it waits", || async {
-                let said =
-                    said(&strict, "nothing is registered and nothing is removed until they can be read");
+                let said = said(&strict, "Headgate registers and deregisters nothing until they can be read");
                 if said.len() == 1 { Ok(()) } else { Err(strict.text()) }
             })
             .await;

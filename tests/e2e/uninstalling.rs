@@ -1,4 +1,4 @@
-//! Leaving a cluster.
+//! Uninstalling Headgate from a cluster.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn api(s: &Scenario, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind)
 }
 
-/// What there is of a kind, each with its finalizers.
+/// The objects of a kind, each with its finalizers.
 async fn all(s: &Scenario, kind: &str) -> Vec<(String, Vec<String>)> {
     let all = api(s, kind).list(&ListParams::default()).await.unwrap();
     all.iter().map(|object| (object.name_any(), object.finalizers().to_vec())).collect()
@@ -33,7 +33,7 @@ async fn uninstall(s: &Scenario, more: &[&str]) -> (Option<i32>, String) {
     uninstall_of(s, &format!("--namespaces={}", s.cluster.namespace), more).await
 }
 
-/// The same for one that serves what these words say.
+/// The same for a Headgate with these namespaces.
 async fn uninstall_of(s: &Scenario, serves: &str, more: &[&str]) -> (Option<i32>, String) {
     let own = format!("--own-namespace={}", s.cluster.namespace);
     let arguments: Vec<&str> = ["uninstall", &own, serves].into_iter().chain(more.iter().copied()).collect();
@@ -62,7 +62,7 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
 
         let (code, said) = uninstall(&s, &["--remove-targets"]).await;
         assert_eq!(code, Some(2), "a Headgate runs: {said}");
-        assert!(said.contains("scale `headgate run` down to 0 first"), "{said}");
+        assert!(said.contains("Scale `headgate run` to 0 first"), "{said}");
         assert_eq!(s.aws.registered(&group.arn).await, wanted);
 
         headgate.terminate().await;
@@ -87,15 +87,15 @@ mod more {
         beside_others(|world| async move {
             let s = Scenario::new(world, "keep").await;
             let group = s.web(2).await;
-            // The address of a pod that ends is soon one of another test's, and healthy again: who does not see that pod leaves
-            // such a target alone.
+            // The address of a terminated pod soon belongs to another test's pod and is healthy again. A Headgate that
+            // does not see that pod leaves such a target alone.
             let serves = format!("--namespace-selector=kubernetes.io/metadata.name={}", s.cluster.namespace);
             let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
             let running = s.wait_registered(&group, "web", 2, 8080).await;
             headgate.terminate().await;
             let (code, said) = uninstall_of(&s, &serves, &[]).await;
             assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains(&format!("target group {}: 2 targets stay: ", group.name)), "{said}");
+            assert!(said.contains(&format!("target group {}: 2 targets remain: ", group.name)), "{said}");
             assert!(targets(&running, 8080).iter().all(|target| said.contains(target)), "{said}");
             assert!(said.contains("headgate uninstall --remove-targets"), "{said}");
             assert_eq!(all(&s, "TargetBinding").await, []);
@@ -103,7 +103,7 @@ mod more {
             assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
             assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-            // A pod that went while nobody looked is known to the next one as a target of Headgate's own.
+            // If a pod is deleted while no replica runs, the next replica knows it as Headgate's own target.
             s.cluster.scale("web", 1).await;
             s.wait_quiet("web", 1).await;
             let headgate = s.headgate_that_sees_all(&s.facts().kubeconfig, &[]).await;
@@ -127,7 +127,7 @@ mod more {
             let labels = [(&*s.name("mine"), ""), ("headgate.dev/inject", "true")];
             pods.create_namespace(&pods.namespace, &labels).await;
             let group = s.group("web").await;
-            // Nothing listens there, so no target is ever healthy.
+            // Nothing listens there, so no target becomes healthy.
             let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
             pods.service("web", "web", ports, Some(&format!("http={}", group.name))).await;
             let only = format!("--namespaces={},{}", s.cluster.namespace, pods.namespace);
@@ -166,14 +166,17 @@ mod more {
             let own = format!("--own-namespace={}", s.cluster.namespace);
             let (code, said) = command(s.facts(), &["uninstall", &own, &only, &configuration]).await;
             assert_eq!(code, Some(0), "{said}");
-            let opened = format!("namespace {}: 2 readiness gates were closed and are open", pods.namespace);
+            let opened = format!("namespace {}: opened 2 closed readiness gates", pods.namespace);
             assert!(said.contains(&opened), "{said}");
             assert!(
-                said.contains(&format!("ValidatingWebhookConfiguration {} asks nobody", s.name("webhook"))),
+                said.contains(&format!(
+                    "ValidatingWebhookConfiguration {} calls no webhook",
+                    s.name("webhook")
+                )),
                 "{said}"
             );
             let why = pods.wait_gates("web", 2, "True", "HeadgateLeft").await;
-            assert!(why.values().all(|why| why.contains("Headgate has left")), "{why:?}");
+            assert!(why.values().all(|why| why.contains("Headgate no longer manages this pod")), "{why:?}");
             assert!(webhook.clients().await.is_empty());
             wait::until_equal("new pods have no gate", &false, &has_gate).await;
 

@@ -1,4 +1,4 @@
-//! Targets that never become healthy are told and counted.
+//! Targets that never become healthy are reported and counted.
 
 use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
@@ -9,7 +9,7 @@ use headgate_harness::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-/// A pod of the app `web` with annotations for how its server behaves.
+/// A pod of the app `web` with annotations for the behavior of its server.
 async fn pod(s: &Scenario, name: &str, behaviour: &[(&str, &str)]) {
     let behaviour = behaviour.iter().map(|(word, value)| (format!("sim.headgate.dev/{word}"), json!(value)));
     s.cluster
@@ -60,7 +60,7 @@ on_real_nodes! {
         assert_eq!(phase, "Pending", "but it has an address");
         assert!(["ErrImagePull", "ImagePullBackOff"].contains(&&*waits), "{waits}");
 
-        // Where only pods with ready containers are registered, it is no target, and its gate says why.
+        // If only pods with ready containers are registered, this pod is no target, and its gate shows why.
         s.cluster.wait_gates("careful", 1, "False", "NotReady").await;
         assert_eq!(s.aws.calls("RegisterTargets", &careful.name).await, []);
         assert!(s.cluster.warnings("careful").await.iter().all(|(reason, _)| reason != "NeverHealthy"));

@@ -1,5 +1,5 @@
-//! The workflows in `.github/workflows`: what they run exists here, and every action is fixed by a digest. The scripts of a
-//! release.
+//! The workflows in `.github/workflows`: their commands exist here, and every action is pinned to a digest. Also tests
+//! the release scripts.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, process::Command};
 
@@ -24,7 +24,7 @@ fn steps(text: &str) -> Vec<Value> {
     jobs.flat_map(|job| job["steps"].as_array().unwrap().clone()).collect()
 }
 
-/// What a shell starts in these lines: `make` with its target, and scripts of the repository.
+/// The commands in these shell lines: `make` with its target, and scripts of the repository.
 fn commands(run: &str) -> Vec<String> {
     let words: Vec<&str> = run.split(|letter: char| " \n\"'$()<>`;|&=".contains(letter)).collect();
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -54,7 +54,7 @@ fn every_command_of_a_workflow_exists() {
             for command in commands(run) {
                 looked_at += 1;
                 match command.strip_prefix("make ") {
-                    // The matrix of the job has the targets.
+                    // The job's matrix has the targets.
                     Some("" | "{{") => {}
                     Some(target) => {
                         assert!(targets.contains(target), "{name}: the Makefile has no target {target:?}");
@@ -121,7 +121,7 @@ fn every_action_is_fixed_by_a_digest_and_every_workflow_says_what_it_may_do() {
     }
 }
 
-/// Runs a program in the repository; panics with what it said if it fails.
+/// Runs a program in the repository. Panics with its output if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
     let complained = String::from_utf8_lossy(&output.stderr);

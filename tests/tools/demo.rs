@@ -1,8 +1,7 @@
-//! The short form of `make demo`: one phase, with care and without.
+//! The short form of `make demo`: one phase, with and without Headgate.
 //!
-//! How much is lost without care depends on the speed of the machine, so `make demo` asks for it and this test does not:
-//! that the load balancer goes on sending to pods that leave, so that something has to hold them, is in the trace of the
-//! careful run.
+//! The losses without Headgate depend on the speed of the machine, so only `make demo` requires them. This test checks
+//! in the trace that the load balancer keeps sending to terminated pods, which shows that they need the hold.
 
 use std::time::Duration;
 

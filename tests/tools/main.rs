@@ -1,4 +1,4 @@
-//! Short forms of the tools that take minutes, each on the local world.
+//! Short runs of the long tools, on the local world.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a panic is a failed test
 

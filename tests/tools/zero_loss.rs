@@ -1,6 +1,6 @@
 //! The short form of `make zero-loss`: a cell on simulated nodes, fast.
 //!
-//! What the control loses depends on the speed of the machine, so `make zero-loss` asks for it and these tests do not.
+//! The losses of the control depend on the speed of the machine, so only `make zero-loss` requires them.
 
 use headgate_harness::{aws::Aws, shared_world::alone};
 use headgate_zero_loss::{
@@ -14,21 +14,21 @@ use headgate_zero_loss::{
 };
 use localstack_world::{Facts, Nodes};
 
-/// Faster than `make zero-loss`, with less of a margin: nothing else runs meanwhile.
+/// Faster than `make zero-loss`, and with a smaller margin, because nothing else runs at the same time.
 const SETTING: Setting = Setting { time_scale: 0.02, margin: 5 };
 
-/// Plays a scenario; fails if anything is not as the table has it.
+/// Runs a scenario. Fails if the result differs from the table.
 async fn as_promised(facts: &Facts, scenario: Scenario, profile: Profile, hold: Hold) -> Report {
     let nodes = Nodes::Simulated;
     let cell = Cell { scenario, ingress: None, profile, cross_zone: true, hold, nodes };
-    // Names of target groups have 32 letters at most, and this is a part of them.
+    // Names of target groups have at most 32 characters, and this is a part of them.
     let name = scenario.name().trim_start_matches("least-healthy-");
     let rows = play(facts, cell, SETTING, name, &facts.folder).await;
     let report = Report { rows };
     let shown = data::csv(&report);
     assert_eq!(report.broken(), Vec::<String>::new(), "\n{shown}");
     assert!(cell.is_promised() && report.rows.iter().all(|row| row.offered > 100), "{shown}");
-    // Other tests find the stand-in as it was.
+    // Resets the stand-in for other tests.
     Aws::new(facts).await.control("POST", "/reset", None).await;
     report
 }

@@ -1,6 +1,6 @@
-//! What the stand-in carries on this machine, with the load and the targets on the same cores: new connections per
-//! second through a Network Load Balancer, requests per second over kept-alive connections through an Application
-//! Load Balancer, and the share of a core that probing a thousand targets takes.
+//! Measures the capacity of the stand-in on this machine. Load generator and targets run on the same cores. The
+//! measures: new connections per second through a Network Load Balancer, requests per second over kept-alive
+//! connections through an Application Load Balancer, and the share of a core for probing 1,000 targets.
 //!
 //! Prints a table and writes `target/bench/standin.json`. Run by `make bench-standin`.
 
@@ -36,7 +36,7 @@ const MEASURED: Duration = Duration::from_secs(5);
 const PROBING: Duration = Duration::from_secs(20);
 const TARGETS: u16 = 1000;
 
-/// The program on a range of its own; ends with this.
+/// The stand-in as a process with its own address range. The drop of this value ends it.
 struct Program {
     child: Child,
     aws: Client,
@@ -45,7 +45,7 @@ struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -77,7 +77,7 @@ fn start() -> Program {
 }
 
 impl Program {
-    /// A load balancer with one group; the group's ARN.
+    /// Creates a load balancer with one target group and returns the group's ARN.
     async fn balancer(&self, name: &str, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum) -> String {
         let aws = &self.aws;
         let call = aws.create_load_balancer().name(name).r#type(kind).subnets("subnet-a").subnets("subnet-b");
@@ -138,17 +138,17 @@ impl Program {
         SocketAddr::new(address, 8000)
     }
 
-    /// Processor time that it has used.
+    /// Processor time that the process has used.
     fn used(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         let ticks: u64 = [11, 12].iter().map(|field| fields[*field].parse::<u64>().unwrap()).sum();
-        // The kernel counts in hundredths for programs, whatever its own clock.
+        // The kernel reports ticks of 10 ms to programs, for any kernel timer frequency.
         Duration::from_millis(ticks * 10)
     }
 }
 
-/// What `CLIENTS` of these do together per second, after a warm-up.
+/// The total rate per second of `CLIENTS` clients, after a warm-up.
 async fn rate<F: Future<Output = ()> + Send + 'static>(client: impl Fn(Arc<AtomicU64>) -> F) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(client(Arc::clone(&done)))).collect();
@@ -163,7 +163,7 @@ async fn rate<F: Future<Output = ()> + Send + 'static>(client: impl Fn(Arc<Atomi
     f64::from(u32::try_from(counted).unwrap()) / seconds
 }
 
-/// One byte to whoever connects; ends with its client.
+/// A target that sends one byte to each client and then waits until the client closes the connection.
 async fn say_hello(at: SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     tokio::spawn(async move {
@@ -200,7 +200,7 @@ async fn connections(program: &Program) -> f64 {
             let mut stream = TcpStream::connect(node).await.unwrap();
             stream.read_u8().await.unwrap();
             done.fetch_add(1, Ordering::Relaxed);
-            // Otherwise the machine runs out of ports within seconds.
+            // Without this, the machine runs out of ports within seconds.
             stream.set_zero_linger().unwrap();
         }
     })
@@ -229,7 +229,7 @@ async fn requests(program: &Program) -> f64 {
     .await
 }
 
-/// The share of a core for a thousand targets, each probed every five seconds by both nodes.
+/// The share of a core for 1,000 targets, each probed every 5 seconds by both nodes.
 async fn probing() -> (f64, u64) {
     let program = start();
     let probes = Arc::new(AtomicU64::new(0));

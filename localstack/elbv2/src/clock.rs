@@ -1,4 +1,4 @@
-//! The only place that reads a clock. Inside, time is a [`Duration`] since the start; outside, a timestamp.
+//! The only module that reads a clock. All other modules use a [`Duration`] since the start. Outputs use timestamps.
 
 use std::time::{Duration, Instant};
 

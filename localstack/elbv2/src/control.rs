@@ -1,7 +1,7 @@
-//! The control API: what no AWS API has. JSON over HTTP on a socket of its own.
+//! The control API: functions that no AWS API has. JSON over HTTP on a separate socket.
 //!
-//! Reads settings, routing tables and the trace; changes behaviour at run time; resets. A refused change is
-//! 400 with `{"error": …}` and has changed nothing.
+//! It reads settings, routing tables and the trace, changes the behavior at run time, and resets the stand-in. A
+//! rejected change returns 400 with `{"error": …}` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ pub struct Control {
     pub shared: Arc<Shared>,
     /// The sockets of listeners.
     pub dataplane: Arc<Dataplane>,
-    /// The AWS API's on and off.
+    /// Turns the AWS API on and off.
     pub switch: Switch,
 }
 
 type Shell = State<Arc<Control>>;
 
-/// Serves for ever.
+/// Serves until the task is cancelled.
 pub async fn run(control: Arc<Control>, listener: TcpListener) {
     let router = Router::new()
         .route("/health", get(|| async { Json(json!({"status": "ok"})) }))
@@ -52,7 +52,7 @@ pub async fn run(control: Arc<Control>, listener: TcpListener) {
     }
 }
 
-/// An answer that says what was wrong.
+/// An error answer that contains the cause.
 struct Refused(StatusCode, String);
 
 impl IntoResponse for Refused {
@@ -121,7 +121,7 @@ async fn group_settings(State(control): Shell, Path(name): Path<String>) -> Resu
     })
 }
 
-/// Merges: a key that is absent stays, a key that is null goes back to the kind's.
+/// Merges a patch: an absent key does not change, and a key with null returns to the default of the kind.
 async fn change_group_settings(
     State(control): Shell,
     Path(name): Path<String>,
@@ -163,7 +163,7 @@ async fn trace(
     if query.settled {
         control.shared.trace.settled().await;
     }
-    // Brings the trace up to the present.
+    // Adds to the trace what is due by now.
     control.shared.with(|_, _| ());
     Ok(Json(control.shared.trace.page(query.since, query.limit.unwrap_or(usize::MAX))).into_response())
 }
@@ -172,7 +172,7 @@ async fn load_balancers(State(control): Shell) -> Response {
     Json(control.shared.with(|model, _| model.snapshot())).into_response()
 }
 
-/// The zones that traffic is shifted away from; all others get it.
+/// The zones that get no new traffic. All other zones get it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shift {
@@ -195,7 +195,7 @@ async fn shift(
 }
 
 async fn reset(State(control): Shell) -> Response {
-    // Together, so that no listener can be created between the two.
+    // Both happen under one lock, so no listener can be created between them.
     let closing = control.shared.reset(|| control.dataplane.clear());
     closing.closed().await;
     control.switch.set(true).await;

@@ -1,8 +1,8 @@
-//! DNS for the names of load balancers, over UDP.
+//! DNS over UDP for the names of load balancers.
 //!
-//! Answers A with the nodes of the zones that have a healthy target in view, or of all zones if none has; a
-//! load balancer's zone can be asked for by `ZONE.NAME`. Any other type of an existing name is an empty answer,
-//! any other name NXDOMAIN. The TTL is 60 AWS seconds, at least one real one.
+//! Answers A queries with the nodes of the zones in which the node sees a healthy target, or of all zones if there is
+//! none. `ZONE.NAME` queries one zone of a load balancer. Other query types for an existing name get an empty answer.
+//! Other names get NXDOMAIN. The TTL is 60 AWS seconds, and at least one real second.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::shared::Shared;
 /// AWS's TTL, in AWS seconds.
 const TTL: f64 = 60.0;
 
-/// Answers for ever.
+/// Answers until the task is cancelled.
 pub async fn run(shared: Arc<Shared>, socket: UdpSocket) {
     let mut buffer = [0_u8; 4096];
     loop {
         let (length, peer) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                // A client that has gone makes the next receive fail; the socket itself is well.
+                // The next receive fails if a client has closed its socket. This socket still works.
                 tracing::debug!(%error, "cannot receive a DNS query");
                 continue;
             }
@@ -41,7 +41,7 @@ async fn send(socket: &UdpSocket, answer: &[u8], peer: SocketAddr) {
     }
 }
 
-/// The answer to a query, unless it is not one.
+/// The answer to a query, or `None` if the packet is not a query.
 fn answer(shared: &Shared, query: &[u8]) -> Option<Vec<u8>> {
     let query = Message::from_vec(query).ok()?;
     if query.metadata.message_type != MessageType::Query {
@@ -72,7 +72,7 @@ fn answer(shared: &Shared, query: &[u8]) -> Option<Vec<u8>> {
     response.to_vec().ok()
 }
 
-/// The addresses of a name, if it is one of ours.
+/// The addresses of a name, if it belongs to a load balancer.
 fn addresses(model: &Model, name: &Name) -> Option<Vec<Ipv4Addr>> {
     let name = name.to_ascii().to_ascii_lowercase();
     let name = name.trim_end_matches('.');

@@ -1,7 +1,7 @@
-//! Open connections and requests by target, so that a node can end them when the model says so.
+//! Open connections and requests by target, so that a node can end them when the model decides it.
 //!
-//! A flow is entered under the model's lock in the moment its target is chosen, and cuts are made under the same
-//! lock: no flow that was chosen before a cut escapes it.
+//! A flow is added under the model's lock at the moment its target is chosen. Cuts use the same lock, so a cut reaches
+//! each flow that was chosen before it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ struct Flow {
     cut: CancellationToken,
 }
 
-/// An open flow; leaves with its drop.
+/// An open flow. Its drop removes it.
 #[derive(Debug)]
 pub struct Entry {
     flows: Flows,
@@ -53,7 +53,7 @@ impl Flows {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a flow of a node to a target.
+    /// Adds a flow from a node to a target.
     pub fn enter(&self, group: GroupId, node: usize, route: Route) -> Entry {
         let mut open = self.open();
         open.last += 1;

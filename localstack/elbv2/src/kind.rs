@@ -1,16 +1,16 @@
-//! What distinguishes load balancers.
+//! The differences between the kinds of load balancer.
 
 /// The two kinds of load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// TCP; addresses of targets are chosen per connection.
+    /// TCP. It chooses a target for each connection.
     Network,
-    /// HTTP; targets are chosen per request.
+    /// HTTP. It chooses a target for each request.
     Application,
 }
 
 impl Kind {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -18,7 +18,7 @@ impl Kind {
         }
     }
 
-    /// Its part of an ARN.
+    /// The name in an ARN.
     pub fn arn_word(self) -> &'static str {
         match self {
             Self::Network => "net",

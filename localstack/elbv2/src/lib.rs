@@ -1,12 +1,13 @@
-//! A local stand-in for AWS Elastic Load Balancing v2 that lags, drains and carries real traffic.
+//! A local stand-in for AWS Elastic Load Balancing v2. It has propagation delays and connection draining, and carries
+//! real traffic.
 //!
-//! It speaks the real Query API (2015-12-01) over HTTP, probes targets for real, carries TCP (Network Load
-//! Balancer) and HTTP/1.1 (Application Load Balancer) over loopback addresses, one node per zone, and answers
-//! DNS for its load balancers' names. Every node has a routing table of its own that learns changes late, as
-//! the real nodes do.
+//! It implements the Query API (2015-12-01) over HTTP and probes targets over the network. It forwards TCP (Network
+//! Load Balancer) and HTTP/1.1 (Application Load Balancer) on loopback addresses, with one node per zone, and answers
+//! DNS queries for the names of its load balancers. Each node has its own routing table, which learns of changes late,
+//! as real nodes do.
 //!
-//! Layers: `model` is pure state with time as a parameter; `api`, `dataplane`, `dns` and `control` do I/O
-//! around it and hold its lock for microseconds; `gate` is what calls meet before their action; `trace` remembers what happened.
+//! Layers: `model` is pure state with time as a parameter. `api`, `dataplane`, `dns` and `control` do the I/O and hold
+//! the model's lock for microseconds. `gate` checks each call before its action runs. `trace` records what happened.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -10,7 +10,7 @@ use localstack_elbv2::{Profile, Settings, Subnet, Vpc, serve};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// A local stand-in for AWS Elastic Load Balancing v2 that lags, drains and carries real traffic.
+/// A local stand-in for AWS Elastic Load Balancing v2, with propagation delays, draining and real traffic.
 #[derive(Debug, Parser)]
 #[command(name = "elbv2", version)]
 struct Options {
@@ -26,7 +26,7 @@ struct Options {
     /// Real seconds per AWS second
     #[arg(long, default_value_t = 0.05)]
     time_scale: f64,
-    /// Named set of behaviour to start with [default: what is published and measured, without limits]
+    /// Named set of behavior to start with [default: published and measured delays, no limits]
     #[arg(long, value_enum)]
     profile: Option<Profile>,
     /// Region in ARNs and names
@@ -44,8 +44,8 @@ struct Options {
     /// Range of the load balancers' nodes, on loopback [default: 127.101.224.0/19]
     #[arg(long, value_name = "CIDR")]
     node_addresses: Option<IpNet>,
-    /// This process is in a network of its own, without a way out: nodes need not be on loopback, and
-    /// whatever is in the VPC is contacted
+    /// This process is in a network namespace without a route out: nodes need not be on loopback, and the stand-in
+    /// contacts every address in the VPC
     #[arg(long)]
     own_network: bool,
     /// Seed of all delays and identifiers

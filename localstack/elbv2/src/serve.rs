@@ -1,4 +1,4 @@
-//! Puts the parts together: sockets first, then tasks; and takes them apart again.
+//! Starts the stand-in: first the sockets, then the tasks. Also stops it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::tasks::Tasks;
 
-/// Where a running stand-in listens.
+/// The addresses of a running stand-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Addresses {
     /// The AWS Query API, over HTTP.
@@ -28,28 +28,28 @@ pub struct Addresses {
     pub dns: SocketAddr,
 }
 
-/// Why it did not start.
+/// Why the stand-in did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// One of the three sockets.
+    /// One of the three sockets could not be opened.
     #[error("cannot listen on {address} for the {what}: {source}")]
     Bind {
-        /// What for.
+        /// The purpose of the socket.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Nodes would be reachable from elsewhere.
+    /// Other machines could reach the nodes.
     #[error(
         "node addresses {0} are not within 127.0.0.0/8; give a loopback range, such as 127.101.224.0/19, or --own-network"
     )]
     NodeAddresses(ipnet::IpNet),
-    /// No subnet.
+    /// No subnet is given.
     #[error("there is no subnet; give at least one as ID=ZONE=CIDR")]
     NoSubnet,
-    /// The time scale.
+    /// The time scale is invalid.
     #[error(transparent)]
     TimeScale(#[from] BehaviourError),
 }
@@ -63,25 +63,25 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The addresses of its sockets.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Returns when one of its tasks has ended early, with the task's name; otherwise never.
+    /// Returns the name of a task that ended early. If none does, it never returns.
     pub async fn failed(&self) -> &'static str {
         self.tasks.stop().cancelled().await;
         self.tasks.failed().unwrap_or("unknown")
     }
 
-    /// Closes all sockets, cuts all connections and returns when everything has ended.
+    /// Closes all sockets, cuts all connections, and waits until all tasks have ended.
     pub async fn shutdown(self) {
         self.tasks.shut_down().await;
         self.dataplane.shut_down().await;
     }
 }
 
-/// Starts a stand-in; all its sockets are open when this returns.
+/// Starts a stand-in. All its sockets are open when this returns.
 pub async fn serve(settings: Settings) -> Result<Running, ServeError> {
     check_scale(settings.time_scale)?;
     let nodes = settings.node_addresses;

@@ -1,7 +1,7 @@
-//! What the stand-in is started with: sockets, the account it plays, and where its nodes live.
+//! Settings at the start of the stand-in: sockets, the account it simulates, and the addresses of its nodes.
 //!
-//! Owns the words of the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and their defaults. Never changes after the
-//! start: what can change at run time is the behaviour, over the control API.
+//! Also defines the forms of the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and the defaults. These settings never change
+//! after the start. The behavior does, over the control API.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use ipnet::{IpNet, Ipv6Net};
 
 use crate::behaviour::Profile;
 
-/// Everything fixed at the start.
+/// All settings that are fixed at the start.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Socket of the AWS Query API; port 0 takes any free one.
@@ -21,24 +21,24 @@ pub struct Settings {
     pub dns: SocketAddr,
     /// Real seconds per AWS second, more than 0; `0.05` makes a minute last three seconds.
     pub time_scale: f64,
-    /// Behaviour to start with and to go back to with a reset; as published and measured without.
+    /// The behavior at the start and after a reset. Default: as published and measured.
     pub profile: Option<Profile>,
     /// Region in ARNs and DNS names.
     pub region: String,
     /// Twelve-digit account in ARNs.
     pub account: String,
-    /// The one VPC.
+    /// The only VPC.
     pub vpc: Vpc,
-    /// Its subnets; the zone of an `ip` target is that of the subnet its address lies in.
+    /// Its subnets. The zone of an `ip` target is the zone of the subnet that contains its address.
     pub subnets: Vec<Subnet>,
-    /// Range that load balancer nodes get their addresses from.
+    /// The range for the addresses of load balancer nodes.
     pub node_addresses: IpNet,
-    /// The process is in a network of its own, without a way out: addresses need not be loopback ones, and
-    /// targets in the VPC are contacted.
+    /// The process is in a network namespace without a route out: addresses need not be loopback addresses, and targets
+    /// in the VPC are contacted.
     pub own_network: bool,
-    /// Seed of all random draws: delays, identifiers, skews.
+    /// The seed of all random values: delays, identifiers, skews.
     pub seed: u64,
-    /// Trace entries kept; older ones are dropped and counted.
+    /// The number of trace entries to keep. Older ones are dropped and counted.
     pub trace_capacity: usize,
 }
 
@@ -54,18 +54,18 @@ pub struct Vpc {
 /// A subnet: `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`, with a range of IPv6 addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
-    /// Any name; AWS's begin with `subnet-`.
+    /// Any name. In AWS, names begin with `subnet-`.
     pub id: String,
     /// Availability zone, such as `us-east-1a`.
     pub zone: String,
     /// Its addresses; targets in this range are "in the VPC".
     pub cidr: IpNet,
-    /// Its IPv6 addresses, if it has some.
+    /// Its IPv6 addresses, if any.
     pub cidr_v6: Option<Ipv6Net>,
 }
 
 impl Subnet {
-    /// Whether the address is one of its.
+    /// Whether the subnet contains the address.
     pub fn has(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(_) => self.cidr.contains(&ip),
@@ -74,7 +74,7 @@ impl Subnet {
     }
 }
 
-/// A value of the command line that cannot be used.
+/// An invalid value on the command line.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseSettingError {
     /// Not `ID=CIDR`.
@@ -119,8 +119,9 @@ impl FromStr for Subnet {
 }
 
 impl Settings {
-    /// The loopback layout of a numbered world: VPC `127.(100+slot).0.0/16`, `zones` subnets of /19 from its
-    /// start, nodes in `127.(100+slot).224.0/19`. `slot` is 1..=100 and `zones` 1..=6; both are clamped.
+    /// The loopback addresses of world number `slot`: VPC `127.(100+slot).0.0/16`, `zones` subnets of /19 from its
+    /// start, nodes in `127.(100+slot).224.0/19`. `slot` is 1..=100 and `zones` 1..=6. Values outside these ranges are
+    /// clamped.
     pub fn slot(slot: u8, zones: u8) -> Self {
         let second = 100 + slot.clamp(1, 100);
         let net = |third: u8, bits: u8| {
@@ -163,7 +164,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Slot 1 with three zones, all sockets on free ports.
+    /// Slot 1 with three zones. All sockets are on free ports.
     fn default() -> Self {
         Self::slot(1, 3)
     }

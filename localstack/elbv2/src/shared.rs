@@ -1,8 +1,7 @@
-//! The model behind its lock, with the clock, the trace and the wake-up calls around it.
+//! The model behind its lock, with the clock, the trace and the notifications.
 //!
-//! Everything that touches the model goes through [`Shared::with`], which first brings it up to the present:
-//! nobody ever sees a state in which something overdue has not happened. The lock is never held across an
-//! await.
+//! All access to the model uses [`Shared::with`], which first applies all overdue changes. So no caller sees a state in
+//! which an overdue change is missing. The lock is never held across an await.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,22 +18,22 @@ use crate::trace::Trace;
 #[derive(Debug)]
 pub struct Shared {
     model: Mutex<Model>,
-    /// What calls meet before their action; taken while the model is held.
+    /// The checks of a call before its action. Locked while the model is locked.
     gate: Mutex<Gate>,
     /// What happened.
     pub trace: Trace,
     /// Open connections and requests.
     pub flows: Flows,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Rung when a timer became due earlier than any before it.
+    /// Notified when a timer was added that is due before all others.
     pub timers: Notify,
-    /// Rung when there are probes to run.
+    /// Notified when there are probes to run.
     pub probes: Notify,
 }
 
 impl Shared {
-    /// Around a model.
+    /// Wraps a model.
     pub fn new(model: Model, trace_capacity: usize) -> Self {
         Self {
             gate: Mutex::new(Gate::new(model.settings().seed)),
@@ -47,23 +46,23 @@ impl Shared {
         }
     }
 
-    /// Runs `work` on the model as of now, and records what came of it.
+    /// Runs `work` on the current model, and records the resulting events.
     pub fn with<R>(&self, work: impl FnOnce(&mut Model, Duration) -> R) -> R {
         let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let before = model.next_due();
         model.advance(now);
         let result = work(&mut model, now);
-        // What is due at once, such as a message without delay, happens at once.
+        // Something may be due at once, for example a message without delay.
         model.advance(now);
         let events = model.take_events();
         if !events.is_empty() {
-            // Under the lock, so that the trace has the order in which things happened.
+            // Done under the lock, so that the trace has the real order of events.
             self.trace.record(self.clock.at(now), events);
         }
         let cuts = model.take_cuts();
         if !cuts.is_empty() {
-            // Under the lock, so that no flow can be entered in between.
+            // Done under the lock, so that no flow can be added in between.
             self.flows.cut(&cuts);
         }
         let (after, probes) = (model.next_due(), model.has_probes());
@@ -77,7 +76,7 @@ impl Shared {
         result
     }
 
-    /// What becomes of a call that has arrived, and how long its answer takes.
+    /// What happens to a call that has arrived, and how long its answer takes.
     pub fn judge(&self, caller: Caller<'_>) -> (Fate, Duration) {
         self.with(|model, now| {
             let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +87,8 @@ impl Shared {
         })
     }
 
-    /// Everything gone, behaviour, rates and random numbers as at the start; `and` happens together with it.
+    /// Deletes all resources, and resets behavior, rates and random numbers to the start. `and` runs under the same
+    /// lock.
     pub fn reset<R>(&self, and: impl FnOnce() -> R) -> R {
         self.with(|model, _| {
             model.reset();
@@ -97,7 +97,7 @@ impl Shared {
         })
     }
 
-    /// Keeps the model up to date, for ever.
+    /// Applies due changes to the model until the task is cancelled.
     pub async fn keep_time(&self) {
         const IDLE: Duration = Duration::from_secs(3600);
         loop {

@@ -1,6 +1,6 @@
-//! The long-lived tasks: each has a name, and none may end before it is told to.
+//! The long-lived tasks. Each has a name, and none may end before the stop.
 //!
-//! If one ends early or panics, all are told to stop, and [`Tasks::failed`] says which it was.
+//! If one ends early or panics, all are stopped, and [`Tasks::failed`] returns its name.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,11 +16,11 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task that runs until the stop.
+    /// Starts a task that must run until the stop.
     pub fn supervise(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let (stop, failed) = (self.stop.clone(), Arc::clone(&self.failed));
         self.tracker.spawn(async move {
-            // A task of its own, so that a panic becomes an early end.
+            // A separate task, so that a panic counts as an early end.
             let mut inner = tokio::spawn(work);
             tokio::select! {
                 () = stop.cancelled() => inner.abort(),
@@ -33,7 +33,7 @@ impl Tasks {
         });
     }
 
-    /// Starts a task that ends by itself, such as one API call.
+    /// Starts a task that ends on its own, such as one API call.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -41,7 +41,7 @@ impl Tasks {
         self.tracker.spawn(work)
     }
 
-    /// Cancelled when everything is to stop.
+    /// Cancelled when all tasks must stop.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
@@ -51,7 +51,7 @@ impl Tasks {
         self.failed.get().copied()
     }
 
-    /// Tells all tasks to stop and waits until they have.
+    /// Tells all tasks to stop and waits until they have stopped.
     pub async fn shut_down(&self) {
         self.stop.cancel();
         self.tracker.close();

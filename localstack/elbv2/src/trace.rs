@@ -1,7 +1,7 @@
-//! What happened: API calls, target transitions, routing changes of single nodes, connections.
+//! The record of events: API calls, target transitions, routing changes of single nodes, connections.
 //!
-//! A bounded ring in memory. Never blocks its writers for longer than a push; when full it drops the oldest
-//! entries and says how many. Sequence numbers grow by one and start again at 1 after a reset.
+//! A bounded ring in memory. A writer waits only for the time of a push. When the ring is full, it drops the oldest
+//! entries and counts them. Sequence numbers increase by one, and start again at 1 after a reset.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Event {
@@ -19,16 +19,16 @@ pub enum Event {
     Call {
         /// `Action` of the request.
         action: String,
-        /// Name of the target group it concerned, if one.
+        /// Name of the target group in the call, if any.
         target_group: Option<String>,
-        /// `id:port` of each target it named, or `id` where no port was given.
+        /// `id:port` of each target in the call, or `id` if no port was given.
         targets: Vec<String>,
         /// `ok` or the error code.
         outcome: String,
-        /// When the request had been read.
+        /// When the request had been received completely.
         #[serde(serialize_with = "micros")]
         arrived: Timestamp,
-        /// When the answer was handed to the socket.
+        /// When the answer was passed to the socket.
         #[serde(serialize_with = "micros")]
         answered: Timestamp,
     },
@@ -38,14 +38,14 @@ pub enum Event {
         target_group: String,
         /// The target.
         target: SocketAddr,
-        /// State before; `unused` with reason `Target.NotRegistered` for a target that was not there.
+        /// The previous state. `unused` with reason `Target.NotRegistered` for a target that was not registered.
         from: &'static str,
-        /// State now.
+        /// The new state.
         to: &'static str,
-        /// Reason code of the new state, as DescribeTargetHealth shows it.
+        /// The reason code of the new state in DescribeTargetHealth.
         reason: Option<&'static str>,
     },
-    /// A node began or stopped to send new connections to a target.
+    /// A node started or stopped sending new connections to a target.
     Route {
         /// Name of the load balancer.
         load_balancer: String,
@@ -57,7 +57,7 @@ pub enum Event {
         zone: String,
         /// The target.
         target: SocketAddr,
-        /// Whether the node sends there now.
+        /// Whether the node now sends there.
         routing: bool,
     },
     /// A connection (Network Load Balancer) or request (Application Load Balancer) ended.
@@ -70,9 +70,9 @@ pub enum Event {
         node: IpAddr,
         /// Listener port.
         port: u16,
-        /// The client.
+        /// The client's address.
         client: SocketAddr,
-        /// Where it was sent; none if there was no target.
+        /// The chosen target. `None` if there was no target.
         target: Option<SocketAddr>,
         /// When the target was chosen.
         #[serde(serialize_with = "micros")]
@@ -80,11 +80,11 @@ pub enum Event {
         /// When it ended.
         #[serde(serialize_with = "micros")]
         closed: Timestamp,
-        /// Payload both ways.
+        /// Bytes of payload in both directions.
         bytes: u64,
         /// How it ended.
         outcome: Outcome,
-        /// Status that the client of an Application Load Balancer got.
+        /// The HTTP status that the client of an Application Load Balancer got.
         status: Option<u16>,
     },
 }
@@ -97,23 +97,23 @@ pub enum Outcome {
     Ok,
     /// The target refused the connection.
     Refused,
-    /// The target did not accept, or did not answer, in time.
+    /// The target did not accept the connection, or did not answer, in time.
     Timeout,
     /// The connection to the target broke.
     Reset,
-    /// The client went away first, sent no more of its body in time, or sent something that is none.
+    /// The client closed the connection, sent no more of its body in time, or sent invalid data.
     ClientGone,
-    /// The node had no target to send to.
+    /// The node had no target.
     NoTarget,
     /// The node ended it: the target became unhealthy, its draining ended, or its address has another owner.
     Terminated,
-    /// Nothing moved for longer than the idle time-out.
+    /// No data moved for longer than the idle timeout.
     Idle,
-    /// The stand-in went down or was reset.
+    /// The stand-in stopped or was reset.
     Cut,
 }
 
-/// An event with its place in the order of events.
+/// An event with its sequence number.
 #[derive(Debug, Clone, Serialize)]
 pub struct Entry {
     /// Counts from 1 without gaps.
@@ -129,9 +129,9 @@ pub struct Entry {
 /// Part of the trace.
 #[derive(Debug, Serialize)]
 pub struct Page {
-    /// Give this as `since` to go on.
+    /// The value of `since` for the next page.
     pub next: u64,
-    /// Entries after `since` that had been dropped before they were asked for.
+    /// Entries after `since` that were dropped before this request.
     pub dropped: u64,
     /// The entries, oldest first.
     pub entries: Vec<Entry>,
@@ -152,7 +152,7 @@ struct Underway {
     last: u64,
 }
 
-/// One call that is under way, until it is dropped.
+/// One such call. Its drop means that it was recorded.
 #[derive(Debug)]
 pub struct Call<'a> {
     trace: &'a Trace,
@@ -174,12 +174,12 @@ struct Ring {
 }
 
 impl Trace {
-    /// An empty trace that keeps `capacity` entries (at least one).
+    /// An empty trace that keeps at most `capacity` entries (at least one).
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), ring: Mutex::default(), underway: watch::Sender::default() }
     }
 
-    /// A call begins to change something. It is dropped when the call has been recorded.
+    /// Reports that a call begins to change something. The caller drops the value when the call is recorded.
     pub fn begin(&self) -> Call<'_> {
         let mut number = 0;
         self.underway.send_modify(|underway| {
@@ -190,11 +190,11 @@ impl Trace {
         Call { trace: self, number }
     }
 
-    /// Waits until the calls that are under way now have been recorded.
+    /// Waits until all current calls are recorded.
     pub async fn settled(&self) {
         let mut underway = self.underway.subscribe();
         let last = underway.borrow().last;
-        // It fails only if the trace is gone.
+        // It fails only if the trace was dropped.
         let _ = underway.wait_for(|underway| underway.calls.range(..=last).next().is_none()).await;
     }
 
@@ -202,7 +202,7 @@ impl Trace {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds events that happened at one moment.
+    /// Adds events of one moment.
     pub fn record(&self, at: Timestamp, events: impl IntoIterator<Item = Event>) {
         let mut ring = self.ring();
         for event in events {
@@ -226,7 +226,7 @@ impl Trace {
         Page { next, dropped, entries }
     }
 
-    /// Forgets everything; numbers start again at 1.
+    /// Deletes all entries. Numbers start again at 1.
     pub fn clear(&self) {
         *self.ring() = Ring::default();
     }

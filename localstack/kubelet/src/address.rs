@@ -1,8 +1,7 @@
 //! Pod addresses: one pool per zone.
 //!
-//! Owns which loopback address belongs to whom, and when a returned one may be given out again. It never
-//! opens a socket. A pool that has run dry answers `None`, and the pod waits in `ContainerCreating` as it
-//! does on a node whose subnet is full.
+//! Tracks which pod has which loopback address, and when a returned address may be reused. It opens no sockets. If a
+//! pool is empty, it returns `None`, and the pod waits in `ContainerCreating`, like on a node whose subnet is full.
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -11,21 +10,21 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many addresses at the start of a zone's range are never given to a pod: `.0.0` to `.0.9`.
+/// The number of addresses at the start of a zone's range that pods never get: `.0.0` to `.0.9`.
 pub const RESERVED: u32 = 10;
 
 /// How long the VPC CNI keeps a returned address before another pod may get it (its `IP_COOLDOWN_PERIOD`).
 pub const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// Which address that has cooled down is given out first. Both come before any fresh one: reuse is what a
-/// controller must survive, so it happens as early as the rules allow.
+/// Which reusable address a pod gets first. Both orders prefer reused addresses to new ones: a controller must handle
+/// reuse, so it happens as early as the rules allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reuse {
-    /// The lowest.
+    /// The lowest address.
     #[default]
     Lowest,
-    /// The one that was returned last.
+    /// The address that was returned last.
     Eager,
 }
 
@@ -36,17 +35,17 @@ pub struct IpPool {
     cool_down: Duration,
     reuse: Reuse,
     returned: u64,
-    /// Addresses at or above this offset have never been given out.
+    /// Addresses at or above this offset have never been used.
     fresh: u32,
     used: BTreeSet<u32>,
-    /// What has cooled down, and the how-manieth return it was.
+    /// The reusable addresses, each with the number of its return.
     free: BTreeMap<u32, u64>,
-    /// When each was returned, the how-manieth return it was, and what.
+    /// The addresses in cool-down: when each was returned, the number of its return, and its offset.
     cooling: VecDeque<(Instant, u64, u32)>,
 }
 
 impl IpPool {
-    /// A pool over `range`; a returned address rests for `cool_down`.
+    /// A pool over `range`. A returned address is not reused for `cool_down`.
     pub fn new(range: Ipv4Net, cool_down: Duration) -> Self {
         Self {
             range,
@@ -60,17 +59,17 @@ impl IpPool {
         }
     }
 
-    /// How long a returned address rests, and which one is given out first.
+    /// The cool-down, and which address is used first.
     pub fn rules(&self) -> (Duration, Reuse) {
         (self.cool_down, self.reuse)
     }
 
-    /// Changes both, for addresses that rest already too.
+    /// Changes both, also for addresses that are in cool-down.
     pub fn set_rules(&mut self, cool_down: Duration, reuse: Reuse) {
         (self.cool_down, self.reuse) = (cool_down, reuse);
     }
 
-    /// Takes an address, or `None` when every one is in use or still cooling down.
+    /// Takes an address, or `None` if all are in use or in cool-down.
     pub fn allocate(&mut self, now: Instant) -> Option<Ipv4Addr> {
         while let Some(&(since, count, offset)) = self.cooling.front() {
             if since + self.cool_down > now {
@@ -95,8 +94,8 @@ impl IpPool {
         Some(self.at(offset))
     }
 
-    /// Takes this very address, which a pod of an earlier run still shows in its status. `false` when it is
-    /// outside the range, reserved, or another pod's.
+    /// Takes this address, which a pod of an earlier run still has in its status. `false` if it is outside the range,
+    /// reserved, or another pod's.
     pub fn claim(&mut self, ip: Ipv4Addr) -> bool {
         let Some(offset) = u32::from(ip).checked_sub(u32::from(self.range.network())) else {
             return false;
@@ -115,7 +114,7 @@ impl IpPool {
         true
     }
 
-    /// Gives an address back. It rests for the cool-down; an address that is not in use is ignored.
+    /// Returns an address to the pool, where its cool-down begins. Ignores an address that is not in use.
     pub fn release(&mut self, ip: Ipv4Addr, now: Instant) {
         let offset = u32::from(ip).wrapping_sub(u32::from(self.range.network()));
         if self.used.remove(&offset) {
@@ -124,7 +123,7 @@ impl IpPool {
         }
     }
 
-    /// The offset of the broadcast address, which is never given out.
+    /// The offset of the broadcast address, which is never used.
     fn last(&self) -> u32 {
         u32::from(self.range.broadcast()) - u32::from(self.range.network())
     }

@@ -1,8 +1,7 @@
-//! The one place that reads a clock.
+//! The only module that reads a clock.
 //!
-//! Owns [`Moment`], a reading of both clocks a kubelet needs: the monotonic one for grace periods and
-//! back-off, the wall clock for the timestamps in a status. Pure code takes a `Moment` as a parameter and
-//! never reads a clock itself; nothing here can fail.
+//! [`Moment`] is a reading of two clocks: the monotonic one for grace periods and backoff, the wall clock for the
+//! timestamps in a status. Pure code takes a `Moment` as a parameter and never reads a clock.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,9 +11,9 @@ use tokio::time::Instant;
 /// One reading of the monotonic and the wall clock, taken together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// The monotonic reading: what deadlines are counted with.
+    /// The monotonic clock, for deadlines.
     pub instant: Instant,
-    /// The wall clock: what statuses show.
+    /// The wall clock, for statuses.
     pub wall: Timestamp,
 }
 
@@ -24,7 +23,7 @@ impl Moment {
         Self { instant: Instant::now(), wall: Timestamp::now() }
     }
 
-    /// The wall clock as the API stores it: whole seconds, so that a value written and read back is equal.
+    /// The wall clock in the API's precision of whole seconds, so that a written value equals the one read back.
     pub fn timestamp(self) -> Time {
         Time(Timestamp::from_second(self.wall.as_second()).unwrap_or(self.wall))
     }

@@ -1,4 +1,4 @@
-//! What a container is made of here: a process that serves HTTP on the pod's address, and its probe.
+//! The parts of a simulated container: a process that serves HTTP on the pod's address, and its probes.
 
 pub mod conduct;
 pub mod event;

@@ -1,8 +1,8 @@
-//! The control API: what a test may ask of the pods, the nodes and the address pools, and tell them.
+//! The control API: tests query and control the pods, the nodes and the address pools with it.
 //!
-//! Owns the HTTP routes on `--control`. It reads the registry and passes wishes on to a pod's task, a node's
-//! switch or a pool; it never touches the API server. What is not there answers 404 with a JSON `error`, what
-//! makes no sense now 409, a body that cannot be read 4xx.
+//! Serves HTTP on `--control`. It reads the registry, and passes commands to a pod's task, a node's switch or a pool.
+//! It never calls the API server. An unknown object answers 404 with a JSON `error`, an impossible command 409, an
+//! invalid body 4xx.
 
 mod nodes;
 mod pods;
@@ -22,10 +22,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// The addresses of one zone, shared by its nodes' pods.
+/// The addresses of one zone, shared by the pods of its nodes.
 pub type Pool = Arc<Mutex<IpPool>>;
 
-/// What the control API works on.
+/// What the control API controls.
 #[derive(Clone, Debug, Default)]
 pub struct Controls {
     /// The pods.
@@ -36,7 +36,7 @@ pub struct Controls {
     pub pools: Vec<Pool>,
 }
 
-/// The routes over these.
+/// The routes of the control API.
 pub fn routes(controls: Controls) -> Router {
     Router::new()
         .route("/health", get(health))
@@ -64,7 +64,7 @@ fn error(code: StatusCode, sentence: &str) -> Response {
     (code, Json(json!({"error": sentence}))).into_response()
 }
 
-/// A JSON body that may be left out, whatever its content type.
+/// An optional JSON body, with any content type.
 #[derive(Debug, Default)]
 struct Optional<T>(T);
 

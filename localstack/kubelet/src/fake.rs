@@ -1,7 +1,7 @@
-//! An API server for tests: one process-local store of pods that takes status patches and deletions.
+//! An API server for tests: an in-process store of pods that accepts status patches and deletions.
 //!
-//! Owns just enough of the real one's rules for a pod's task: a wrong UID answers 422, a missing pod 404, a
-//! failed UID precondition 409, and a patch that changes nothing keeps the resource version.
+//! It implements the rules that a pod's task needs. A wrong UID answers 422, a missing pod 404, a failed UID
+//! precondition 409. A patch that changes nothing keeps the resource version.
 
 use crate::object::Pod;
 use axum::Router;
@@ -19,11 +19,11 @@ use std::time::Duration;
 /// One request that was carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// The status as it was after a patch.
+    /// The status after a patch.
     Status(Value),
     /// The body of a deletion.
     Delete(Value),
-    /// The annotations as they were after a patch.
+    /// The annotations after a patch.
     Annotations(Value),
 }
 
@@ -40,7 +40,7 @@ struct Store {
 pub struct Fake(Arc<Mutex<Store>>);
 
 impl Fake {
-    /// A client that speaks to it.
+    /// A client for it.
     pub fn client(&self) -> Client {
         let routes = Router::new()
             .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
@@ -49,7 +49,7 @@ impl Fake {
         Client::new(routes, "default")
     }
 
-    /// Stores a pod and answers it as the API server would.
+    /// Stores a pod and returns it as the API server would.
     pub fn create(&self, mut pod: Value) -> Arc<Pod> {
         let mut store = self.0.lock().unwrap();
         store.version += 1;
@@ -59,29 +59,29 @@ impl Fake {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    /// Changes a stored pod and answers it, as an event would.
+    /// Changes a stored pod and returns it, as a watch event would.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         let mut pod = self.0.lock().unwrap().pods[name].clone();
         change(&mut pod);
         self.create(pod)
     }
 
-    /// Removes a pod without a word.
+    /// Removes a pod without a deletion request.
     pub fn remove(&self, name: &str) {
         self.0.lock().unwrap().pods.remove(name);
     }
 
-    /// Lets the next requests fail with 500.
+    /// Lets the next `times` requests fail with 500.
     pub fn fail(&self, times: u32) {
         self.0.lock().unwrap().failures = times;
     }
 
-    /// What has been carried out so far.
+    /// The requests carried out so far.
     pub fn calls(&self) -> Vec<Call> {
         self.0.lock().unwrap().calls.clone()
     }
 
-    /// Waits until the calls are as wanted.
+    /// Waits until the calls meet a condition.
     pub async fn until(&self, wanted: impl Fn(&[Call]) -> bool) -> Vec<Call> {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
@@ -170,7 +170,7 @@ async fn delete_pod(
     axum::Json(stored).into_response()
 }
 
-/// A strategic merge of two statuses: conditions by type, addresses by IP, all else replaced.
+/// A strategic merge of two statuses: conditions by type, addresses by IP. Other fields are replaced.
 fn merge(stored: &mut Value, patch: &Value) {
     for (field, value) in patch.as_object().unwrap() {
         let key = match field.as_str() {

@@ -1,14 +1,15 @@
 //! A simulated kubelet for many pods on loopback addresses.
 //!
-//! One process stands for several nodes in several zones of a real Kubernetes control plane. It owns their
-//! Node objects and Leases, and runs the pods that the scheduler binds to them: each gets an address of its
-//! zone, an HTTP server on every declared TCP port, real probes and hooks, and a status as a kubelet of
-//! v1.36 reports it, in the same order. It never runs an image, and never contacts anything but the API
-//! server and loopback addresses. When the API server is away, pods go on as they are; when this process
-//! ends, its pods end with it, and the Node objects stay as they are.
+//! One process simulates several nodes in several zones of a real Kubernetes control plane. It manages their Node
+//! objects and Leases, and runs the pods that the scheduler binds to them. Each pod gets an address of its zone, an
+//! HTTP server on each declared TCP port, real probes and hooks. Its status changes in the same order as with a kubelet
+//! of v1.36.
 //!
-//! The map: [`pod::dispatch`] watches and starts one [`pod::worker`] per pod; that drives
-//! [`pod::lifecycle`], the pure state machine, and writes what [`pod::status`] builds from it.
+//! The process never runs an image. It contacts only the API server and loopback addresses. When the API server is
+//! unavailable, pods continue unchanged. When this process ends, its pods end too, and the Node objects remain.
+//!
+//! Modules: [`pod::dispatch`] watches pods and starts one [`pod::worker`] per pod. The worker drives
+//! [`pod::lifecycle`], a pure state machine, and writes the status that [`pod::status`] builds from it.
 
 pub mod address;
 pub mod clock;
@@ -45,30 +46,30 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Why a kubelet could not start or had to stop.
+/// Why a kubelet could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option cannot be used.
+    /// An option is invalid.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The kubeconfig cannot be read or used.
+    /// The kubeconfig cannot be read or is invalid.
     #[error("the kubeconfig {0} cannot be used: {1}")]
     Kubeconfig(PathBuf, kube::config::KubeconfigError),
-    /// No client can be made from it.
+    /// No client can be created from the kubeconfig.
     #[error("no client can be made from the kubeconfig {0}: {1}")]
     Client(PathBuf, kube::Error),
     /// The control API cannot listen.
     #[error("the control API cannot listen on {0}: {1}")]
     Control(SocketAddr, std::io::Error),
-    /// A zone has no address left for its nodes.
+    /// A zone has no free address for its nodes.
     #[error("zone {0} has no address left for node {1}; give it a larger range")]
     NoNodeAddress(String, String),
-    /// A part that runs until the end has ended before it.
+    /// A part that must run until the shutdown has ended.
     #[error("the {0} ended by itself; the log says why")]
     Ended(&'static str),
 }
 
-/// Runs until `shutdown` is cancelled; then every pod's sockets are closed and the Node objects are left.
+/// Runs until `shutdown` is cancelled. Then it closes every pod's sockets. The Node objects remain.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     options.check()?;
     let client = client(&options.kubeconfig).await?;
@@ -128,25 +129,25 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     ended.filter(|_| !shutdown.is_cancelled()).map_or(Ok(()), |part| Err(Error::Ended(part)))
 }
 
-/// A client without a throttle of its own; time-outs are set per call.
+/// A client without its own rate limit. Timeouts are set per call.
 async fn client(path: &PathBuf) -> Result<Client, Error> {
     let unusable = |error| Error::Kubeconfig(path.clone(), error);
     let file = Kubeconfig::read_from(path).map_err(unusable)?;
     let mut config =
         kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)?;
-    // Each caller repeats by itself, with what is true by then.
+    // Each caller retries with its current state.
     config.default_retry = false;
     Client::try_from(config).map_err(|error| Error::Client(path.clone(), error))
 }
 
-/// What runs where.
+/// The address of each node, and the pool of each zone.
 struct Places {
     nodes: Vec<Node>,
     homes: HashMap<String, Home>,
     pools: Vec<Pool>,
 }
 
-/// Gives each node its address, and each zone its pool.
+/// Assigns each node its address, and creates the pool of each zone.
 fn place(options: &Options) -> Result<Places, Error> {
     let now = tokio::time::Instant::now();
     let cool_down = address::COOL_DOWN.mul_f64(options.time_scale);

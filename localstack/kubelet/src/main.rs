@@ -1,4 +1,4 @@
-//! The `kubelet` command: options, log, signals, and the line that says it is ready.
+//! The `kubelet` command: options, log, signals, and the ready line.
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// A simulated kubelet: nodes, Leases, pods and their status on a real Kubernetes control plane, every pod
-/// an HTTP server on a loopback address.
+/// A simulated kubelet: nodes, Leases, pods and their status on a real Kubernetes control plane. Each pod is an HTTP
+/// server on a loopback address.
 #[derive(Debug, Parser)]
 #[command(name = "kubelet", version)]
 struct Arguments {
@@ -26,10 +26,10 @@ struct Arguments {
     /// A zone and the addresses of its pods; may be given several times
     #[arg(long = "zone", value_name = "ZONE=CIDR", required = true)]
     zones: Vec<ZoneOption>,
-    /// Scales how long a returned pod address rests (30 s at 1)
+    /// Factor for how long a returned pod address is not reused (30 s at 1)
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
-    /// Where the control API listens; port 0 takes a free one
+    /// Address of the control API; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     control: SocketAddr,
     /// How many pods the scheduler may put on each node
@@ -53,7 +53,7 @@ enum LogFormat {
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
-    // Once per process, before the first TLS connection; an error only says that it is done already.
+    // Once per process, before the first TLS connection. An error means that it was done already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     raise_file_limit();
 
@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(async move {
         if let Ok(Ready { control }) = is_ready.await {
             let line = serde_json::json!({"ready": true, "control": control});
-            // Nobody may be reading; that is no reason to stop.
+            // It does not matter if nobody reads the output.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     });
@@ -101,7 +101,7 @@ fn log(format: LogFormat) {
     }
 }
 
-/// Every pod holds a socket per port and one per connection: takes as many as the system allows.
+/// Raises the limit of open files to the system's maximum: every pod has a socket per port and per connection.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

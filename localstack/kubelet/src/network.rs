@@ -1,17 +1,17 @@
-//! Loopback networks for tests, never shared, not even with another run of the same tests.
+//! Loopback networks for tests, never shared with other tests or other runs.
 //!
-//! Owns one of 127.2.0.0/16 to 127.99.0.0/16 for as long as the test process lives, by holding a listener
-//! in it, and hands out a /24 of it per call.
+//! A listener in one of 127.2.0.0/16 to 127.99.0.0/16 reserves that range while the test process runs. Each call
+//! returns a /24 of it.
 
 use ipnet::Ipv4Net;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The port of the listener that says a network is taken.
+/// The port of the listener that reserves a range.
 const TAKEN: u16 = 65_000;
 
-/// A /24 that nobody else uses.
+/// A /24 that no other test uses.
 pub fn network() -> Ipv4Net {
     static HELD: OnceLock<(u8, TcpListener)> = OnceLock::new();
     static NEXT: AtomicU8 = AtomicU8::new(0);

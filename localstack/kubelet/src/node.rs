@@ -1,4 +1,4 @@
-//! The nodes this kubelet stands for.
+//! The nodes that this kubelet simulates.
 
 pub mod heartbeat;
 pub mod object;

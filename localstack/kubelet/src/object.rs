@@ -1,8 +1,8 @@
-//! The parts of a Pod object that a kubelet acts on.
+//! The parts of a Pod object that a kubelet uses.
 //!
-//! Owns the slim wire types of the pod watch and the questions asked of them. Unknown fields are skipped
-//! while parsing, so that thousands of pods stay small; every field the API server may leave out is
-//! optional, so that no single odd pod can fail a whole list.
+//! Contains the small wire types of the pod watch and their queries. Unknown fields are skipped while parsing, to save
+//! memory with thousands of pods. Every field that the API server may omit is optional, so that a single unusual pod
+//! cannot make a whole list fail.
 
 use k8s_openapi::api::core::v1::{Lifecycle as Hooks, Probe};
 use k8s_openapi::api::core::v1::{PodReadinessGate, PodStatus};
@@ -17,15 +17,15 @@ use std::time::Duration;
 pub struct Pod {
     /// Name, UID, deletion and resource version.
     pub metadata: ObjectMeta,
-    /// What is to run.
+    /// The spec.
     #[serde(default)]
     pub spec: PodSpec,
-    /// What the API server says about it now, other writers' conditions included.
+    /// The current status in the API server, with the conditions of other writers.
     #[serde(default)]
     pub status: PodStatus,
 }
 
-/// The slim `spec`.
+/// The used fields of `spec`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
@@ -37,32 +37,32 @@ pub struct PodSpec {
     pub restart_policy: Option<String>,
     /// Conditions of other writers that Ready waits for.
     pub readiness_gates: Option<Vec<PodReadinessGate>>,
-    /// What a termination gives the pod where nobody says otherwise, seconds.
+    /// The grace period, in seconds, of a termination that has none of its own.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Init containers, native sidecars among them, in the order of the object.
+    /// Init containers and native sidecars, in the order of the object.
     pub init_containers: Vec<ContainerSpec>,
     /// The containers, in the order of the object.
     pub containers: Vec<ContainerSpec>,
 }
 
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// An ordinary init container: runs to its end before the next one starts.
     Init,
-    /// An init container with `restartPolicy: Always`: starts in its turn and stays.
+    /// An init container with `restartPolicy: Always`: starts in order, and continues to run.
     Sidecar,
     /// One of `spec.containers`.
     Main,
 }
 
-/// One container of the slim `spec`.
+/// The used fields of a container in `spec`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerSpec {
     /// The container's name, unique in the pod.
     pub name: String,
-    /// The image, shown in the status and otherwise ignored.
+    /// The image, only shown in the status.
     pub image: Option<String>,
     /// Declared ports; a server listens on each TCP one.
     pub ports: Option<Vec<PortSpec>>,
@@ -72,7 +72,7 @@ pub struct ContainerSpec {
     pub readiness_probe: Option<Probe>,
     /// Its failure restarts the container.
     pub liveness_probe: Option<Probe>,
-    /// Holds the other probes back until it has succeeded once; its failure restarts the container.
+    /// Delays the other probes until it has succeeded once. Its failure restarts the container.
     pub startup_probe: Option<Probe>,
     /// The `preStop` hook.
     pub lifecycle: Option<Hooks>,
@@ -90,14 +90,14 @@ pub struct PortSpec {
     pub protocol: Option<String>,
 }
 
-/// What happens to a container that ends by itself.
+/// What happens to a container that ends on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
     /// It is always started again.
     Always,
     /// It is started again unless it exited with 0.
     OnFailure,
-    /// It stays ended.
+    /// It is not started again.
     Never,
 }
 
@@ -128,13 +128,13 @@ impl Pod {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The resource version as a number; 0 if it has none. API servers since 1.35 promise that the versions
-    /// of one resource compare as integers (KEP-5504); all before did it too.
+    /// The resource version as a number, 0 if there is none. Since 1.35, API servers guarantee that the versions of one
+    /// resource compare as integers (KEP-5504). Earlier ones did it too.
     pub fn version(&self) -> u64 {
         self.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The grace period of a deletion that is under way, `None` for a pod that is to live.
+    /// The grace period of a deletion in progress. `None` if the pod is not being deleted.
     pub fn deletion_grace(&self) -> Option<Duration> {
         self.metadata.deletion_timestamp.as_ref()?;
         let seconds = self.metadata.deletion_grace_period_seconds.unwrap_or(0);
@@ -146,19 +146,19 @@ impl Pod {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Whether no container asks for any resource: the first pods to be turned away under memory pressure.
+    /// Whether no container requests resources. Such pods are rejected first under memory pressure.
     pub fn is_best_effort(&self) -> bool {
         self.status.qos_class.as_deref() == Some("BestEffort")
     }
 
-    /// Whether the phase is one that a pod never leaves.
+    /// Whether the phase is a final one.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 }
 
 impl PodSpec {
-    /// The restart policy; an unknown one counts as the default, `Always`.
+    /// The restart policy. An unknown one counts as the default, `Always`.
     pub fn restart_policy(&self) -> RestartPolicy {
         match self.restart_policy.as_deref() {
             Some("Never") => RestartPolicy::Never,
@@ -167,7 +167,7 @@ impl PodSpec {
         }
     }
 
-    /// Every container with its role, init containers first: the order in which they are numbered.
+    /// All containers with their roles, init containers first. A container's number is its position here.
     pub fn all_containers(&self) -> impl Iterator<Item = (Role, &ContainerSpec)> {
         let init = self.init_containers.iter().map(|spec| {
             let stays = spec.restart_policy.as_deref() == Some("Always");
@@ -176,19 +176,19 @@ impl PodSpec {
         init.chain(self.containers.iter().map(|spec| (Role::Main, spec)))
     }
 
-    /// The container of this number.
+    /// The container with this number.
     pub fn container(&self, index: usize) -> Option<(Role, &ContainerSpec)> {
         self.all_containers().nth(index)
     }
 
-    /// The grace period of a termination that brings none of its own; the API server fills in 30 s.
+    /// The grace period of a termination that has none of its own. The API server sets 30 s by default.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(
             self.termination_grace_period_seconds.and_then(|given| u64::try_from(given).ok()).unwrap_or(30),
         )
     }
 
-    /// The condition types Ready waits for.
+    /// The condition types that Ready waits for.
     pub fn gates(&self) -> impl Iterator<Item = &str> {
         self.readiness_gates.iter().flatten().map(|gate| gate.condition_type.as_str())
     }
@@ -214,7 +214,7 @@ impl ContainerSpec {
         ports
     }
 
-    /// The number a probe or hook means: a number as it is, a name looked up in the declared ports.
+    /// The port number of a probe or hook: a number is used unchanged, a name is looked up in the declared ports.
     pub fn resolve_port(&self, port: &IntOrString) -> Option<u16> {
         match port {
             IntOrString::Int(number) => u16::try_from(*number).ok(),

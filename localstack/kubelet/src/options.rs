@@ -1,7 +1,6 @@
-//! What a kubelet is started with.
+//! The options of a kubelet and their textual forms (`NAME=ZONE`, `ZONE=CIDR`).
 //!
-//! Owns the options and their textual forms (`NAME=ZONE`, `ZONE=CIDR`). Pure; a value that cannot be used is
-//! an error that says what was expected.
+//! Pure. The error for an invalid value shows a valid form.
 
 use ipnet::Ipv4Net;
 use std::net::SocketAddr;
@@ -9,32 +8,32 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tokio::sync::oneshot;
 
-/// What a kubelet is started with.
+/// The options of a kubelet.
 #[derive(Debug)]
 pub struct Options {
     /// The kubeconfig of an administrator.
     pub kubeconfig: PathBuf,
-    /// The nodes to stand for; each in one of `zones`.
+    /// The nodes to simulate, each in one of `zones`.
     pub nodes: Vec<NodeOption>,
     /// The zones and their pod addresses, within 127.0.0.0/8.
     pub zones: Vec<ZoneOption>,
-    /// Scales the cool-down of addresses and nothing else: 1 is real time, 0.05 makes 30 s into 1.5 s. More
-    /// than 0, at most 100.
+    /// Factor for the cool-down of addresses, and nothing else: 1 is real time, 0.05 makes 30 s into 1.5 s. More than
+    /// 0, at most 100.
     pub time_scale: f64,
-    /// Where the control API listens; port 0 takes a free one.
+    /// The address of the control API. Port 0 takes a free one.
     pub control: SocketAddr,
     /// How many pods the scheduler may put on each node, at least 1.
     pub max_pods: u32,
     /// The version that every node reports, such as `v1.36.3`.
     pub kubelet_version: String,
-    /// Told once every Node is registered with Ready=True and the control API is open.
+    /// Notified when every Node is registered with Ready=True and the control API is open.
     pub ready: Option<oneshot::Sender<Ready>>,
 }
 
-/// What is known once a kubelet is ready.
+/// What the caller gets when a kubelet is ready.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
-    /// Where the control API listens.
+    /// The address of the control API.
     pub control: SocketAddr,
 }
 
@@ -52,11 +51,11 @@ pub struct NodeOption {
 pub struct ZoneOption {
     /// The zone's name.
     pub name: String,
-    /// What its pods and nodes take their addresses from.
+    /// The range of the addresses of its pods and nodes.
     pub range: Ipv4Net,
 }
 
-/// Why an option cannot be used.
+/// Why an option is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OptionError {
     /// Not of the form `LEFT=RIGHT`.
@@ -65,7 +64,7 @@ pub enum OptionError {
     /// Not an IPv4 range.
     #[error("`{0}` is not an IPv4 range such as 127.101.0.0/19")]
     Range(String),
-    /// A range that would leave the machine.
+    /// A range outside loopback.
     #[error("zone {0}: {1} is not within 127.0.0.0/8; pods only ever listen on loopback addresses")]
     NotLoopback(String, Ipv4Net),
     /// A range without room for one pod.
@@ -77,16 +76,16 @@ pub enum OptionError {
     /// A node in a zone without a range.
     #[error("node {0} is in zone {1}, which has no --zone {1}=CIDR")]
     UnknownZone(String, String),
-    /// The same name twice.
+    /// The same name occurs twice.
     #[error("{0} is given twice")]
     Twice(String),
-    /// Nothing to run.
+    /// There are no nodes.
     #[error("at least one --node NAME=ZONE is needed")]
     NoNode,
-    /// A time scale nobody can mean.
+    /// A time scale out of range.
     #[error("a time scale of {0} makes no sense; give a number above 0, at most 100")]
     TimeScale(f64),
-    /// A node for no pods.
+    /// A node that could have no pods.
     #[error("a node must have room for at least one pod")]
     NoRoom,
 }
@@ -118,7 +117,7 @@ fn pair(text: &str, form: &'static str) -> Result<(String, String), OptionError>
 }
 
 impl Options {
-    /// Checks what the types cannot.
+    /// Checks the rules that the types do not enforce.
     pub fn check(&self) -> Result<(), OptionError> {
         if self.nodes.is_empty() {
             return Err(OptionError::NoNode);

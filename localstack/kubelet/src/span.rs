@@ -1,14 +1,14 @@
-//! Spans of time as annotations write them, and draws from a range of them.
+//! Durations in annotations, and random values from a range of them.
 //!
-//! Owns the form of a duration (`250ms`, `1.5s`, `2m`, `1h`, `0`) and of a range (`5ms-20ms`), and which
-//! length the n-th draw gives. Pure: the same seed and number give the same length on every machine.
+//! Defines the form of a duration (`250ms`, `1.5s`, `2m`, `1h`, `0`) and of a range (`5ms-20ms`), and the n-th value of
+//! a range. Pure: the same seed and number give the same value on every machine.
 
 use std::time::Duration;
 
-/// The longest duration an annotation may give: a day.
+/// The longest duration in an annotation: a day.
 const LONGEST: f64 = 86_400.0;
 
-/// A duration, or a range to draw from.
+/// A duration, or a range of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Span {
     least: Duration,
@@ -21,13 +21,13 @@ pub enum SpanError {
     /// Not of the form of a duration.
     #[error("`{0}` is not a duration such as 250ms, 1.5s, 2m or 0 (at most 24h)")]
     Duration(String),
-    /// A range whose end comes before its beginning.
+    /// A range whose end is less than its beginning.
     #[error("`{0}` is a range that ends before it begins")]
     Backwards(String),
 }
 
 impl Span {
-    /// Reads a duration or a range.
+    /// Parses a duration or a range.
     pub fn parse(text: &str) -> Result<Self, SpanError> {
         let (least, most) = match text.split_once('-') {
             Some((least, most)) => (duration(least)?, duration(most)?),
@@ -39,12 +39,12 @@ impl Span {
         Ok(Self { least, most })
     }
 
-    /// Whether every draw is zero.
+    /// Whether every value is zero.
     pub fn is_zero(self) -> bool {
         self.most.is_zero()
     }
 
-    /// The length of draw number `count`, evenly spread over the range.
+    /// Value number `count`, uniformly distributed over the range.
     pub fn draw(self, seed: u64, count: u64) -> Duration {
         // The upper 32 bits of a well-mixed number are a fraction of 2^32.
         let share = u32::try_from(mix(seed ^ mix(count)) >> 32).unwrap_or(0);
@@ -52,7 +52,7 @@ impl Span {
     }
 }
 
-/// Reads `250ms`, `1.5s`, `2m`, `1h` or `0`.
+/// Parses `250ms`, `1.5s`, `2m`, `1h` or `0`.
 pub fn duration(text: &str) -> Result<Duration, SpanError> {
     let text = text.trim();
     let unreadable = || SpanError::Duration(text.into());
@@ -66,7 +66,7 @@ pub fn duration(text: &str) -> Result<Duration, SpanError> {
     if (0.0..=LONGEST).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(unreadable()) }
 }
 
-/// A seed that depends on nothing but these bytes (FNV-1a).
+/// A seed that depends only on these bytes (FNV-1a).
 pub fn seed(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,16 +1,16 @@
-//! Whether an answer is right.
+//! Checks answers.
 
 use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::plan::Answer;
 
-/// What came back: a status and a complete body.
+/// An answer: a status and a complete body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// The status.
     pub status: u16,
-    /// Whether the length of the body was announced.
+    /// Whether the answer had a content-length.
     pub has_length: bool,
     /// The header `x-pod`.
     pub pod: Option<String>,
@@ -18,14 +18,14 @@ pub struct Received {
     pub body: Vec<u8>,
 }
 
-/// The part of a simulated pod's answer that tells which request it answers.
+/// The part of a simulated pod's answer that identifies the request.
 #[derive(Deserialize)]
 struct PodAnswer {
     pod: String,
     path: String,
 }
 
-/// Checks an answer to a request for `path` (without its query).
+/// Checks the answer to a request for `path` (without its query).
 pub fn check(received: &Received, path: &str, wanted: Answer) -> Result<(), Failure> {
     if received.status != 200 {
         return Err(Failure::Status(received.status));

@@ -1,7 +1,7 @@
-//! One client: takes a request from its start to its verdict.
+//! One client: sends a request and determines its result.
 //!
-//! Owns the client's idle connections. Retries once, and only what every HTTP client retries by itself: a request
-//! on a reused connection that ended before any byte of the answer.
+//! Manages the client's idle connections. It retries once, and only in the case in which every HTTP client does: a
+//! request on a reused connection that ended before any byte of the answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -20,26 +20,26 @@ use crate::plan::{self, Mode, Path, Plan, Target};
 use crate::record::Outcome;
 use crate::resolver::Resolver;
 
-/// How long a connection may take to be ready again after a complete answer. Never reached in practice: nothing
-/// needs to be sent or received.
+/// How long a connection may take to be ready again after a complete answer. It is never reached in practice, because
+/// nothing is sent or received.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// A client at work.
+/// A client with its state.
 #[derive(Debug)]
 pub struct Client {
     mode: Mode,
     resolver: Resolver,
     host: HeaderValue,
-    /// The last one was used last.
+    /// The connection at the end was used last.
     idle: Mutex<Vec<Connection>>,
 }
 
-/// The end of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Verdict {
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why, unless it was simply right.
+    /// The failure, if there was one.
     pub failure: Option<Failure>,
     /// The node of the last attempt.
     pub node: Option<IpAddr>,
@@ -47,11 +47,11 @@ pub struct Verdict {
     pub local_port: Option<u16>,
     /// The pod that answered.
     pub pod: Option<String>,
-    /// When.
+    /// When it ended.
     pub ended: Instant,
 }
 
-/// How far a request has come; outlives its time-out.
+/// The progress of a request, which is still available after its timeout.
 #[derive(Debug)]
 struct Progress {
     stage: Stage,
@@ -73,18 +73,18 @@ impl Client {
         Self {
             mode: client.mode,
             resolver: Resolver::new(&plan.target, client.kind, index),
-            // A name that DNS allows and HTTP does not reaches the server empty.
+            // A valid DNS name that is not valid in HTTP reaches the server as an empty host.
             host: HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("")),
             idle: Mutex::default(),
         }
     }
 
-    /// Its view of DNS.
+    /// Its resolver.
     pub fn resolver(&self) -> &Resolver {
         &self.resolver
     }
 
-    /// Makes request `index` of the run. Takes no longer than the time-out, but for a moment.
+    /// Sends request `index` of the run. Takes at most the timeout and a moment.
     pub async fn request(&self, plan: &Plan, index: u32) -> Verdict {
         let mut progress = Progress {
             stage: Stage::Resolving,
@@ -150,7 +150,7 @@ impl Client {
 
     fn build(&self, path: &Path) -> Request<Empty<Bytes>> {
         let mut request = Request::new(Empty::new());
-        // The plan was checked: there is a URI.
+        // The plan was checked, so the URI is valid.
         *request.uri_mut() = path.uri().unwrap_or_default();
         request.headers_mut().insert(HOST, self.host.clone());
         if self.mode == Mode::New {

@@ -1,8 +1,8 @@
-//! One HTTP/1.1 connection to a node of a load balancer, one request at a time.
+//! One HTTP/1.1 connection to a node of a load balancer, with one request at a time.
 //!
-//! It is worked only while a request is on it. So the end of an idle connection is noticed by the next request,
-//! as it is by a client that sends at the very moment at which the other side closes; nothing about that is left
-//! to chance. Bytes are counted below HTTP: whether any byte of an answer came is known exactly.
+//! The connection is only polled during a request. So only the next request notices the end of an idle connection, like
+//! a client that sends just when the other side closes. That makes the case deterministic. Bytes are counted below
+//! HTTP, so it is exactly known whether any byte of an answer came.
 
 use std::future::poll_fn;
 use std::io;
@@ -31,11 +31,11 @@ const MAX_BODY: usize = 1 << 20;
 
 type Driver = http1::Connection<TokioIo<Counted>, Empty<Bytes>>;
 
-/// A connection that can take a request.
+/// An open connection.
 #[derive(Debug)]
 pub struct Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
-    /// Nothing when the connection has ended.
+    /// `None` after the connection has ended.
     driver: Option<Driver>,
     received: Arc<AtomicU64>,
     /// The node at the other end.
@@ -44,8 +44,8 @@ pub struct Connection {
     pub local_port: Option<u16>,
 }
 
-/// A connection on its way. Its port at this end is known already: one that is refused, or reset as soon as it is
-/// accepted, can be found by it in what the other end has seen.
+/// A connection in progress. Its local port is already known, so a connection that is refused or reset at once can be
+/// found in the records of the other end.
 #[derive(Debug)]
 pub struct Connecting {
     socket: Socket,
@@ -70,7 +70,7 @@ impl Connecting {
         Ok(Self { socket, address, local_port: local.map(|local| local.port()) })
     }
 
-    /// Waits for the other end.
+    /// Waits until the connection is open.
     pub async fn finish(self) -> Result<Connection, Failure> {
         let Self { socket, address, local_port } = self;
         let stream = connected(socket).await.map_err(|error| Failure::connect(&error))?;
@@ -78,7 +78,7 @@ impl Connecting {
         let _ = stream.set_nodelay(true);
         let received = Arc::new(AtomicU64::new(0));
         let counted = Counted { stream, received: Arc::clone(&received) };
-        // It only prepares: nothing is sent or received here.
+        // This only prepares: nothing is sent or received here.
         let (sender, driver) =
             http1::handshake(TokioIo::new(counted)).await.map_err(|_| Failure::EndedBeforeAnswer)?;
         Ok(Connection { sender, driver: Some(driver), received, node: address.ip(), local_port })
@@ -92,7 +92,7 @@ async fn connected(socket: Socket) -> io::Result<TcpStream> {
 }
 
 impl Connection {
-    /// Sends a request and reads its answer to the end.
+    /// Sends a request and reads its complete answer.
     pub async fn exchange(&mut self, request: Request<Empty<Bytes>>) -> Result<Received, Failure> {
         let before = self.received.load(Ordering::Relaxed);
         let sending = self.sender.send_request(request);
@@ -116,25 +116,25 @@ impl Connection {
         let collected = drive(&mut self.driver, Limited::new(body, MAX_BODY).collect()).await;
         match collected {
             Ok(body) => Ok(Received { status, has_length, pod, body: body.to_bytes().into() }),
-            // The status says more than the end of its page.
+            // The status is more useful than an error in the body.
             Err(_) if status != 200 => Err(Failure::Status(status)),
             Err(error) if error.is::<LengthLimitError>() => Err(Failure::TooLong(MAX_BODY)),
             Err(_) => Err(Failure::EndedWithinAnswer),
         }
     }
 
-    /// Whether it can take another request, as far as the answer says.
+    /// Whether the answer allows another request on the connection.
     pub async fn is_reusable(&mut self) -> bool {
         let ready = drive(&mut self.driver, self.sender.ready()).await;
         ready.is_ok() && self.driver.is_some()
     }
 }
 
-/// Awaits `wanted` and works the connection meanwhile. When that has ended, what it has read may still be wanted.
+/// Awaits `wanted` and polls the connection too. After the connection has ended, `wanted` may still use what was read.
 async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
     let mut wanted = pin!(wanted);
     poll_fn(|context| {
-        // What the driver reads wakes `wanted` up, within this task: so the driver goes first, and again.
+        // What the driver reads wakes up `wanted` in this task. So the driver is polled first, and again.
         if let Some(working) = driver
             && Pin::new(working).poll(context).is_ready()
         {
@@ -145,7 +145,7 @@ async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) 
     .await
 }
 
-/// A TCP stream that counts what is read from it.
+/// A TCP stream that counts the bytes that are read from it.
 #[derive(Debug)]
 struct Counted {
     stream: TcpStream,

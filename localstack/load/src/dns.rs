@@ -1,7 +1,7 @@
-//! One DNS question over UDP: the A records of a name.
+//! One DNS query over UDP: the A records of a name.
 //!
-//! Never caches, and asks for nothing but A. A lost datagram is sent once more; a server that stays silent is an
-//! error after half a second.
+//! No cache, and no types other than A. A query without an answer is sent again once. A server that does not answer is
+//! an error after half a second.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use hickory_proto::rr::{Name, RData, RecordType};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// How often a question is sent.
+/// How often a query is sent.
 const ATTEMPTS: u32 = 2;
-/// How long an answer may take, for each time that it is asked for.
+/// How long each attempt waits for an answer.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The addresses of a name: at least one.
@@ -21,18 +21,18 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct Found {
     /// In the order of the answer.
     pub addresses: Vec<IpAddr>,
-    /// For how long the answer may be used; the shortest of its records.
+    /// How long the answer may be used: the lowest TTL of its records.
     pub ttl: Duration,
 }
 
-/// Asks `server` for the A records of `name`. Nothing if there are none, or if the server does not answer, or
-/// answers with an error: to a client, these are the same.
+/// Queries `server` for the A records of `name`. `None` if there are none, the server does not answer, or it answers
+/// with an error. A client treats these cases in the same way.
 pub async fn look_up(server: SocketAddr, name: &str) -> Option<Found> {
     let mut question = Message::query();
     question.metadata.recursion_desired = true;
     question.add_query(Query::query(Name::from_ascii(name).ok()?, RecordType::A));
     let bytes = question.to_vec().ok()?;
-    // A port of its own for each question: a late answer cannot be taken for the answer to another one.
+    // A separate port for each query, so that a late answer does not count for another query.
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await.ok()?;
@@ -48,7 +48,7 @@ pub async fn look_up(server: SocketAddr, name: &str) -> Option<Found> {
     None
 }
 
-/// The answer with this number; nothing if there is no server at all.
+/// The answer with this ID, or `None` if there is no server.
 async fn answer(socket: &UdpSocket, id: u16) -> Option<Message> {
     let mut buffer = [0_u8; 4096];
     loop {
@@ -72,7 +72,7 @@ fn found(answer: &Message) -> Option<Found> {
         _ => None,
     });
     let addresses: Vec<IpAddr> = addresses.collect();
-    // Those of aliases on the way count too.
+    // Records of aliases count too.
     let ttl = answer.answers.iter().map(|record| record.ttl).min()?;
     (!addresses.is_empty()).then(|| Found { addresses, ttl: Duration::from_secs(ttl.into()) })
 }

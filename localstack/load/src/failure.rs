@@ -1,4 +1,4 @@
-//! Why a request was lost, or had to be sent again.
+//! Why a request was lost or retried.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use thiserror::Error;
 /// What went wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// DNS has never given an address.
+    /// DNS has never returned an address.
     #[error("the name has no address")]
     NoAddress,
-    /// No connection. Besides what the network says this can be the generator's own lack of ports or files.
+    /// The connection failed. Besides network errors, the generator itself may have run out of ports or files.
     #[error("cannot connect: {}", io::Error::from(*.0))]
     Connect(io::ErrorKind),
-    /// No connection, for a reason of the system that has no name.
+    /// The connection failed with a system error that has no name in Rust.
     #[error("cannot connect: {}", io::Error::from_raw_os_error(*.0))]
     ConnectSystem(i32),
     /// The connection ended, or broke, before the first byte of the answer.
@@ -23,21 +23,21 @@ pub enum Failure {
     /// The connection ended, or broke, within the answer.
     #[error("the connection ended within the answer")]
     EndedWithinAnswer,
-    /// What came is not HTTP.
+    /// The answer is not HTTP.
     #[error("the answer is not HTTP")]
     NotHttp,
-    /// The time-out passed.
+    /// The timeout passed.
     #[error("no complete answer within {} ms, while {stage}", timeout.as_millis())]
     TimedOut {
         /// What the request was waiting for.
         stage: Stage,
-        /// The plan's time-out.
+        /// The timeout of the plan.
         timeout: Duration,
     },
-    /// Another status than 200.
+    /// A status other than 200.
     #[error("status {0}")]
     Status(u16),
-    /// The length of the body was not announced, so that nobody can say whether it is complete.
+    /// The body has no content-length, so it is unknown whether it is complete.
     #[error("the answer has no content-length")]
     NoLength,
     /// The body is longer than the generator reads.
@@ -48,12 +48,12 @@ pub enum Failure {
     WrongBody,
 }
 
-/// What a request was waiting for when its time-out passed.
+/// What a request was waiting for at its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// An answer of the DNS server.
     Resolving,
-    /// The load balancer's accepting the connection.
+    /// The connection to the load balancer.
     Connecting,
     /// The answer.
     Answering,
@@ -70,7 +70,7 @@ impl std::fmt::Display for Stage {
 }
 
 impl Failure {
-    /// From the error of a connect.
+    /// The failure for an error of a connect.
     pub(crate) fn connect(error: &io::Error) -> Self {
         match (error.kind(), error.raw_os_error()) {
             (io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset, _) | (_, None) => {

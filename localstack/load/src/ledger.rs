@@ -1,5 +1,5 @@
-//! The books of a run: counts and records, changed together, so that `offered = ok + retried + lost + in flight`
-//! holds at every instant.
+//! The counts and records of a run. They change together, so that `offered = ok + retried + lost + in flight` is always
+//! true.
 
 use serde::Serialize;
 
@@ -16,12 +16,12 @@ pub struct Counts {
     pub retried: u64,
     /// See [`Outcome::Lost`].
     pub lost: u64,
-    /// Requests that started later than intended by more than the tolerance. They are in the other counts too.
+    /// Requests that started later than intended by more than the tolerance. They are also in the other counts.
     pub behind: u64,
 }
 
 impl Counts {
-    /// Requests that have no outcome yet.
+    /// Requests without an outcome so far.
     pub fn in_flight(&self) -> u64 {
         self.offered - self.ok - self.retried - self.lost
     }
@@ -35,36 +35,36 @@ impl Counts {
     }
 }
 
-/// The books.
+/// The counts and records.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Of the whole run.
     pub total: Counts,
-    /// By phase; a phase without a request may be missing at the end.
+    /// By phase. The last phases may be missing if they have no requests.
     pub phases: Vec<Counts>,
     /// By client.
     pub clients: Vec<Counts>,
-    /// Of all requests with an outcome, in the order of their ends.
+    /// All requests with an outcome, in the order of their ends.
     pub records: Vec<Record>,
 }
 
 impl Ledger {
-    /// Empty books.
+    /// An empty ledger.
     pub fn new(clients: usize) -> Self {
         Self { clients: vec![Counts::default(); clients], ..Self::default() }
     }
 
-    /// A request was started.
+    /// Counts a started request.
     pub fn offer(&mut self, client: usize, phase: usize) {
         self.each(client, phase, |counts| counts.offered += 1);
     }
 
-    /// A request that was offered turns out to have started too late.
+    /// Counts a started request as behind, because it started too late.
     pub fn behind(&mut self, client: usize, phase: usize) {
         self.each(client, phase, |counts| counts.behind += 1);
     }
 
-    /// A request that was offered has ended.
+    /// Records the outcome of a started request.
     pub fn settle(&mut self, record: Record) {
         self.each(record.client, record.phase, |counts| counts.settle(record.outcome));
         self.records.push(record);

@@ -1,12 +1,12 @@
-//! An open-loop load generator that accounts for every request.
+//! An open-loop load generator that records every request.
 //!
-//! Request *k* starts at `start + k / rate`, whatever became of the others, and is measured from that instant: a
-//! server that stalls cannot make the generator ask less, nor look faster than it was. Every request ends as
-//! exactly one of [`Outcome`], so that `offered = ok + retried + lost` holds for every report.
+//! Request *k* starts at `start + k / rate`, independently of the other requests, and its duration counts from that
+//! instant. So a server that stalls cannot slow the generator down or look faster than it was. Every request ends with
+//! exactly one [`Outcome`], so `offered = ok + retried + lost` in every report.
 //!
-//! The crate owns the clients: their schedule, their view of DNS, their connections, their verdicts. It never
-//! repeats a request, but for the one retry that HTTP allows on a reused connection, and it never leaves a
-//! request out: what it cannot record, it refuses to start. If the generator itself is late, it says so.
+//! The crate implements the clients: their schedule, DNS lookups, connections and results. It repeats a request only in
+//! the one case in which HTTP allows it on a reused connection. It omits no request: it does not start a request that
+//! it cannot record. It reports its own delays.
 //!
 //! ```no_run
 //! # async fn rollout() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@
 //! let clients = vec![Client::default(), Client::pinned(), Client::keep_alive()];
 //! let run = Run::start(Plan { clients, ..Plan::new(target, 18080, 200.0) })?;
 //! run.mark("rollout");
-//! // … meanwhile, something happens to the pods …
+//! // … in the meantime, something happens to the pods …
 //! let report = run.stop().await?;
 //! assert_eq!(report.counts.lost, 0, "{report}");
 //! # Ok(())

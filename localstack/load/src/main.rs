@@ -1,4 +1,4 @@
-//! `load`: drives and counts requests, and says with its exit code whether one was lost.
+//! `load`: sends and counts requests. Its exit code shows whether one was lost.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -13,10 +13,10 @@ use localstack_load::{Answer, Client, ClientKind, Counts, Mode, Plan, Report, Ru
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Sends requests at a constant rate, whatever becomes of them, and accounts for every one.
+/// Sends requests at a constant rate, independently of the answers, and records every request.
 ///
-/// Exits with 0 if no request was lost, 1 if one was, 2 if the command line is wrong, 3 if the run could not be
-/// finished or written down.
+/// Exits with 0 if no request was lost, 1 if one was, 2 if the command line is invalid, 3 if the run or its report
+/// failed.
 #[derive(Debug, Parser)]
 #[command(name = "load", version)]
 #[command(group(ArgGroup::new("target").required(true).args(["name", "address"])))]
@@ -24,7 +24,7 @@ struct Options {
     /// DNS name of the load balancer
     #[arg(long, requires = "dns")]
     name: Option<String>,
-    /// DNS server, asked over UDP
+    /// DNS server, queried over UDP
     #[arg(long, value_name = "IP:PORT", conflicts_with = "address")]
     dns: Option<SocketAddr>,
     /// One address instead of a name
@@ -33,31 +33,31 @@ struct Options {
     /// Port of the listener
     #[arg(long)]
     port: u16,
-    /// Requests per second of all clients together
+    /// Requests per second, in total over all clients
     #[arg(long, default_value_t = 100.0)]
     rate: f64,
-    /// For how many seconds requests start
+    /// Time in seconds during which requests start
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     duration: f64,
-    /// A connection per request, or as few as will do
+    /// A connection per request, or as few connections as possible
     #[arg(long, value_enum, default_value_t = Connections::New)]
     mode: Connections,
-    /// How many clients take turns
+    /// Number of clients, which send in turn
     #[arg(long, default_value_t = 1)]
     clients: usize,
-    /// How many of them keep their first DNS answer for ever
+    /// Number of clients that never repeat their first DNS lookup
     #[arg(long, default_value_t = 0)]
     pinned: usize,
-    /// How long a request may take, in milliseconds
+    /// Timeout of a request, in milliseconds
     #[arg(long, default_value_t = 2000, value_name = "MILLISECONDS")]
     timeout_ms: u64,
-    /// How late a request may start before it counts as behind, in milliseconds
+    /// Delay of a request's start from which it counts as behind, in milliseconds
     #[arg(long, default_value_t = 50, value_name = "MILLISECONDS")]
     tolerance_ms: u64,
-    /// Path of the requests, perhaps with a query; the number of the request is added to the path
+    /// Path of the requests, with an optional query; the request's number is appended to the path
     #[arg(long, default_value = "/load")]
     path: String,
-    /// Accept any body, not only a simulated pod's answer to the very request
+    /// Accept any body, not only a simulated pod's answer to the same request
     #[arg(long)]
     any_body: bool,
     /// Write every request to this file, one JSON object per line
@@ -106,9 +106,9 @@ impl Options {
     }
 }
 
-/// The command line is at fault.
+/// The command line is invalid.
 const USAGE: u8 = 2;
-/// The run could not be finished, or its result not be written.
+/// The run failed, or its result could not be written.
 const FAILED: u8 = 3;
 
 #[tokio::main]
@@ -126,14 +126,14 @@ async fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
-    // Nobody may be reading; the exit code says it too.
+    // It does not matter if nobody reads it: the exit code shows the result too.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
     ExitCode::from(code)
 }
 
 fn start(options: &Options) -> anyhow::Result<(Run, Option<File>)> {
     let plan = options.plan()?;
-    // Before the run: it would be a pity afterwards.
+    // Checked before the run, so that its results are not lost.
     let create =
         |path: &PathBuf| File::create(path).with_context(|| format!("cannot write {}", path.display()));
     let records = options.records.as_ref().map(create).transpose()?;
@@ -164,7 +164,7 @@ async fn finish(run: Run, records: Option<File>, as_json: bool) -> anyhow::Resul
     Ok(report)
 }
 
-/// A line per second while somebody is looking. Never ends.
+/// Prints a line per second if the output is a terminal. Never returns.
 async fn show_progress(run: &Run) {
     if !std::io::stderr().is_terminal() {
         return std::future::pending().await;
@@ -177,7 +177,7 @@ async fn show_progress(run: &Run) {
         let counts = run.counts();
         let Counts { offered, ok, retried, lost, behind } = counts;
         let in_flight = counts.in_flight();
-        // A terminal that has gone is no reason to stop.
+        // A closed terminal does not stop the run.
         let _ = writeln!(
             std::io::stderr(),
             "{second:>4} s  offered {offered}  ok {ok}  retried {retried}  lost {lost}  in flight {in_flight}  \

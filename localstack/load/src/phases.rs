@@ -1,4 +1,4 @@
-//! Phases of a run: a request belongs to the phase in which it was intended to start, however late it did.
+//! Phases of a run. A request belongs to the phase in which it should have started, even if it started later.
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ pub const FIRST: &str = "run";
 #[derive(Debug)]
 pub struct Phases {
     labels: Vec<String>,
-    /// From when on which phase, in order; those that no coming request can belong to are gone.
+    /// The start of each phase, in order. Phases that no later request can belong to are removed.
     marks: VecDeque<(Instant, usize)>,
 }
 
 impl Phases {
-    /// A run that begins in the phase [`FIRST`].
+    /// A run that begins with the phase [`FIRST`].
     pub fn new(start: Instant) -> Self {
         Self { labels: vec![FIRST.to_owned()], marks: VecDeque::from([(start, 0)]) }
     }
 
-    /// What is intended from `now` on belongs to `label`. A label that was there before is taken up again.
+    /// Requests intended from `now` on belong to `label`. A label may be used again.
     pub fn mark(&mut self, label: &str, now: Instant) {
         let known = self.labels.iter().position(|known| known == label);
         let phase = known.unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl Phases {
         self.marks.push_back((now, phase));
     }
 
-    /// The phase of a request. Requests are asked about in the order of their intended starts.
+    /// The phase of a request. Callers must ask in the order of the intended starts.
     pub fn of(&mut self, intended: Instant) -> usize {
         while self.marks.get(1).is_some_and(|(from, _)| *from <= intended) {
             self.marks.pop_front();
@@ -39,7 +39,7 @@ impl Phases {
         self.marks.front().map_or(0, |(_, phase)| *phase)
     }
 
-    /// The labels, in the order of their first marks; a phase is an index of this.
+    /// The labels in the order of their first marks. A phase is an index into them.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }

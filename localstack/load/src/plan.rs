@@ -1,7 +1,7 @@
-//! What a run is to do: whom to ask, how often, as which clients.
+//! The plan of a run: where to send requests, how often, and from which clients.
 //!
-//! A plan is data. It is checked once, by [`crate::Run::start`]; a plan that could not be accounted for (no end
-//! to its numbers, more requests than can be recorded) is refused there, before the first request.
+//! A plan is data. [`crate::Run::start`] checks it once. It rejects a plan that could not be recorded completely, for
+//! example one with more requests than records, before the first request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -19,52 +19,51 @@ pub const MAX_RECORDS: u32 = 2_000_000;
 /// A plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Where the requests go.
+    /// The destination of the requests.
     pub target: Target,
     /// The TCP port of the listener, 1 to 65535.
     pub port: u16,
-    /// Requests per second of all clients together, greater than 0. Request *k* of the run belongs to client
-    /// *k* modulo the number of clients.
+    /// Requests per second, in total over all clients, greater than 0. Request *k* of the run belongs to client *k*
+    /// modulo the number of clients.
     pub rate: f64,
-    /// For how long requests start; without it, until [`crate::Run::stop`]. `rate * duration` requests, rounded
-    /// up, are offered.
+    /// How long requests start. `None`: until [`crate::Run::stop`]. The run has `rate * duration` requests, rounded up.
     pub duration: Option<Duration>,
-    /// How long a request may take from its start to the last byte of the answer, look-up, connect and retry
-    /// included. Greater than 0.
+    /// The timeout from a request's start to the last byte of its answer, including lookup, connect and retry. Greater
+    /// than 0.
     pub timeout: Duration,
     /// How much later than intended a request may start before it counts as `behind`.
     pub tolerance: Duration,
-    /// The path of all requests, beginning with `/`, perhaps with a query. `/` and the number of the request are
-    /// added to the path, so that an answer can be told from the answer to another request.
+    /// The path of all requests, beginning with `/`, with an optional query. `/` and the number of the request are
+    /// appended to the path, so that answers to different requests differ.
     pub path: String,
-    /// Which answers are right.
+    /// Which answers are correct.
     pub answer: Answer,
     /// The clients, at least one.
     pub clients: Vec<Client>,
-    /// How many requests may be recorded, 1 to [`MAX_RECORDS`]. A run without a duration ends with an error when
-    /// they are used up.
+    /// The maximum number of recorded requests, 1 to [`MAX_RECORDS`]. A run without a duration ends with an error when
+    /// it reaches this.
     pub max_records: u32,
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A DNS name, resolved by each client on its own.
+    /// A DNS name, which each client resolves.
     Name {
         /// The name; a trailing dot is optional.
         name: String,
-        /// The DNS server, asked over UDP for A records.
+        /// The DNS server, queried over UDP for A records.
         dns: SocketAddr,
     },
-    /// One address for all clients, such as one node of a load balancer. Nothing is resolved.
+    /// One address for all clients, such as a node of a load balancer. Nothing is resolved.
     Address(IpAddr),
 }
 
-/// Which answers are right. All must be `200` with a content-length and a complete body.
+/// Which answers are correct. All must have status `200`, a content-length and a complete body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answer {
-    /// The answer of a simulated pod to this very request: JSON whose `path` is the path that was asked for, and
-    /// whose `pod` is the header `x-pod`.
+    /// A simulated pod's answer to the same request: JSON whose `path` is the requested path, and whose `pod` equals
+    /// the header `x-pod`.
     #[default]
     Pod,
     /// Any body.
@@ -74,69 +73,69 @@ pub enum Answer {
 /// One client of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Client {
-    /// What it makes of DNS answers.
+    /// How it uses DNS answers.
     pub kind: ClientKind,
-    /// What it does with connections.
+    /// How it uses connections.
     pub mode: Mode,
 }
 
-/// What a client makes of DNS answers.
+/// How a client uses DNS answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientKind {
-    /// Asks again when the TTL of the answer is over.
+    /// It looks the name up again when the TTL is over.
     #[default]
     Following,
-    /// Keeps its first answer with addresses for ever, as some runtimes do.
+    /// It keeps its first answer with addresses forever, as some runtimes do.
     Pinned,
 }
 
-/// What a client does with connections.
+/// How a client uses connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// A new connection for each request.
     #[default]
     New,
-    /// Uses the connection that was idle for the shortest time, and a new one only if none is idle. As usual, an
-    /// open connection is used whatever DNS says meanwhile.
+    /// It uses the connection with the shortest idle time, and a new one only if none is idle. As usual, an open
+    /// connection is used even if DNS now returns other addresses.
     KeepAlive,
 }
 
 impl Client {
-    /// A client that keeps its first DNS answer for ever.
+    /// A client that keeps its first DNS answer forever.
     pub fn pinned() -> Self {
         Self { kind: ClientKind::Pinned, mode: Mode::New }
     }
 
-    /// A client that keeps its connections.
+    /// A client that keeps its connections alive.
     pub fn keep_alive() -> Self {
         Self { kind: ClientKind::Following, mode: Mode::KeepAlive }
     }
 }
 
-/// Why a plan cannot be run.
+/// Why a plan is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
-    /// Not a usable rate.
+    /// The rate is invalid.
     #[error("the rate is {0} requests per second; it must be greater than 0")]
     Rate(f64),
-    /// No time at all.
+    /// A duration is zero.
     #[error("{0} is zero; it must be longer")]
     Zero(&'static str),
-    /// Nobody to ask.
+    /// There are no clients.
     #[error("there is no client; at least one is needed")]
     NoClients,
-    /// Not a port.
+    /// The port is invalid.
     #[error("port 0 cannot be connected to; give the port of the listener")]
     Port,
-    /// Not a DNS name.
+    /// The DNS name is invalid.
     #[error("'{0}' is not a DNS name")]
     Name(String),
-    /// Not a path.
+    /// The path is invalid.
     #[error("'{0}' is not a path; it must begin with '/' and consist of characters that URLs allow")]
     Path(String),
-    /// Not a usable limit of records.
+    /// The limit of records is invalid.
     #[error("the limit of records is {0}; it must be 1 to {MAX_RECORDS}")]
     MaxRecords(u32),
     /// The plan has more requests than can be recorded.
@@ -150,14 +149,14 @@ pub enum PlanError {
         rate: f64,
         /// The planned duration.
         duration: Duration,
-        /// How many can be recorded.
+        /// The maximum number of records.
         limit: u32,
     },
 }
 
 impl Plan {
-    /// One client that makes a new connection for each request, until it is stopped: 2 s per request, 50 ms of
-    /// tolerance, answers of simulated pods.
+    /// One client that makes a new connection for each request, until the run is stopped. Timeout 2 s per request, 50
+    /// ms of tolerance, answers of simulated pods.
     pub fn new(target: Target, port: u16, rate: f64) -> Self {
         Self {
             target,
@@ -173,7 +172,7 @@ impl Plan {
         }
     }
 
-    /// Whether it can be run, and when its requests start.
+    /// Checks the plan and returns when its requests start.
     pub(crate) fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = Schedule::new(self.rate).ok_or(PlanError::Rate(self.rate))?;
         if self.port == 0 {
@@ -196,7 +195,7 @@ impl Plan {
         {
             return Err(PlanError::Name(name.clone()));
         }
-        // The longest one stands for all.
+        // The longest possible path is checked.
         if !self.path.starts_with('/') || Path::of(self, u32::MAX).uri().is_none() {
             return Err(PlanError::Path(self.path.clone()));
         }
@@ -212,7 +211,7 @@ impl Plan {
 /// The path of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Without the query: what a pod says it was asked for.
+    /// Without the query, like in a pod's answer.
     pub plain: String,
     query: Option<String>,
 }
@@ -227,7 +226,7 @@ impl Path {
         Self { plain: format!("{}/{index}", base.trim_end_matches('/')), query }
     }
 
-    /// What is asked for; nothing if URLs do not allow it.
+    /// The URI of the request. `None` if it is invalid.
     pub fn uri(&self) -> Option<Uri> {
         match &self.query {
             Some(query) => format!("{}?{query}", self.plain).parse().ok(),

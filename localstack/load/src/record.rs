@@ -1,4 +1,4 @@
-//! What is kept of each request.
+//! The record of each request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::plan::Mode;
 
-/// How a request ended: exactly one of these.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// A complete, right answer within the time-out, at the first attempt.
+    /// A complete, correct answer within the timeout, at the first attempt.
     Ok,
-    /// A reused connection ended before any byte of the answer, and the one retry on a new connection brought a
-    /// complete, right answer within the time-out. HTTP clients do this by themselves for idempotent requests
-    /// (RFC 9110, 9.2.2), so their users see nothing of it.
+    /// A reused connection ended before any byte of the answer, and the one retry on a new connection got a complete,
+    /// correct answer within the timeout. HTTP clients retry idempotent requests automatically (RFC 9110, 9.2.2), so
+    /// their users do not notice it.
     Retried,
-    /// Everything else.
+    /// All other requests.
     Lost,
 }
 
-/// One request. 120 bytes, and those of the name of the pod once per pod.
+/// The record of one request. It takes 120 bytes; each pod's name is stored once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The client, an index of [`crate::Plan::clients`].
@@ -34,7 +34,7 @@ pub struct Record {
     pub phase: usize,
     /// The intended start, in microseconds since 1970.
     pub intended_us: u64,
-    /// How much later than intended the request started; the generator's own fault.
+    /// How much later than intended the request started, because of the generator.
     pub late: Duration,
     /// From the intended start to the end.
     pub duration: Duration,
@@ -42,9 +42,9 @@ pub struct Record {
     pub node: Option<IpAddr>,
     /// The local port of the last attempt, if there was a connection.
     pub local_port: Option<u16>,
-    /// The pod that answered, as its header `x-pod` says.
+    /// The pod that answered, from the header `x-pod`.
     pub pod: Option<Arc<str>>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why it was lost, or why the first attempt failed if it was retried.
     pub failure: Option<Failure>,

@@ -1,4 +1,4 @@
-//! What a run ends with: every record, and what can be counted from them.
+//! The result of a run: all records, and statistics of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,58 +14,58 @@ use crate::record::{Outcome, Record};
 
 mod table;
 
-/// The result of a run. `counts.offered` is `counts.ok + counts.retried + counts.lost` and the number of records.
+/// The result of a run. `counts.offered` is `counts.ok + counts.retried + counts.lost`, and also the number of records.
 /// Its `Display` is a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Of the whole run.
     pub counts: Counts,
-    /// By phase, in the order of the marks.
+    /// By phase, in the order of their first use.
     pub phases: Vec<PhaseReport>,
     /// By client, in the order of the plan.
     pub clients: Vec<ClientReport>,
-    /// Every request, by intended start.
+    /// All requests, sorted by intended start.
     pub records: Vec<Record>,
     /// See [`Plan::tolerance`].
     pub tolerance: Duration,
 }
 
-/// What happened to the requests of one phase.
+/// The requests of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseReport {
-    /// The label of the mark.
+    /// The label of the phase.
     pub label: String,
     /// Requests intended in this phase.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// What happened to the requests of one client.
+/// The requests of one client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClientReport {
-    /// What it made of DNS.
+    /// How it used DNS answers.
     pub kind: ClientKind,
-    /// What it did with connections.
+    /// How it used connections.
     pub mode: Mode,
     /// Its requests.
     #[serde(flatten)]
     pub counts: Counts,
     /// How often it looked the name up.
     pub dns_queries: u64,
-    /// How many of these brought no address, so that the last ones stayed in use.
+    /// How many lookups returned no address, so that the client kept using the last ones.
     pub dns_failures: u64,
 }
 
-/// Durations of right answers, from the intended start, in microseconds.
+/// Durations of requests with correct answers, from the intended start, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Latency {
-    /// Half were not slower.
+    /// The median.
     pub p50_us: u64,
-    /// 90 % were not slower.
+    /// The 90th percentile.
     pub p90_us: u64,
-    /// 99 % were not slower.
+    /// The 99th percentile.
     pub p99_us: u64,
-    /// The slowest.
+    /// The maximum.
     pub max_us: u64,
 }
 
@@ -75,11 +75,11 @@ pub struct Summary {
     /// Of the whole run.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Of requests that were not lost.
+    /// Latency of the requests that were not lost.
     pub latency: Latency,
-    /// How often requests were lost for which reason.
+    /// The number of lost requests by reason.
     pub lost_because: BTreeMap<String, u64>,
-    /// How many requests each pod answered rightly.
+    /// The number of correct answers by pod.
     pub pods: BTreeMap<String, u64>,
     /// See [`Report::phases`].
     pub phases: Vec<PhaseReport>,
@@ -117,12 +117,12 @@ impl Report {
         self.records.iter().filter(|record| record.outcome == Outcome::Lost)
     }
 
-    /// The counts of a phase; nothing if there was none of that label.
+    /// The counts of a phase, or `None` if there is no phase with this label.
     pub fn phase(&self, label: &str) -> Option<&Counts> {
         self.phases.iter().find(|phase| phase.label == label).map(|phase| &phase.counts)
     }
 
-    /// All that is counted.
+    /// All statistics.
     pub fn summary(&self) -> Summary {
         let mut lost_because = BTreeMap::new();
         let mut pods = BTreeMap::new();
@@ -147,13 +147,13 @@ impl Report {
         }
     }
 
-    /// How long right answers took. All zero if there were none.
+    /// The durations of requests with correct answers. All zero if there were none.
     pub fn latency(&self) -> Latency {
         let right = self.records.iter().filter(|record| record.outcome != Outcome::Lost);
         let mut durations: Vec<Duration> = right.map(|record| record.duration).collect();
         durations.sort_unstable();
         let percentile = |percent: usize| {
-            // The smallest one that so many are not above (nearest rank).
+            // The nearest-rank percentile.
             let rank = (durations.len() * percent).div_ceil(100).saturating_sub(1);
             durations.get(rank).map_or(0, |duration| duration_us(*duration))
         };
@@ -165,7 +165,7 @@ impl Report {
         }
     }
 
-    /// Writes one JSON object per record and line, by intended start.
+    /// Writes one JSON object per record and line, sorted by intended start.
     pub fn write_records(&self, mut to: impl Write) -> io::Result<()> {
         for record in &self.records {
             let phase = self.phases.get(record.phase).map(|phase| phase.label.as_str());

@@ -1,8 +1,8 @@
-//! A client's view of the load balancer's name.
+//! A client's DNS lookups of the load balancer's name.
 //!
-//! The name is looked up when an address is needed and the last answer is over, as clients do, never in the
-//! background. A look-up that fails leaves the last addresses in use, is counted, and is repeated a second later
-//! at the earliest. Without any address yet there is none to give, and the request is lost.
+//! The client looks the name up when it needs an address and the TTL of the last answer is over, never in the
+//! background. After a failed lookup, the last addresses remain in use. The failure is counted, and the next lookup
+//! follows after at least a second. If there is no address yet, the request is lost.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::dns;
 use crate::plan::{ClientKind, Target};
 
-/// How long a failed look-up is not repeated.
+/// The pause after a failed lookup.
 const FAILURE_REST: Duration = Duration::from_secs(1);
 
-/// Gives a client its addresses in turns.
+/// Returns a client's addresses round robin.
 #[derive(Debug)]
 pub struct Resolver {
     source: Option<Source>,
@@ -36,13 +36,13 @@ struct Source {
 #[derive(Debug, Default)]
 struct View {
     addresses: Vec<IpAddr>,
-    /// When to ask again; nothing is never.
+    /// When to look up again. `None`: never.
     ask: Option<Instant>,
     turn: usize,
 }
 
 impl Resolver {
-    /// A view of `target`. Clients begin their turns at different addresses, by their `index`.
+    /// The resolver of one client for `target`. Clients begin at different addresses, by `index`.
     pub fn new(target: &Target, kind: ClientKind, index: usize) -> Self {
         let (source, view) = match target {
             Target::Address(address) => (None, View { addresses: vec![*address], ask: None, turn: index }),
@@ -55,7 +55,7 @@ impl Resolver {
         Self { source, view: Mutex::new(view), queries: AtomicU64::new(0), failures: AtomicU64::new(0) }
     }
 
-    /// The address whose turn it is. Whoever comes during a look-up waits for it.
+    /// The next address. Callers wait for a lookup in progress.
     pub async fn next(&self) -> Option<IpAddr> {
         let mut view = self.view.lock().await;
         if let Some(source) = &self.source
@@ -87,7 +87,7 @@ impl Resolver {
         self.queries.load(Ordering::Relaxed)
     }
 
-    /// How many look-ups brought no address.
+    /// How many lookups returned no address.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

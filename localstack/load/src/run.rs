@@ -1,8 +1,8 @@
 //! A run: starts requests at their times, and ends with a report.
 //!
-//! Two kinds of tasks: `pacer`, one, which starts the others and never waits for them, and `request`, one each.
-//! A request ends by its time-out at the latest, so a stopped run ends. Should a task end without doing its
-//! part, the books do not balance, and the run ends with [`RunError::Unaccounted`] instead of a report.
+//! There are two kinds of tasks. One `pacer` starts the others and never waits for them. Each `request` ends at its
+//! timeout at the latest, so a stopped run always ends. If a task ends without its result, the counts do not match, and
+//! the run ends with [`RunError::Unaccounted`] instead of a report.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::schedule::Schedule;
 
-/// A run under way. Dropped, it starts no more requests.
+/// A run in progress. If it is dropped, it starts no more requests.
 #[derive(Debug)]
 pub struct Run {
     shared: Arc<Shared>,
@@ -38,9 +38,9 @@ struct Shared {
     clients: Vec<Client>,
     start: Instant,
     start_us: u64,
-    /// No request is intended from then on.
+    /// No request is intended after this time.
     stopped_at: OnceLock<Instant>,
-    /// The records were used up before the run was over.
+    /// The records were used up before the end of the run.
     is_full: AtomicBool,
     books: Mutex<Books>,
 }
@@ -49,11 +49,11 @@ struct Shared {
 struct Books {
     ledger: Ledger,
     phases: Phases,
-    /// Names of pods, each once.
+    /// Names of pods, each stored once.
     pods: HashSet<Arc<str>>,
 }
 
-/// Why a run has no plain report.
+/// Why a run has no normal report.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// A run without a duration was not stopped in time.
@@ -64,10 +64,10 @@ pub enum RunError {
     TooManyRecords {
         /// The limit of the plan.
         limit: u32,
-        /// What was recorded until then; complete and balanced.
+        /// The records until then, complete.
         report: Box<Report>,
     },
-    /// A defect of the generator.
+    /// A bug of the generator.
     #[error(
         "{offered} requests were offered, but {recorded} were recorded; this is a defect of the generator"
     )]
@@ -107,33 +107,33 @@ impl Run {
         Ok(Self { shared, tasks, stop: stop.clone(), _stop_with_this: stop.drop_guard() })
     }
 
-    /// The counts at this instant.
+    /// The current counts.
     pub fn counts(&self) -> Counts {
         self.shared.books().ledger.total
     }
 
-    /// How many look-ups of all clients have brought no address so far.
+    /// How many lookups of all clients have returned no address so far.
     pub fn dns_failures(&self) -> u64 {
         self.shared.clients.iter().map(|client| client.resolver().failures()).sum()
     }
 
-    /// Requests intended from now on belong to the phase `label`. A label that was used before is taken up again;
-    /// before the first mark the phase is `run`.
+    /// Requests intended from now on belong to the phase `label`. A label may be used again. Before the first mark, the
+    /// phase is `run`.
     pub fn mark(&self, label: &str) {
         let mut books = self.shared.books();
-        // Within the lock: no request intended later has been started yet.
+        // Under the lock, so no request intended later has been started yet.
         let now = Instant::now();
         books.phases.mark(label, now);
     }
 
-    /// Waits until the planned duration is over and all requests have ended. A run without a duration ends when
-    /// its records are used up.
+    /// Waits until the planned duration is over and all requests have ended. A run without a duration ends when it
+    /// reaches its limit of records.
     pub async fn finished(&self) {
         self.tasks.wait().await;
     }
 
-    /// Ends the run now: starts the requests that were intended until now and waits for all in flight, at most
-    /// for their time-out.
+    /// Ends the run now: starts the requests that were intended until now, and waits for all requests in flight, at
+    /// most until their timeouts.
     pub async fn stop(self) -> Result<Report, RunError> {
         self.shared.stopped_at.get_or_init(Instant::now);
         self.stop.cancel();
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// Lets the end of all requests be the end of the run, however the pacer ends.
+/// Makes the end of all requests the end of the run, even if the pacer panics.
 struct Closing(TaskTracker);
 
 impl Drop for Closing {
@@ -195,7 +195,7 @@ impl Shared {
     }
 
     fn launch(self: &Arc<Self>, index: u32, intended: Instant, tasks: &TaskTracker) {
-        // Of u32 requests each belongs to one of at least one client.
+        // Each of at most `u32::MAX` requests belongs to one of at least one client.
         let client = index as usize % self.clients.len();
         let phase = {
             let mut books = self.books();

@@ -1,5 +1,4 @@
-//! When requests start: at absolute offsets from the start of the run, never relative to each other, so that no
-//! delay adds up.
+//! When requests start: at absolute offsets from the start of the run, so that delays do not add up.
 
 use std::time::Duration;
 
@@ -10,13 +9,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `rate` requests per second; it must be greater than 0, and so large that its period can be expressed.
+    /// `rate` requests per second. The rate must be greater than 0, and not so small that its period overflows.
     pub fn new(rate: f64) -> Option<Self> {
         let usable = rate.is_finite() && rate > 0.0 && Duration::try_from_secs_f64(1.0 / rate).is_ok();
         usable.then_some(Self { rate })
     }
 
-    /// When request `index` starts, counted from the start of the run. Beyond what can be expressed: never.
+    /// When request `index` starts, relative to the start of the run. On overflow: never.
     pub fn offset(self, index: u32) -> Duration {
         Duration::try_from_secs_f64(f64::from(index) / self.rate).unwrap_or(Duration::MAX)
     }

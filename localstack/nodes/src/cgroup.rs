@@ -1,8 +1,8 @@
-//! The cgroups of nodes: the one thing of a machine that does not vanish with its processes.
+//! The cgroups of nodes: the only part of a machine that the kernel does not remove with its processes.
 //!
-//! Owns the folders below `/sys/fs/cgroup` whose names begin with the world's own prefix. Makes
-//! them for a node, and removes them, which also waits until the node's processes are gone. Knows
-//! both versions of cgroups; only version 1 was ever tried.
+//! Manages the folders below `/sys/fs/cgroup` with this local world's prefix. It creates and removes them for a node.
+//! Removing also waits until the node's processes have ended. It supports both versions of cgroups, but only version 1
+//! has been tested.
 
 use std::{
     fs, io,
@@ -11,27 +11,26 @@ use std::{
 };
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// Far more than killed processes need to be gone.
+/// Much longer than killed processes need to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes the cgroup of a node, `/NAME`, in every hierarchy, and moves this process into it.
+/// Creates the cgroup of a node, `/NAME`, in every hierarchy, and moves this process into it.
 ///
-/// # Errors
-/// Not root, or no cgroups.
+/// # Errors If the process is not root, or there are no cgroups.
 pub fn create(name: &str) -> io::Result<()> {
     for hierarchy in hierarchies(Path::new(ROOT))? {
         let folder = hierarchy.join(name);
-        // What a machine that was switched off has left goes first.
+        // First remove what a machine that was switched off has left.
         remove_tree(&folder)?;
         fs::create_dir_all(&folder)?;
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            // Empty in a new cgroup of version 1, and then no process may be in it.
+            // This file is empty in a new cgroup of version 1, and then no process can join it.
             if folder.join(file).exists() && hierarchy.join(file).exists() {
                 fs::write(folder.join(file), fs::read_to_string(hierarchy.join(file))?.trim())?;
             }
         }
     }
-    // One hierarchy is enough to know when all processes are gone; the kubelet has the others.
+    // One hierarchy shows when all processes have ended. The kubelet manages the others.
     for hierarchy in [Path::new(ROOT).join("pids"), PathBuf::from(ROOT)] {
         let system = hierarchy.join(name).join("system");
         if hierarchy.join(name).is_dir() {
@@ -42,10 +41,9 @@ pub fn create(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all cgroups whose names begin so, once their processes are gone. None is fine.
+/// Removes all cgroups with this prefix, after their processes have ended. Succeeds if there are none.
 ///
-/// # Errors
-/// Processes are still there after 10 s, or the system refuses.
+/// # Errors If processes still run after 10 s, or the system rejects the removal.
 pub fn remove_all(prefix: &str) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     for hierarchy in hierarchies(Path::new(ROOT))? {
@@ -63,15 +61,14 @@ pub fn remove_all(prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The folders in which a cgroup has to be made: one for each controller of version 1, or the
-/// one of version 2.
+/// The folders for new cgroups: one for each controller of version 1, or the one of version 2.
 fn hierarchies(root: &Path) -> io::Result<Vec<PathBuf>> {
     if root.join("cgroup.controllers").exists() {
         return Ok(vec![root.to_path_buf()]);
     }
     let mut found: Vec<PathBuf> =
         folders(root)?.into_iter().filter(|folder| folder.join("cgroup.procs").exists()).collect();
-    // `cpu` may be a link to `cpu,cpuacct`: made twice is made once.
+    // `cpu` may be a link to `cpu,cpuacct`. Then both give the same folder.
     found.sort();
     Ok(found)
 }
@@ -87,7 +84,7 @@ fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes a cgroup and those in it, the innermost first.
+/// Removes a cgroup and its children, innermost first.
 fn remove_tree(folder: &Path) -> io::Result<()> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let inner = match folders(folder) {

@@ -1,6 +1,6 @@
-//! What the programs of a node are told in files: pure functions from the layout to text.
+//! The configuration files of a node's programs: pure functions from the layout to text.
 //!
-//! Each line that is not the program's own default says why.
+//! A comment explains each line that differs from the program's default.
 
 use std::{net::Ipv6Addr, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
 
 /// containerd's socket, on the machine's own `/run`.
 pub const SOCKET: &str = "/run/containerd/containerd.sock";
-/// The image that holds a pod's network; one of the images that every node has.
+/// The image of a pod's sandbox, one of the images on every node.
 pub const PAUSE: &str = "headgate.local/pause:1";
 
 /// `containerd.toml`.
@@ -46,7 +46,7 @@ conf_dir = {cni}
         root = quoted(&root),
         cni = quoted(&cni),
     );
-    // Each handler has a network of its own.
+    // Each handler has a separate CNI network.
     let runtime = |families: Families| {
         let handler = families.handler();
         format!(
@@ -63,7 +63,7 @@ SystemdCgroup = false
     Families::ALL.map(runtime).into_iter().fold(common, |text, runtime| text + &runtime)
 }
 
-/// A path as TOML: JSON's strings are TOML's.
+/// A path as a TOML string. JSON strings are valid in TOML.
 fn quoted(path: &Path) -> String {
     json!(path).to_string()
 }
@@ -76,7 +76,7 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "address": node.ip,
         "healthzBindAddress": node.ip,
         "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
-        // A world for tests: who reaches the kubelet may ask it anything.
+        // Only for tests, so every caller may use the kubelet's API.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
@@ -84,7 +84,7 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "failCgroupV1": false,
         "failSwapOn": false,
         "enforceNodeAllocatable": [],
-        // The disk and memory are those of the machine that all nodes share: no reason to evict.
+        // All nodes share the machine's disk and memory, so these are no reason for evictions.
         "evictionHard": {},
         "imageGCHighThresholdPercent": 100,
         "podLogsDir": place.pod_logs(),
@@ -96,7 +96,7 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "eventRecordQPS": 0,
-        // And wait for changes of mounted Secrets: a minute by default.
+        // Tests also wait for changes of mounted Secrets. The default is a minute.
         "syncFrequency": "10s",
     })
 }
@@ -106,10 +106,10 @@ pub fn cgroup(layout: &Layout, node: &NodeOption) -> String {
     format!("{}-{}", layout.cgroup, node.name)
 }
 
-/// The CNI network of a zone for pods with addresses of these families: one bridge for all its nodes, and one store of
-/// addresses, as a subnet of a VPC is.
+/// The CNI network of a zone for pods with these address families. All its nodes share one bridge and one store of
+/// addresses, like a subnet of a VPC.
 pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
-    // Parts of the zone's IPv6 range that do not overlap: a bridge has one address in each.
+    // Parts of the zone's IPv6 range that do not overlap, because a bridge has one address in each.
     let v6 = |part: u16| {
         let segments = ipv6_of(zone.range).network().segments();
         let [a, b, c, d, ..] = segments;
@@ -117,7 +117,7 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
     };
     let v4 = json!([{"subnet": zone.range}]);
     let (v4_route, v6_route) = (json!({"dst": "0.0.0.0/0"}), json!({"dst": "::/0"}));
-    // IPv4 addresses are all from one store, whichever network gives them.
+    // All IPv4 addresses are from one store, for each of the networks.
     let (name, ranges, routes) = match families {
         Families::V4 => (zone.name.clone(), vec![v4], vec![v4_route]),
         Families::Both => (zone.name.clone(), vec![v4, v6(1)], vec![v4_route, v6_route]),
@@ -131,7 +131,7 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
             "bridge": bridge(zone),
             "isGateway": true,
             "hairpinMode": true,
-            // Nobody is outside to whom an address would have to be hidden.
+            // No masquerading, because nothing outside is reachable.
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
@@ -143,12 +143,12 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
     })
 }
 
-/// The bridge of a zone: its letter, because 15 characters are the most.
+/// The bridge of a zone, named by the zone's letter, because a name has at most 15 characters.
 fn bridge(zone: &ZoneOption) -> String {
     format!("zone-{}", zone.name.chars().last().unwrap_or('a'))
 }
 
-/// Configuration of the one kube-proxy, as JSON, which is YAML.
+/// The configuration of the only kube-proxy, as JSON, which is valid YAML.
 pub fn proxy(layout: &Layout) -> Value {
     let first = layout.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
     json!({
@@ -161,7 +161,7 @@ pub fn proxy(layout: &Layout) -> Value {
         "bindAddress": layout.servers,
         "healthzBindAddress": format!("{}:10256", layout.servers),
         "metricsBindAddress": format!("{}:10249", layout.servers),
-        // The limits of connection tracking are the machine's own.
+        // Do not change the machine's limits of connection tracking.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "nftables": {"syncPeriod": "30s", "minSyncPeriod": "100ms"},
     })

@@ -1,7 +1,7 @@
-//! The control API: what a test may do to nodes.
+//! The control API: tests control the nodes with it.
 //!
-//! Owns the HTTP routes on `--control`. Paths are those of the simulated kubelets where both can
-//! do the same. What is not there answers 404 with a JSON `error`, what fails 500.
+//! Serves HTTP on `--control`. It uses the same paths as the simulated kubelets for the same functions. An unknown
+//! object answers 404 with a JSON `error`, a failure 500.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -22,16 +22,16 @@ use crate::{
     node::{Node, NodeError},
 };
 
-/// What the control API works on.
+/// What the control API controls.
 #[derive(Debug)]
 pub struct Controls {
     /// The nodes.
     pub nodes: Vec<Mutex<Node>>,
-    /// Where packed images are put.
+    /// The folder for packed images.
     pub images: PathBuf,
 }
 
-/// The routes over these.
+/// The routes of the control API.
 pub fn routes(controls: Arc<Controls>) -> Router {
     Router::new()
         .route("/health", get(async || Json(json!({"ok": true}))))
@@ -69,10 +69,10 @@ async fn restart_kubelet(State(controls): State<Arc<Controls>>, Path(name): Path
 struct Load {
     name: String,
     binary: PathBuf,
-    /// What else is in it: path in the image, file here.
+    /// Other files: the path in the image, and the file on this machine.
     #[serde(default)]
     files: BTreeMap<String, PathBuf>,
-    /// How its containers are told to end.
+    /// The signal that stops its containers.
     #[serde(default)]
     stop_signal: Option<String>,
 }

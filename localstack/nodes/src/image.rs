@@ -1,8 +1,7 @@
 //! Packs a static binary as a container image, without a registry and without a builder.
 //!
-//! Owns the form: an OCI layout in a tar file, one layer with the program as `/app` and whatever
-//! files it needs, and the annotation from which containerd takes the image's name. Pure but for
-//! reading these files and writing the tar file.
+//! The format is an OCI layout in a tar file. It has one layer with the program as `/app` and its other files, and the
+//! annotation from which containerd takes the image's name. It only reads these files and writes the tar file.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +13,11 @@ use std::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Writes the image `name`, which runs `binary`, has these `files` (path in the image, file here, whose mode it keeps) and is
-/// told to end by `stop_signal` or else SIGTERM, into the tar file `into`. The name must have a domain: without one containerd takes it for an image
-/// of a public registry.
+/// Writes the image `name` into the tar file `into`. The image runs `binary` and contains `files` (path in the image,
+/// file on this machine, which keeps its mode). Its containers stop by `stop_signal`, by default SIGTERM. The name must
+/// have a domain. Without one, containerd treats it as an image of a public registry.
 ///
-/// # Errors
-/// The name has no domain or no tag, or a file cannot be read or written.
+/// # Errors If the name has no domain or no tag, or a file cannot be read or written.
 pub fn pack(
     name: &str,
     binary: &Path,
@@ -46,7 +44,7 @@ pub fn pack(
     fs::write(into, image).map_err(at(into))
 }
 
-/// A file: its path, what it contains, its mode.
+/// A file: its path, contents and mode.
 type Entry = (String, Vec<u8>, u32);
 
 fn layout(name: &str, stop_signal: Option<&str>, content: Vec<Entry>) -> io::Result<Vec<u8>> {
@@ -124,7 +122,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// The word that images have for the processor of this machine.
+/// The name of this machine's processor architecture in images.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -136,15 +134,15 @@ fn architecture() -> &'static str {
 /// Why an image could not be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// No domain or no tag.
+    /// The name has no domain or no tag.
     #[error("{0:?} cannot name an image: write DOMAIN/NAME:TAG, such as headgate.local/web:1")]
     Name(String),
-    /// A file.
+    /// A file could not be read or written.
     #[error("cannot use {path} for an image: {source}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

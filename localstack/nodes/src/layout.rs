@@ -1,4 +1,4 @@
-//! Which nodes, zones and images there are, and where everything of a node is: pure data.
+//! The nodes, zones and images, and the paths of a node's files. Pure data.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -11,9 +11,9 @@ use ipnet::{Ipv4Net, Ipv6Net};
 /// A zone and the addresses of its pods: `NAME=CIDR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneOption {
-    /// As the node label `topology.kubernetes.io/zone` names it.
+    /// The value of the node label `topology.kubernetes.io/zone`.
     pub name: String,
-    /// Where the zone's pods take their addresses from.
+    /// The range of the zone's pod addresses.
     pub range: Ipv4Net,
 }
 
@@ -24,11 +24,11 @@ pub struct NodeOption {
     pub name: String,
     /// Its zone.
     pub zone: String,
-    /// Where its kubelet listens.
+    /// The address of its kubelet.
     pub ip: Ipv4Addr,
 }
 
-/// An image and the static binary that it consists of: `IMAGE=FILE`.
+/// An image and its static binary: `IMAGE=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageOption {
     /// Its name with a domain and a tag, such as `headgate.local/web:1`.
@@ -48,9 +48,9 @@ pub struct Layout {
     pub programs: PathBuf,
     /// The folder of the kubeconfig files: `NODE.kubeconfig` and `kube-proxy.kubeconfig`.
     pub credentials: PathBuf,
-    /// What the names of all cgroups begin with.
+    /// The prefix of all cgroup names.
     pub cgroup: String,
-    /// Where kube-proxy listens: the address of the world's servers.
+    /// The address of kube-proxy: the address of the local world's servers.
     pub servers: Ipv4Addr,
     /// All addresses of the VPC.
     pub vpc: Ipv4Net,
@@ -62,14 +62,15 @@ pub struct Layout {
     pub images: Vec<ImageOption>,
 }
 
-/// Which addresses a pod has. A pod asks for others than IPv4 by its RuntimeClass, whose handler has this name.
+/// The address families of a pod. A pod requests other families than IPv4 by a RuntimeClass whose handler has this
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// IPv4, as all have it that ask for nothing.
+    /// IPv4, the default.
     V4,
     /// Both, IPv4 first.
     Both,
-    /// IPv6 alone, as pods of an EKS cluster for IPv6 have it.
+    /// IPv6 only, like in an EKS cluster for IPv6.
     V6,
 }
 
@@ -87,7 +88,7 @@ impl Families {
     }
 }
 
-/// Where everything of one node is: its disk, which outlives the machine.
+/// The paths of one node. They are on its disk, which outlives the machine.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
@@ -95,8 +96,7 @@ pub struct Place {
     name: String,
 }
 
-/// The IPv6 addresses of a zone's subnet, as those of its IPv4 range follow from each other: `10.0.32.0/19` has
-/// `fd00:a:0:20::/64`.
+/// The IPv6 range of a zone's subnet, derived from its IPv4 range: `10.0.32.0/19` gives `fd00:a:0:20::/64`.
 #[must_use]
 pub fn ipv6_of(range: Ipv4Net) -> Ipv6Net {
     let [first, second, third, _] = range.network().octets();
@@ -104,12 +104,12 @@ pub fn ipv6_of(range: Ipv4Net) -> Ipv6Net {
 }
 
 impl Place {
-    /// The place of a node, whose folder and whose logs are in these two folders.
+    /// The paths of a node in these two folders.
     pub fn of(folder: &Path, logs: &Path, node: &str) -> Self {
         Self { folder: folder.join(node), logs: logs.to_path_buf(), name: node.to_owned() }
     }
 
-    /// All folders that have to be there before the machine starts.
+    /// All folders that must exist before the machine starts.
     pub fn folders(&self) -> Vec<PathBuf> {
         let networks = Families::ALL.into_iter().map(|families| self.cni(families));
         [self.containerd(), self.kubelet(), self.pod_logs()].into_iter().chain(networks).collect()
@@ -125,12 +125,12 @@ impl Place {
         self.folder.join("kubelet")
     }
 
-    /// What the pods' containers have printed.
+    /// The output of the pods' containers.
     pub fn pod_logs(&self) -> PathBuf {
         self.folder.join("pods")
     }
 
-    /// Configuration of the CNI plugins, for pods with addresses of these families.
+    /// The configuration of the CNI plugins for pods with these address families.
     pub fn cni(&self, families: Families) -> PathBuf {
         self.folder.join(match families {
             Families::V4 => "cni",
@@ -139,23 +139,23 @@ impl Place {
         })
     }
 
-    /// Configuration of containerd.
+    /// The configuration of containerd.
     pub fn containerd_config(&self) -> PathBuf {
         self.folder.join("containerd.toml")
     }
 
-    /// Configuration of the kubelet.
+    /// The configuration of the kubelet.
     pub fn kubelet_config(&self) -> PathBuf {
         self.folder.join("kubelet.yaml")
     }
 
-    /// What a program of the node says.
+    /// The log file of a program of the node.
     pub fn log(&self, program: &str) -> PathBuf {
         self.logs.join(format!("{}-{program}.log", self.name))
     }
 }
 
-/// A value of the command line that cannot be used.
+/// An invalid value on the command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} cannot be used: write {1}")]
 pub struct ParseOptionError(String, &'static str);

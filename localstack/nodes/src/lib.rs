@@ -1,14 +1,13 @@
-//! Real Kubernetes nodes on one machine: kubelet, containerd and runc, several of each.
+//! Real Kubernetes nodes on one machine: several instances of kubelet, containerd and runc.
 //!
-//! A *network* of the world's own ([`network`]) holds everything: pods have VPC-like addresses in
-//! it, and none of them can leave it. In it every node is a *machine* ([`machine`]): process and
-//! mount namespaces of its own, whose first process starts containerd and kubelet. When that
-//! process dies, the kernel ends whatever ran on the machine, and its mounts are gone: a node can
-//! be switched off like a computer, and nothing of it can be left running.
+//! A separate *network* ([`network`]) contains everything. Pods have VPC-like addresses in it, and none of them can
+//! reach other networks. Every node is a *machine* ([`machine`]): separate process and mount namespaces, whose first
+//! process starts containerd and kubelet. When that process ends, the kernel ends all processes of the machine and
+//! removes its mounts. So a node can be switched off like a computer, and no process of it remains.
 //!
-//! What outlives a machine is its folder (its disk), and its cgroups, which [`cgroup`] removes.
+//! Only a machine's folder (its disk) and its cgroups remain. [`cgroup`] removes the cgroups.
 //!
-//! Needs root and some packages of Debian: [`requirements`] says which are missing.
+//! Requires root and some Debian packages. [`requirements`] lists the missing ones.
 
 pub mod cgroup;
 pub mod config;

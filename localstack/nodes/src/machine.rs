@@ -1,12 +1,11 @@
 //! The inside of a node: the first process of its namespaces, which starts the others.
 //!
-//! Owns `/run`, `/var`, containerd and the kubelet of its node, and ends every process that
-//! nobody else waits for. It lives while its standard input is open; when it ends, the kernel
-//! kills all the others, as if the computer had lost its power. Told on standard input, it does
-//! what a [`Wish`] says, and answers each with an [`Answer`] on standard output.
+//! It manages `/run`, `/var`, containerd and the kubelet of its node, and reaps processes whose parents have ended. It
+//! runs while its standard input is open. When it ends, the kernel kills all other processes of the node, as if the
+//! computer had lost power. Its standard input carries [`Wish`]es. It answers each with an [`Answer`] on standard
+//! output.
 //!
-//! A kubelet that ends is started again, as an init system would; without containerd there is
-//! nothing left to do, and the machine ends.
+//! It restarts a kubelet that ends, like an init system. If containerd ends, the machine ends too.
 
 use std::{
     fs::{self, File},
@@ -33,12 +32,12 @@ use crate::{
     layout::{NodeOption, Place},
 };
 
-/// How long containerd may take to listen.
+/// How long containerd may take until it listens.
 const START: Duration = Duration::from_secs(60);
-/// Before a kubelet that has ended is started again.
+/// The pause before a kubelet that has ended is restarted.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What a machine is started with.
+/// The arguments of a machine.
 #[derive(Args, Clone, Debug)]
 pub struct MachineArguments {
     /// The node
@@ -64,32 +63,31 @@ pub struct MachineArguments {
     pub image: Vec<PathBuf>,
 }
 
-/// What a machine can be told, as a line of JSON.
+/// A request to a machine, as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
-    /// Kill the kubelet; it is started again.
+    /// Kill the kubelet. The machine restarts it.
     RestartKubelet,
     /// Import a packed image.
     Import(PathBuf),
 }
 
-/// What a machine says, as a line of JSON.
+/// An answer of a machine, as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// containerd runs, has the images, and the kubelet has been started.
+    /// containerd runs and has the images, and the kubelet has been started.
     Started,
-    /// A wish was done.
+    /// The request was carried out.
     Done,
-    /// A wish could not be done, or the machine could not start.
+    /// The request failed, or the machine could not start.
     Failed(String),
 }
 
 /// Runs a machine until its standard input ends.
 ///
-/// # Errors
-/// A sentence; it was also told as an [`Answer`].
+/// # Errors Why the machine failed. The same text was sent as an [`Answer`].
 pub fn run(arguments: &MachineArguments) -> Result<(), MachineError> {
     let outcome = start(arguments).and_then(|mut machine| {
         say(&Answer::Started);
@@ -113,15 +111,15 @@ fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
         }
     }
     let kubelet = start_kubelet(arguments, &place)?;
-    // From now on nobody else may wait for a child.
+    // From now on, no other code may wait for a child.
     let (news, events) = mpsc::sync_channel(64);
     spawn("orphans", news.clone(), wait_for_children)?;
     spawn("wishes", news, read_wishes)?;
     Ok(Machine { arguments: arguments.clone(), place, events, containerd, kubelet, importing: None })
 }
 
-/// Gives the machine its own `/run` and `/var`, empty as after a start of a computer. What the
-/// programs leave there by default is on no disk, and on no other machine.
+/// Gives the machine its own empty `/run` and `/var`, like after a boot. Files that the programs write there by default
+/// are on no disk and are not visible to other machines.
 fn own_folders() -> Result<(), MachineError> {
     for folder in ["/run", "/var"] {
         mount("tmpfs", folder, "tmpfs", MountFlags::NOSUID, None)
@@ -136,7 +134,7 @@ fn own_folders() -> Result<(), MachineError> {
 fn start_containerd(arguments: &MachineArguments, place: &Place) -> Result<Pid, MachineError> {
     let mut command = Command::new(arguments.programs.join("containerd"));
     command.arg("--config").arg(place.containerd_config());
-    // It looks for its shim there, as for runc.
+    // containerd looks for its shim and for runc in `PATH`.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = iter::once(arguments.programs.clone()).chain(std::env::split_paths(&path));
     let path =
@@ -203,7 +201,7 @@ struct Machine {
 enum Event {
     Ended(Pid, WaitStatus),
     Wish(Wish),
-    /// Nobody holds the other end of standard input.
+    /// Standard input was closed.
     Over,
 }
 
@@ -221,7 +219,7 @@ impl Machine {
                 }
                 Event::Ended(pid, status) => self.imported(pid, status),
                 Event::Wish(Wish::RestartKubelet) => {
-                    // It may be ending by itself, which comes to the same.
+                    // It may have ended already, with the same result.
                     let _ = kill_process(self.kubelet, Signal::KILL);
                     say(&Answer::Done);
                 }
@@ -257,7 +255,7 @@ fn wait_for_children(news: &SyncSender<Event>) {
                     return;
                 }
             }
-            // Interrupted: asked again. containerd lives, so there always is a child.
+            // Interrupted, so try again. containerd runs, so there is always a child.
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
@@ -283,25 +281,25 @@ fn read_wishes(news: &SyncSender<Event>) {
 fn say(answer: &Answer) {
     let mut output = io::stdout().lock();
     let line = serde_json::to_string(answer).unwrap_or_default();
-    // Whoever does not read is gone, and standard input will say so.
+    // If the reader has ended, standard input reports it.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
-/// Why a machine does not run.
+/// Why a machine cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// containerd ended, or does not listen.
+    /// containerd ended, or it does not listen.
     #[error("containerd does not serve: see {log}", log = _0.display())]
     Containerd(PathBuf),
-    /// An image.
+    /// An image could not be imported.
     #[error("cannot import {image}: see {log}", image = _0.display(), log = _1.display())]
     Import(PathBuf, PathBuf),
-    /// A file, a folder or a program.
+    /// A file, a folder or a program could not be used.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The `nodes` command: real nodes in the network that this process is in.
+//! The `nodes` command: real nodes in the network namespace of this process.
 
 use std::{
     collections::BTreeMap,
@@ -37,18 +37,18 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start nodes in the network that this process is in, and stay until SIGTERM
+    /// Start nodes in the network namespace of this process, and run until SIGTERM
     Run(RunArguments),
     /// Pack a static binary as a container image, for `ctr images import`
     Pack(PackArguments),
-    /// Be the first process of a node's namespaces
+    /// Run as the first process of a node's namespaces
     #[command(hide = true)]
     Machine(MachineArguments),
 }
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// The folder of all nodes' disks; not below /run or /var, of which every node has its own
+    /// The folder of all nodes' disks; not below /run or /var, because every node has its own
     #[arg(long)]
     folder: PathBuf,
     /// The folder of all logs
@@ -60,10 +60,10 @@ struct RunArguments {
     /// The folder of NODE.kubeconfig and kube-proxy.kubeconfig
     #[arg(long)]
     credentials: PathBuf,
-    /// What the names of all cgroups begin with
+    /// The prefix of all cgroup names
     #[arg(long)]
     cgroup: String,
-    /// Where kube-proxy listens
+    /// The address of kube-proxy
     #[arg(long)]
     servers: Ipv4Addr,
     /// All addresses of the VPC
@@ -72,13 +72,13 @@ struct RunArguments {
     /// A zone and the addresses of its pods; may be given several times
     #[arg(long = "zone", value_name = "ZONE=CIDR", required = true)]
     zones: Vec<ZoneOption>,
-    /// A node, its zone and where its kubelet listens; may be given several times
+    /// A node, its zone and the address of its kubelet; may be given several times
     #[arg(long = "node", value_name = "NAME=ZONE=IP", required = true)]
     nodes: Vec<NodeOption>,
-    /// An image for every node, and the static binary that it consists of; may be given several times
+    /// An image for every node, and its static binary; may be given several times
     #[arg(long = "image", value_name = "IMAGE=FILE")]
     images: Vec<ImageOption>,
-    /// Where the control API listens
+    /// The address of the control API
     #[arg(long, value_name = "ADDRESS")]
     control: SocketAddr,
 }
@@ -88,7 +88,7 @@ struct PackArguments {
     /// The image and the binary
     #[arg(value_name = "IMAGE=FILE")]
     image: ImageOption,
-    /// A file that the image has besides; may be given several times
+    /// Another file in the image; may be given several times
     #[arg(long = "file", value_name = "PATH=FILE", value_parser = file)]
     files: Vec<(String, PathBuf)>,
     /// The tar file to write
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
                 .map_err(Into::into)
         }
         Command::Run(arguments) => {
-            // On one thread, the main one: machines are tied to the thread that starts them.
+            // On the main thread only, because machines are tied to the thread that starts them.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(arguments)))
         }
@@ -164,7 +164,7 @@ async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     outcome
 }
 
-/// Switches every node on, says so, and answers on the control API for good.
+/// Switches every node on, reports that, and serves the control API until the process ends.
 async fn serve(listener: TcpListener, controls: Arc<Controls>) -> anyhow::Result<()> {
     let on = controls.nodes.iter().map(async |node| {
         let mut node = node.lock().await;
@@ -177,7 +177,7 @@ async fn serve(listener: TcpListener, controls: Arc<Controls>) -> anyhow::Result
     }
     let control = listener.local_addr().context("the control API has no address")?;
     let line = serde_json::json!({"ready": true, "control": control});
-    // Nobody may be reading; that is no reason to stop.
+    // It does not matter if nobody reads the output.
     let _ = writeln!(std::io::stdout(), "{line}");
     axum::serve(listener, control::routes(controls)).await.context("the control API ended")
 }

@@ -1,9 +1,8 @@
-//! The network of a world with real nodes: a network namespace of its own.
+//! The network of a local world with real nodes: a separate network namespace.
 //!
-//! Owns what is in it before the first program starts: loopback, a bridge `vpc` with the
-//! addresses of the servers and of the nodes, and the range of the load balancers, whose every
-//! address can be listened on. It has no way out: not to the machine, not to the internet. It
-//! is gone when its last process is, and everything in it (bridges, rules of kube-proxy) too.
+//! Sets it up before the first program starts: loopback, a bridge `vpc` with the addresses of the servers and of the
+//! nodes, and the range of the load balancers, where every address can be bound. It has no route to the machine or the
+//! internet. The kernel removes it with its last process, including bridges and the rules of kube-proxy.
 
 use std::{
     fs, io,
@@ -16,24 +15,23 @@ use std::{
 use ipnet::Ipv4Net;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-/// The addresses of this network that are not pods'.
+/// The addresses of this network that do not belong to pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Where the world's servers listen.
+    /// The addresses of the local world's servers.
     pub servers: Ipv4Net,
-    /// Where the kubelets listen, one for each node.
+    /// The addresses of the kubelets, one per node.
     pub nodes: Vec<Ipv4Addr>,
-    /// Where load balancers listen.
+    /// The addresses of load balancers.
     pub balancers: Ipv4Net,
 }
 
-/// Moves the calling thread, and whatever it starts from now on, into a new network, and puts
-/// the addresses there. For a process that has no other thread yet.
+/// Moves the calling thread, and all processes that it starts later, into a new network with these addresses. Only for
+/// a process without other threads.
 ///
-/// # Errors
-/// The system refuses: not root, or no `ip`.
+/// # Errors The system rejects it: the process is not root, or there is no `ip`.
 pub fn create(addresses: &Addresses) -> Result<(), NetworkError> {
-    // Deprecated because of other flags: this one cannot touch memory or file descriptors.
+    // The function is deprecated because of other flags. This flag affects neither memory nor file descriptors.
     #[expect(deprecated)]
     let moved = rustix::thread::unshare(UnshareFlags::NEWNET);
     moved.map_err(|errno| NetworkError::Create(errno.into()))?;
@@ -42,17 +40,16 @@ pub fn create(addresses: &Addresses) -> Result<(), NetworkError> {
     fs::write(forward, "1").map_err(NetworkError::Forward)
 }
 
-/// Moves the calling thread, and whatever it starts from now on, into the network of this file
+/// Moves the calling thread, and all processes that it starts later, into the network of this file
 /// (`/proc/PID/ns/net`).
 ///
-/// # Errors
-/// The file is not a network, or the caller is not root.
+/// # Errors The file is not a network, or the caller is not root.
 pub fn enter(file: &Path) -> io::Result<()> {
     let file = fs::File::open(file)?;
     Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// What `ip -batch` is told.
+/// The input of `ip -batch`.
 fn commands(addresses: &Addresses) -> String {
     let Addresses { servers, nodes, balancers } = addresses;
     let mut lines = vec![
@@ -63,7 +60,7 @@ fn commands(addresses: &Addresses) -> String {
     lines.extend(nodes.iter().map(|ip| format!("address add {ip}/{} dev vpc", servers.prefix_len())));
     lines.extend([
         "link set vpc up".to_owned(),
-        // The kubelet and the API server want to find one. What goes there is lost.
+        // The kubelet and the API server require a default route. Packets on it are lost.
         "route add default dev vpc".to_owned(),
         format!("route add local {balancers} dev lo"),
     ]);
@@ -89,19 +86,19 @@ fn run_ip(commands: &str) -> Result<(), NetworkError> {
     Err(NetworkError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Why there is no network.
+/// Why the network could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// No namespace.
+    /// The namespace could not be created.
     #[error("cannot make a network namespace ({0}): real nodes need root")]
     Create(io::Error),
-    /// No `ip`.
+    /// `ip` could not be started.
     #[error("cannot run ip ({0}): apt-get install iproute2")]
     Ip(io::Error),
-    /// `ip` complained.
+    /// `ip` failed.
     #[error("ip refuses to set up the network: {0}")]
     Refused(String),
-    /// No routing between pods.
+    /// Forwarding between pods could not be turned on.
     #[error("cannot switch forwarding on in the world's network: {0}")]
     Forward(io::Error),
 }

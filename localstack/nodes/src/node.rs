@@ -1,7 +1,7 @@
-//! A node from outside: its machine is switched on and off, and told what to do.
+//! A node, as other programs control it: its machine can be switched on and off, and gets requests.
 //!
-//! Owns the process of the machine and the pipe that it lives by. Switched off means: every
-//! process of the node is gone, at once and without a word to anybody; its disk stays.
+//! Manages the process of the machine and its standard input. Switching it off ends every process of the node at once,
+//! without a shutdown. Its disk remains.
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::{
     tied,
 };
 
-/// How long a machine may take to start, or to do what it was told.
+/// How long a machine may take to start, or to carry out a request.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long its processes may take to be gone.
+/// How long its processes may take to end.
 const END: Duration = Duration::from_secs(5);
 
 /// One node.
@@ -40,10 +40,9 @@ struct Running {
 }
 
 impl Node {
-    /// Writes the configuration of a node. Nothing runs yet. `images` are packed.
+    /// Writes the configuration of a node. Nothing is started. `images` are packed.
     ///
-    /// # Errors
-    /// A file cannot be written.
+    /// # Errors A file cannot be written.
     pub fn prepare(layout: &Layout, option: &NodeOption, images: &[PathBuf]) -> io::Result<Self> {
         let place = Place::of(&layout.folder, &layout.logs, &option.name);
         for folder in place.folders() {
@@ -87,10 +86,9 @@ impl Node {
         self.running.is_some()
     }
 
-    /// Switches it on, and waits until its kubelet has been started. On already is fine.
+    /// Switches it on, and waits until its kubelet has been started. Does nothing if it is on.
     ///
-    /// # Errors
-    /// The machine did not start; it is off.
+    /// # Errors The machine did not start. It is off.
     pub async fn on(&mut self) -> Result<(), NodeError> {
         if self.is_on() {
             return Ok(());
@@ -119,10 +117,9 @@ impl Node {
         }
     }
 
-    /// Switches it off, and waits until nothing of it runs. Off already is fine.
+    /// Switches it off, and waits until all its processes have ended. Does nothing if it is off.
     ///
-    /// # Errors
-    /// Some of its processes survive.
+    /// # Errors Some of its processes still run.
     pub async fn off(&mut self) -> Result<(), NodeError> {
         let Some(running) = self.running.take() else { return Ok(()) };
         let Running { mut process, wishes, .. } = running;
@@ -135,10 +132,9 @@ impl Node {
         removed.map_err(io::Error::other).and_then(|done| done).map_err(|source| self.broken(source))
     }
 
-    /// Tells it something, and waits until that is done.
+    /// Sends it a request, and waits until the request is carried out.
     ///
-    /// # Errors
-    /// It is off, or could not do it.
+    /// # Errors The node is off, or the request failed.
     pub async fn tell(&mut self, wish: &Wish) -> Result<(), NodeError> {
         let mut line = serde_json::to_vec(wish).unwrap_or_default();
         line.push(b'\n');
@@ -167,18 +163,18 @@ impl Node {
     }
 }
 
-/// Why a node is not as it should be.
+/// Why an operation on a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// It is off.
     #[error("{0} is off: switch it on first")]
     Off(String),
-    /// It said so itself.
+    /// The machine reported a failure.
     #[error("{node}: {reason}")]
     Failed {
         /// The node.
         node: String,
-        /// Its own words.
+        /// The reported reason.
         reason: String,
     },
     /// Its machine cannot be started, reached or ended.
@@ -186,7 +182,7 @@ pub enum NodeError {
     Broken {
         /// The node.
         node: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

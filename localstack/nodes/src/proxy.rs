@@ -1,4 +1,4 @@
-//! The one kube-proxy of the world: all nodes share its network, so one writes the rules for all.
+//! The only kube-proxy of the local world. All nodes share its network, so one kube-proxy writes the rules for all.
 
 use std::{fs::File, io, process::Stdio};
 

@@ -1,50 +1,49 @@
-//! What a machine must have before real nodes can be started on it.
+//! What a machine needs for real nodes.
 //!
-//! Owns the list of programs and where Debian has them. Looks, and never installs.
+//! Contains the list of programs and their Debian packages. It checks, and never installs.
 
 use std::{
     io::Write,
     path::{Path, PathBuf},
 };
 
-/// Where Debian has the CNI plugins.
+/// The folder of Debian's CNI plugins.
 pub const CNI_PLUGINS: &str = "/usr/lib/cni";
 
-/// A program, and the Debian package that it is in.
+/// Programs, each with its Debian package.
 const PROGRAMS: [(&str, &str); 4] =
     [("runc", "runc"), ("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux")];
 
-/// The environment variable that promises that this machine has everything, as CI does: a test
-/// that finds it otherwise then fails instead of being left out.
+/// The environment variable that declares that this machine has everything, which CI does. Then a test fails if
+/// something is missing, instead of being skipped.
 pub const PROMISE: &str = "HEADGATE_REAL_NODES";
 
 /// The CNI plugins that nodes use.
 const PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
 
-/// Why there can be no real nodes here.
+/// Why real nodes are impossible here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// Not root.
+    /// The process is not root.
     #[error(
         "real nodes need root: namespaces, mounts and cgroups are made; run it as root, or use simulated nodes"
     )]
     Root,
-    /// Packages.
+    /// Packages are missing.
     #[error(
         "real nodes need {programs}, which this machine lacks: apt-get install --no-install-recommends {packages}"
     )]
     Packages {
         /// The missing programs, separated by commas.
         programs: String,
-        /// The packages that have them, separated by spaces.
+        /// Their packages, separated by spaces.
         packages: String,
     },
 }
 
 /// Checks that real nodes can be started here.
 ///
-/// # Errors
-/// What is missing, and how to get it.
+/// # Errors What is missing, and how to install it.
 pub fn check() -> Result<(), Missing> {
     if !rustix::process::geteuid().is_root() {
         return Err(Missing::Root);
@@ -52,24 +51,23 @@ pub fn check() -> Result<(), Missing> {
     check_programs(&search_path(), Path::new(CNI_PLUGINS))
 }
 
-/// For tests: whether real nodes can be started here. If not, that is said on standard error, past
-/// the capture of test output.
+/// For tests: whether real nodes can be started here. If not, prints that to standard error, without the capture of
+/// test output.
 ///
-/// # Errors
-/// They cannot, although [`PROMISE`] is set.
+/// # Errors They cannot be started, although [`PROMISE`] is set.
 pub fn check_for(test: &str) -> Result<bool, Missing> {
     match check() {
         Ok(()) => Ok(true),
         Err(missing) if std::env::var_os(PROMISE).is_some() => Err(missing),
         Err(missing) => {
-            // Nobody reads it: nobody needs to know.
+            // It does not matter if nobody reads the output.
             let _ = writeln!(std::io::stderr(), "NOT TESTED on real nodes: {test}: {missing}");
             Ok(false)
         }
     }
 }
 
-/// Where to look for programs: root's own folders may be missing from `PATH`.
+/// The folders to search for programs. `PATH` may lack root's folders.
 fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into(), "/sbin".into()]).collect()

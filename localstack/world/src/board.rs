@@ -1,7 +1,6 @@
-//! What the components of a world are doing, for everyone who asks.
+//! The states of a world's components, for all parts of the supervisor.
 //!
-//! Owns the current [`Facts`] in memory and on disk. Decides nothing: it is told of starts and
-//! stops, and tells an end that nobody asked for from one that somebody did.
+//! Stores the current [`Facts`] in memory and on disk. It distinguishes requested stops from failures.
 
 use std::{
     process::ExitStatus,
@@ -31,12 +30,12 @@ impl Board {
         board
     }
 
-    /// A copy of what is known now.
+    /// A copy of the current facts.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().clone()
     }
 
-    /// Everything has come up, with this version of Kubernetes.
+    /// Records that the world is ready, with this version of Kubernetes.
     pub(crate) fn ready(&self, kubernetes_version: String) {
         self.change(|facts| {
             facts.ready = true;
@@ -44,7 +43,7 @@ impl Board {
         });
     }
 
-    /// A component has a new process.
+    /// Records a new process of a component.
     pub(crate) fn started(&self, component: Component, process: Process) {
         self.change_component(component, |facts| {
             facts.process = Some(process);
@@ -53,7 +52,7 @@ impl Board {
         });
     }
 
-    /// A component serves, if it still is the same process.
+    /// Records that a component serves, unless it has another process now.
     pub(crate) fn serves(&self, component: Component, process: Process) {
         self.change_component(component, |facts| {
             if facts.process == Some(process) && facts.state == State::Starting {
@@ -62,7 +61,7 @@ impl Board {
         });
     }
 
-    /// A component will be told to end.
+    /// Records that a component will be stopped.
     pub(crate) fn stopping(&self, component: Component) {
         self.change_component(component, |facts| {
             if matches!(facts.state, State::Starting | State::Running) {
@@ -71,13 +70,13 @@ impl Board {
         });
     }
 
-    /// A process of a component has ended. An end that nobody asked for is a failure: it is
-    /// logged, with what the component said last.
+    /// Records that a process of a component has ended. If no stop was requested, that is a failure: it is logged with
+    /// the end of the component's log.
     pub(crate) fn ended(&self, component: Component, process: Process, status: Option<ExitStatus>) {
         let how = status.map_or_else(|| "gone".to_owned(), |status| status.to_string());
         let mut failed = None;
         self.change_component(component, |facts| {
-            // The end is reported by whoever watches the process and by whoever ended it.
+            // Both the waiter of the process and the code that stopped it report the end.
             if facts.process != Some(process) || facts.ended.is_some() {
                 return;
             }
@@ -95,7 +94,7 @@ impl Board {
         }
     }
 
-    /// Waits until a component ends by itself, or one has.
+    /// Waits until a component has failed.
     pub(crate) async fn failure(&self) -> Component {
         let mut failure = self.failure.subscribe();
         loop {
@@ -125,7 +124,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
-        // The data is changed by assignments only, so a panic cannot have left it half changed.
+        // A panic cannot leave the data half changed, because it only changes by assignments.
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,7 @@
-//! Where everything of the local worlds is kept on disk, and the locks that say who uses it.
+//! The paths of the cache on disk, and the locks that show who uses them.
 //!
-//! Owns the paths inside the cache folder and nothing of their content. Never creates anything
-//! outside that folder. A world's folder belongs to whoever holds the world's lock; the kernel
-//! frees a lock when its holder dies, however it dies.
+//! Contains the paths inside the cache folder, and creates nothing outside of it. A world's folder belongs to the
+//! holder of the world's lock. The kernel releases a lock when its holder ends in any way.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -13,14 +12,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The cache folder: `$HEADGATE_CACHE`, else `$XDG_CACHE_HOME/headgate`, else `~/.cache/headgate`.
+/// The cache folder: `$HEADGATE_CACHE`, or else `$XDG_CACHE_HOME/headgate`, or else `~/.cache/headgate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// The cache folder that the environment asks for.
+    /// The cache folder according to the environment.
     pub fn from_environment() -> Result<Self, CacheError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = variable("HEADGATE_CACHE")
@@ -30,8 +29,7 @@ impl Cache {
         Self::at(&root)
     }
 
-    /// A cache in a folder of the caller's choice. The path must be UTF-8: it becomes part of
-    /// command lines and of JSON.
+    /// A cache in a given folder. The path must be UTF-8, because command lines and JSON contain it.
     pub fn at(root: &Path) -> Result<Self, CacheError> {
         let absolute = std::path::absolute(root)
             .map_err(|source| CacheError::Io { path: root.to_path_buf(), source })?;
@@ -41,22 +39,22 @@ impl Cache {
         Ok(Self { root: absolute })
     }
 
-    /// The cache folder itself.
+    /// The path of the cache folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Builds of Kubernetes, one folder per version and source.
+    /// The builds of Kubernetes, one folder per version and source.
     pub fn kubernetes(&self) -> PathBuf {
         self.root.join("kubernetes")
     }
 
-    /// Builds of the programs that are images of real nodes.
+    /// The builds of programs in images of real nodes.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
 
-    /// Builds of programs that tests use.
+    /// The builds of programs that tests use.
     pub fn tools(&self) -> PathBuf {
         self.root.join("tools")
     }
@@ -66,17 +64,17 @@ impl Cache {
         self.root.join("worlds")
     }
 
-    /// The folder of one world. It exists while the world does.
+    /// The folder of one world. It exists while the world is up.
     pub fn world(&self, name: &WorldName) -> PathBuf {
         self.worlds().join(name.as_str())
     }
 
-    /// Where the logs of a start that failed are kept until the next one that fails.
+    /// The folder with the logs of the last failed start.
     pub fn failed_logs(&self, name: &WorldName) -> PathBuf {
         self.root.join("failed").join(name.as_str())
     }
 
-    /// Takes the lock of a world. `None`: somebody else holds it, that is, the world is up.
+    /// Takes the lock of a world. `None` if another process holds it: the world is up.
     pub fn lock_world(&self, name: &WorldName) -> Result<Option<FileLock>, CacheError> {
         FileLock::try_take(&self.root.join("locks").join(format!("world-{name}.lock")))
     }
@@ -85,23 +83,23 @@ impl Cache {
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No variable says where the cache is.
+    /// No environment variable gives the cache folder.
     #[error("no place for the cache: set HEADGATE_CACHE, XDG_CACHE_HOME or HOME to a folder")]
     NoHome,
-    /// The path cannot be written into command lines and JSON.
+    /// Command lines and JSON cannot contain the path.
     #[error("the cache folder {0:?} is not valid UTF-8: set HEADGATE_CACHE to another folder")]
     NotUtf8(PathBuf),
     /// A file or folder of the cache cannot be used.
     #[error("cannot use {path} in the cache: {source}", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The name of a world: 1 to 40 of `a-z`, `0-9` and `-`, so that it can name a folder.
+/// The name of a world: 1 to 40 of `a-z`, `0-9` and `-`, because it is the name of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorldName(String);
@@ -152,20 +150,20 @@ impl From<WorldName> for String {
     }
 }
 
-/// The text cannot name a world.
+/// The text is no valid name of a world.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} cannot name a world: use 1 to 40 of a-z, 0-9 and -")]
 pub struct WorldNameError(String);
 
-/// An exclusive lock on a file, held until dropped or until the process dies. The file itself
-/// stays: removing it would let two processes hold "the" lock on two different files.
+/// An exclusive lock on a file, held until it is dropped or the process ends. The file is never deleted. Otherwise two
+/// processes could hold locks on two different files of the same name.
 #[derive(Debug)]
 pub struct FileLock {
     _file: File,
 }
 
 impl FileLock {
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     pub fn try_take(path: &Path) -> Result<Option<Self>, CacheError> {
         let file = open_lock(path)?;
         match file.try_lock() {

@@ -1,7 +1,7 @@
-//! One running component: its process, its log, its ready line, its end.
+//! One running component: its process, log, ready line and end.
 //!
-//! Owns the process: nobody else waits for it, so a signal never reaches another process that
-//! got its pid. When the component ends, everyone who holds a handle can see how.
+//! Only this code waits for the process, so a signal never reaches another process with the same pid. When the
+//! component ends, all holders of a handle can see how.
 
 use std::{
     fs::File,
@@ -19,8 +19,7 @@ use tokio::{
 
 use crate::{plan::CommandLine, process::Process, reexec};
 
-/// A handle on a running component. The process lives on when the handle is dropped, until its
-/// supervisor ends.
+/// A handle on a running component. If it is dropped, the process continues until its supervisor ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -30,8 +29,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a component; what it says goes to the end of its log. With `watch_output`, its
-    /// standard output is also watched for the line that says that it is ready.
+    /// Starts a component. Its output is appended to its log. With `watch_output`, its standard output is also searched
+    /// for the ready line.
     pub(crate) fn start(command: &CommandLine, log: &Path, watch_output: bool) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let mut wrapped = reexec::dependent(command);
@@ -61,7 +60,7 @@ impl Running {
 
     /// Sends it a signal, unless it has ended.
     pub(crate) async fn signal(&self, signal: Signal) {
-        // An error means that the owner of the process is gone, because the process is.
+        // An error means that the process has ended.
         let _ = self.signals.send(signal).await;
     }
 
@@ -71,7 +70,7 @@ impl Running {
         ended.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// Waits until it has said that it is ready. Never returns if it ends without.
+    /// Waits for its ready line. Never returns if it ends without one.
     pub(crate) async fn announced(&self) {
         let mut announced = self.announced.clone();
         if announced.wait_for(|ready| *ready).await.is_err() {
@@ -96,7 +95,7 @@ async fn own(mut child: Child, mut wanted: mpsc::Receiver<Signal>, end: watch::S
         Ok(status) => {
             end.send_replace(Some(status));
         }
-        // Only if somebody else waited for our child; dropping `end` then says that it is gone.
+        // Only if other code waited for this child. Dropping `end` then reports its end.
         Err(error) => tracing::error!(%error, "cannot wait for a component"),
     }
 }
@@ -108,7 +107,7 @@ async fn copy_lines(output: ChildStdout, log: File, announce: watch::Sender<bool
         if !*announce.borrow() && says_ready(&line) {
             announce.send_replace(true);
         }
-        // A full disk must not stop the component, which would block on a full pipe.
+        // If the disk is full, the component must continue. It would block on a full pipe.
         let _ = log.write_all(format!("{line}\n").as_bytes()).await;
         let _ = log.flush().await;
     }

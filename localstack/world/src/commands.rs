@@ -1,7 +1,7 @@
 //! The command line of `world`.
 //!
-//! Owns flags, exit codes and what is printed. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the
-//! world is not up, 4 (`status`) it is up but a component is not running.
+//! Defines flags, exit codes and output. Exit codes: 0 success, 1 failure, 2 invalid usage, 3 the world is not up, 4
+//! (`status`) it is up but a component does not run.
 
 use std::{
     future::Future,
@@ -41,35 +41,35 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a world, and return when all of it is ready
+    /// Start a world, and return when it is ready
     Up(Up),
-    /// Stop a world and remove its folder; nothing to do is fine
+    /// Stop a world and remove its folder; succeeds if there is none
     Down(Named),
-    /// Show the components of a world (exit code 3: not up, 4: a component is not running)
+    /// Show the components of a world (exit code 3: not up, 4: a component does not run)
     Status(Status),
-    /// Print lines for a shell: eval "$(world env)"
+    /// Print environment variables for a shell: eval "$(world env)"
     Env(Named),
-    /// Run a command in the network of a world with real nodes, with the settings of `world env`
+    /// Run a command in the network of a world with real nodes, with the environment of `world env`
     Exec(Exec),
-    /// Stop one component (SIGTERM, SIGKILL after 3 s); its data are kept
+    /// Stop one component (SIGTERM, SIGKILL after 3 s) and keep its data
     Stop(One),
-    /// Kill one component (SIGKILL); its data are kept
+    /// Kill one component (SIGKILL) and keep its data
     Kill(One),
-    /// Start a component that was stopped, killed or has failed
+    /// Start a component that was stopped or killed, or has failed
     Start(One),
     /// Stop and start one component
     Restart(One),
-    /// Print where the program `helm` is, which is built if it never was
+    /// Print the path of `helm`, and build it first if necessary
     Helm,
-    /// Print where the programs of Kubernetes are, which are built if they never were
+    /// Print the folder of the Kubernetes programs, and build them first if necessary
     Kubernetes(OfMinor),
     /// Run the supervisor of a world
     #[command(hide = true)]
     Serve(ServeArguments),
-    /// Start a world through the library and hold it until this process ends
+    /// Start a world with the library and keep it until this process ends
     #[command(hide = true)]
     Hold(Options),
-    /// Become a command that dies with its parent
+    /// Run a command that ends with its parent
     #[command(hide = true, name = reexec::COMMAND)]
     Child(Child),
 }
@@ -79,7 +79,7 @@ struct Up {
     #[command(flatten)]
     options: Options,
 
-    /// Stay in the foreground; Ctrl-C takes everything down
+    /// Run in the foreground; Ctrl-C stops everything
     #[arg(long)]
     foreground: bool,
 }
@@ -93,7 +93,7 @@ struct Named {
 
 #[derive(Args)]
 struct OfMinor {
-    /// The minor of Kubernetes [default: 1.36]
+    /// The minor version of Kubernetes [default: 1.36]
     #[arg(long, value_enum, env = "HEADGATE_KUBERNETES", value_name = "MINOR")]
     kubernetes: Option<Minor>,
 }
@@ -136,12 +136,12 @@ struct Child {
     arguments: Vec<String>,
 }
 
-/// Exit code of `status` when a component is not running.
+/// Exit code of `status` when a component does not run.
 const DEGRADED: u8 = 4;
-/// How long a supervisor may take to end everything: 3 s per component, and some more.
+/// How long a supervisor may take to stop everything: 3 s per component, with a reserve.
 const TAKE_DOWN: Duration = Duration::from_secs(30);
 
-/// Parses the command line, does what it says, and returns the exit code.
+/// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Child(child) => {
@@ -228,7 +228,7 @@ async fn down(name: WorldName) -> Result<ExitCode, WorldError> {
         None => end_by_force(&cache, &name).await?,
     };
     supervisor::remove_remains(&cache, &name, &lock)?;
-    // It lets go of the lock a moment before it is gone itself.
+    // The supervisor releases the lock a moment before it ends.
     while supervisor.is_some_and(Process::is_alive) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -244,7 +244,7 @@ async fn end_by_force(cache: &Cache, name: &WorldName) -> Result<FileLock, World
     wait_for_the_end(cache, name, Duration::from_secs(10)).await?.ok_or_else(silent)
 }
 
-/// Waits until nobody holds the world's lock, and takes it.
+/// Waits until the world's lock is free, and takes it.
 async fn wait_for_the_end(
     cache: &Cache,
     name: &WorldName,
@@ -282,7 +282,7 @@ fn environment(name: &WorldName) -> Result<ExitCode, WorldError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes a command in the network of a world.
+/// Replaces this process by a command in the network of a world.
 fn execute(arguments: &Exec) -> Result<ExitCode, WorldError> {
     let cache = Cache::from_environment()?;
     let name = &arguments.world.name;
@@ -308,7 +308,7 @@ async fn hold(options: Options) -> Result<ExitCode, WorldError> {
     std::future::pending().await
 }
 
-/// The facts of a world whose supervisor lives. What a dead one left is removed.
+/// The facts of a world whose supervisor runs. Removes the files that a killed supervisor left.
 fn living(cache: &Cache, name: &WorldName) -> Result<Option<Facts>, WorldError> {
     if let Some(lock) = cache.lock_world(name)? {
         supervisor::remove_remains(cache, name, &lock)?;
@@ -324,6 +324,6 @@ fn living(cache: &Cache, name: &WorldName) -> Result<Option<Facts>, WorldError> 
 
 fn say(text: &str) {
     let mut output = io::stdout().lock();
-    // Whoever closed our output does not want to read it.
+    // An error means that the reader has closed the output.
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }

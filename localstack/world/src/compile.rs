@@ -1,8 +1,8 @@
-//! Builds Go programs from sources that are part of this program, once for each version of them.
+//! Builds Go programs from sources that this program contains, once per version.
 //!
-//! Owns one build: the lock, sources into a folder of its own, `go build`, and the rename that
-//! makes the result visible. If anything fails or the process dies, nothing is visible, and the
-//! next build removes the remains. Never builds the same sources twice.
+//! One build consists of the lock, a folder with the sources, `go build`, and the rename that makes the result visible.
+//! If a step fails or the process ends, nothing is visible, and the next build removes the unfinished folder. The same
+//! sources are never built twice.
 
 use std::{
     fs, io,
@@ -23,29 +23,29 @@ use crate::{
 /// How often the progress of a long build is reported.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// How the folders of unfinished builds begin.
+/// The prefix of the folders of unfinished builds.
 const UNFINISHED: &str = "unfinished-";
 
-/// What is to be built.
+/// What to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Build {
-    /// Its name for people, such as `Kubernetes v1.36.3`.
+    /// The name in messages, for example `Kubernetes v1.36.3`.
     pub(crate) what: String,
-    /// How long it takes, as the rest of a sentence.
+    /// The expected duration, as the end of a sentence.
     pub(crate) estimate: &'static str,
-    /// About how many packages Go compiles for it, if it takes so long that its progress is reported.
+    /// The approximate number of packages that Go compiles. `None` for a short build, whose progress is not reported.
     pub(crate) packages: Option<usize>,
-    /// What the folder of the result begins with.
+    /// The prefix of the result's folder.
     pub(crate) label: String,
     /// The sources, as (path, content).
     pub(crate) sources: &'static [(&'static str, &'static str)],
-    /// The arguments of `go`. What is to be kept goes into the folder `..`.
+    /// The arguments of `go`. The output must go to the folder `..`.
     pub(crate) arguments: Vec<String>,
 }
 
 impl Build {
-    /// The folder with the result, below `builds`; built now if it never was. `report` is told, in a
-    /// sentence, before and after something that takes long.
+    /// The folder with the result, below `builds`. Builds it first if it does not exist. `report` gets a sentence
+    /// before and after a long step.
     pub(crate) async fn folder(&self, builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
         let finished = builds.join(self.key());
         if finished.is_dir() {
@@ -59,7 +59,7 @@ impl Build {
         Ok(finished)
     }
 
-    /// The name of the folder of the result: other sources have another one.
+    /// The name of the result's folder. Other sources give another name.
     pub(crate) fn key(&self) -> String {
         key_of(&self.label, self.sources)
     }
@@ -108,7 +108,7 @@ impl Build {
             let (what, status) = (what.clone(), status.to_string());
             return Err(CompileError::Failed { what, status, tail: tail::tail(&log), log });
         }
-        // What is kept is the executable alone: the sources are in this program.
+        // Only the executable is kept, because this program contains the sources.
         for folder in [&sources, &scratch] {
             fs::remove_dir_all(folder).map_err(at(folder))?;
         }
@@ -128,15 +128,15 @@ impl Build {
     ) -> io::Result<std::process::ExitStatus> {
         let output = fs::File::create(log)?;
         let mut arguments = self.arguments.clone();
-        // Go then names each package that it compiles.
+        // With this flag, Go names each package that it compiles.
         arguments.insert(1, "-v".to_owned());
         let command = CommandLine { program: go.to_path_buf(), arguments };
         let mut child = reexec::dependent(&command)
             .current_dir(sources)
             .env("CGO_ENABLED", "0")
-            // Not /tmp: what a killed compiler leaves is to be found and removed.
+            // Not /tmp, so that files of a killed compiler can be found and removed.
             .env("GOTMPDIR", scratch)
-            // Whatever workspace the caller is in does not concern this module.
+            // The module must not use a workspace of the caller.
             .env("GOWORK", "off")
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -156,13 +156,13 @@ impl Build {
     }
 }
 
-/// How far a build is after this time, as the rest of a sentence.
+/// The progress of a build after this time, as the end of a sentence.
 fn progress(compiled: usize, packages: usize, elapsed: Duration) -> String {
     if compiled == 0 {
         return "downloading modules.".to_owned();
     }
     let percent = (compiled * 100 / packages.max(1)).min(99);
-    // The first packages say little about the speed of the machine.
+    // The first packages do not show the speed of the machine.
     if percent < 10 {
         return format!("{percent} % compiled.");
     }
@@ -176,7 +176,7 @@ fn progress(compiled: usize, packages: usize, elapsed: Duration) -> String {
 fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
     let mut hash = Sha256::new();
     for (name, content) in sources {
-        // Lengths keep ("ab", "c") apart from ("a", "bc").
+        // The lengths distinguish ("ab", "c") from ("a", "bc").
         for part in [name, content] {
             hash.update(part.len().to_le_bytes());
             hash.update(part.as_bytes());
@@ -185,7 +185,7 @@ fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
     format!("{label}-{}", hex(&hash.finalize()[..6]))
 }
 
-/// Removes what an interrupted build left. Only for the holder of the build lock.
+/// Removes the folders of interrupted builds. Only for the holder of the build lock.
 fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(builds)? {
         let entry = entry?;
@@ -196,12 +196,12 @@ fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder of a build, removed when the build is given up. A no-op after a success.
+/// The folder of a build, which is removed if the build fails. After a success, the drop does nothing.
 struct Remains(PathBuf);
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        // A compiler that is just dying may still write; the next build removes what is left.
+        // A compiler that is ending may still write files. The next build removes them.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -217,7 +217,7 @@ pub enum CompileError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// There is no Go.
+    /// `go` was not found.
     #[error(
         "{0} has to be built once, and there is no `go` in PATH nor in /usr/local/go/bin: install Go \
          1.26 or newer from https://go.dev/dl or from your distribution, or set KUBEBUILDER_ASSETS to a \
@@ -227,11 +227,11 @@ pub enum CompileError {
     /// Go ended with an error.
     #[error("building {what} failed ({status}); the whole output is in {log}; it ends with:\n{tail}", log = log.display())]
     Failed {
-        /// What was to be built.
+        /// The name of the build.
         what: String,
         /// How `go` ended.
         status: String,
-        /// The whole output.
+        /// The file with the complete output.
         log: PathBuf,
         /// Its last lines.
         tail: String,
@@ -239,9 +239,9 @@ pub enum CompileError {
     /// A file or folder of the build cannot be used.
     #[error("cannot use {path} to build a program: {source}", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

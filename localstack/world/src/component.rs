@@ -1,6 +1,6 @@
-//! The programs that a world consists of: their names and what can be said of one.
+//! The programs of a world: their names and properties.
 //!
-//! Pure data. The order of the variants is the order of the start; everything stops in reverse.
+//! Pure data. The variants are in the order of the start. Components stop in reverse order.
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ impl Component {
         Self::Nodes,
     ];
 
-    /// The name of the program, of its log file, and of the component on the command line.
+    /// The name of the program, its log file, and the component on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -51,12 +51,12 @@ impl Component {
         }
     }
 
-    /// Whether the program says on its standard output that it is ready, as one line of JSON.
+    /// Whether the program prints a ready line, one line of JSON, to standard output.
     pub fn announces_itself(self) -> bool {
         matches!(self, Self::Elbv2 | Self::Kubelet | Self::Nodes)
     }
 
-    /// Whether a world can do without. Without a database or an API there is no Kubernetes.
+    /// Whether a world can run without it. Kubernetes needs the database and the API.
     pub fn is_optional(self) -> bool {
         !matches!(self, Self::Etcd | Self::ApiServer)
     }
@@ -100,7 +100,7 @@ impl From<Component> for String {
 )]
 pub struct UnknownComponent(String);
 
-/// What a component is doing.
+/// The state of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -112,9 +112,9 @@ pub enum State {
     Running,
     /// It was told to end.
     Stopping,
-    /// It ended because it was told to.
+    /// It ended on request.
     Stopped,
-    /// It ended although nobody told it to.
+    /// It ended without a request.
     Failed,
 }
 

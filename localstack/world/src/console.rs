@@ -1,4 +1,4 @@
-//! How the commands end, and how they were called.
+//! The ends of commands, and how they were called.
 
 use std::process::ExitCode;
 
@@ -7,13 +7,13 @@ use crate::error::WorldError;
 /// Exit code of commands about a world that is not up.
 pub(crate) const NOT_UP: u8 = 3;
 
-/// Says what went wrong, and with which exit code.
+/// Prints an error and returns its exit code.
 pub(crate) fn complain(error: &WorldError) -> ExitCode {
     eprintln!("error: {error}");
     if matches!(error, WorldError::NotUp(_)) { ExitCode::from(NOT_UP) } else { ExitCode::FAILURE }
 }
 
-/// How the user called this program, for lines to be copied.
+/// How the user called this program, for commands in the output.
 pub(crate) fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "world".to_owned())
 }

@@ -1,7 +1,7 @@
-//! containerd for real nodes, built from its published module as Kubernetes is: that of Debian 12 is too old for image
-//! volumes, which begin with 2.1.
+//! containerd for real nodes, built from its published module like Kubernetes. Image volumes need version 2.1 or later,
+//! and Debian 12 has an older one.
 //!
-//! Owns the names of its programs and the choice of its version, which is in `go.mod`.
+//! Defines the names of its programs. `go.mod` defines the version.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::compile::{Build, CompileError};
 
-/// The server, the program that stays with a pod's containers, and the one that imports images.
+/// The server, the shim for a pod's containers, and the program that imports images.
 const PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runc-v2", "ctr"];
 
 const SOURCES: [(&str, &str); 2] = [
@@ -19,7 +19,7 @@ const SOURCES: [(&str, &str); 2] = [
     ("go.sum", include_str!("../../nodes/containerd/go.sum")),
 ];
 
-/// The folder with its programs, which are built if they never were.
+/// The folder with its programs. Builds them first if necessary.
 pub(crate) async fn find(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     build().folder(builds, report).await
 }
@@ -30,7 +30,7 @@ pub(crate) fn link_into(built: &Path, folder: &Path) -> io::Result<()> {
 }
 
 fn build() -> Build {
-    // Without what needs a C compiler, or a file system that nodes here do not have.
+    // Without the parts that need a C compiler or unused file systems.
     let fixed = [
         "build",
         "-mod=readonly",
@@ -55,7 +55,7 @@ fn build() -> Build {
     }
 }
 
-/// The version that `go.mod` asks for.
+/// The version in `go.mod`.
 fn version() -> &'static str {
     let line = |line: &'static str| line.trim().strip_prefix("github.com/containerd/containerd/v2 ");
     let version = SOURCES[0].1.lines().find_map(line);

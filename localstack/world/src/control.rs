@@ -1,7 +1,7 @@
-//! The control socket of a world: how other processes talk to its supervisor.
+//! The control socket of a world, with which other processes control its supervisor.
 //!
-//! Owns the wire: one request as a line of JSON, one response as a line of JSON, over the Unix
-//! socket `control.sock` in the world's folder. What a request does is the supervisor's.
+//! Defines the protocol: one request and one response, each a line of JSON, over the Unix socket `control.sock` in the
+//! world's folder. The supervisor carries out the requests.
 
 use std::{
     fs::File,
@@ -19,48 +19,48 @@ use tokio::{
 
 use crate::{component::Component, facts::Facts};
 
-/// A request is short; whoever sends more is not one of us.
+/// Valid requests are shorter.
 const LONGEST_REQUEST: u64 = 4096;
 
-/// What can be asked of a supervisor.
+/// A request to a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub enum Request {
-    /// All facts, as they are now.
+    /// Get all current facts.
     Status,
-    /// Take the world down. The connection closes when that is done.
+    /// Stop the world. The connection closes when that is done.
     Down,
-    /// SIGTERM to a component, SIGKILL after 3 s; answered when it is gone.
+    /// Send SIGTERM to a component, and SIGKILL after 3 s. The response follows when it has ended.
     Stop {
-        /// Which one.
+        /// The component.
         component: Component,
     },
-    /// SIGKILL to a component; answered when it is gone.
+    /// Send SIGKILL to a component. The response follows when it has ended.
     Kill {
-        /// Which one.
+        /// The component.
         component: Component,
     },
-    /// Starts a component that does not run; answered when it serves.
+    /// Start a component that does not run. The response follows when it serves.
     Start {
-        /// Which one.
+        /// The component.
         component: Component,
     },
-    /// Stop and start; answered when it serves again.
+    /// Stop and start a component. The response follows when it serves again.
     Restart {
-        /// Which one.
+        /// The component.
         component: Component,
     },
 }
 
-/// What a supervisor answers.
+/// A response of a supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Response {
-    /// It was done, or is being done.
+    /// The request was carried out, or is in progress.
     Done,
-    /// The facts that were asked for.
+    /// The requested facts.
     Status(Box<Facts>),
-    /// It was not done, and why.
+    /// The request failed, for this reason.
     Refused(String),
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn respond(stream: &mut UnixStream, response: &Response) -> io:
     stream.write_all(&line).await
 }
 
-/// Asks the supervisor of the world in this folder, and waits for its answer for so long.
+/// Sends a request to the supervisor of the world in this folder, and waits at most `patience` for its response.
 pub(crate) async fn ask(folder: &Path, request: &Request, patience: Duration) -> io::Result<Response> {
     let asked = async {
         let (response, _) = send(folder, request).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn ask(folder: &Path, request: &Request, patience: Duration) ->
     in_time(patience, asked).await
 }
 
-/// Asks, and then waits until the supervisor has closed the connection, that is, has ended.
+/// Sends a request, and then waits until the supervisor has closed the connection, which happens when it ends.
 pub(crate) async fn ask_and_see_the_end(
     folder: &Path,
     request: &Request,
@@ -101,7 +101,7 @@ pub(crate) async fn ask_and_see_the_end(
     let asked = async {
         let (response, mut stream) = send(folder, request).await?;
         if response == Response::Done {
-            // Any end of the connection is the end of the supervisor.
+            // Any end of the connection means that the supervisor has ended.
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
         Ok(response)
@@ -132,8 +132,8 @@ async fn in_time<T>(patience: Duration, asked: impl Future<Output = io::Result<T
     })
 }
 
-/// The path of a Unix socket has at most 107 bytes, and a cache folder may be deep: go through
-/// an open folder instead, whose path is short.
+/// The path of a Unix socket has at most 107 bytes, and a cache folder may be deeper. So this uses a short path
+/// through an open folder.
 fn short_path<T>(folder: &Path, with: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
     let open = File::open(folder)?;
     with(PathBuf::from(format!("/proc/self/fd/{}/control.sock", open.as_raw_fd())))

@@ -1,7 +1,7 @@
-//! Debian packages, unpacked and not installed: programs that a test or an image needs, in the versions that the machine's
-//! own package sources have. Kept in the cache.
+//! Debian packages, unpacked without installation: programs that a test or an image needs, in the versions of the
+//! machine's package sources. They are kept in the cache.
 //!
-//! Fetches: so it must be called from outside of a world's network.
+//! Downloads packages, so it must be called outside of a world's network.
 
 use std::{
     fs, io,
@@ -13,19 +13,17 @@ use tokio::process::Command;
 
 use crate::cache::{Cache, CacheError, FileLock};
 
-/// The folder into which a package and `more` beside it are unpacked; that is done if it never was. `report` is told, in a
-/// sentence, before something that takes long.
+/// The folder with a package and the packages of `more`. Unpacks them first if necessary. `report` gets a sentence
+/// before a long step.
 ///
-/// # Errors
-/// It cannot be fetched or unpacked.
+/// # Errors A package cannot be downloaded or unpacked.
 pub async fn unpacked(package: &str, more: &[&str], report: &dyn Fn(&str)) -> Result<PathBuf, DebianError> {
     unpacked_in(&Cache::from_environment()?.images(), package, more, report).await
 }
 
-/// The same with the packages that this machine lacks to run them; none if they are installed.
+/// The same, with the dependencies that this machine lacks. Empty if the packages are installed.
 ///
-/// # Errors
-/// It is not known what they need, or it cannot be fetched or unpacked.
+/// # Errors The dependencies are unknown, or a package cannot be downloaded or unpacked.
 pub async fn unpacked_with_needs(
     packages: &[&str],
     report: &dyn Fn(&str),
@@ -42,7 +40,7 @@ pub async fn unpacked_with_needs(
     let said = if let Ok(said) = run(here, "apt-get", &simulate).await {
         said
     } else {
-        // A fresh machine has no lists yet.
+        // A new machine has no package lists.
         run(here, "apt-get", &["update", "-qq"]).await?;
         run(here, "apt-get", &simulate).await?
     };
@@ -65,7 +63,7 @@ pub fn libraries(folder: &Path) -> String {
     all.map(|folder| folder.display().to_string()).join(":")
 }
 
-/// The same below this folder.
+/// The same, below this folder.
 pub(crate) async fn unpacked_in(
     builds: &Path,
     package: &str,
@@ -98,7 +96,7 @@ async fn unpack(folder: &Path, package: &str, more: &[&str]) -> Result<(), Debia
     let mut download = vec!["download", package];
     download.extend(more);
     if run(folder, "apt-get", &download).await.is_err() {
-        // A fresh machine has no lists yet.
+        // A new machine has no package lists.
         run(folder, "apt-get", &["update", "-qq"]).await?;
         run(folder, "apt-get", &download).await?;
     }
@@ -122,7 +120,7 @@ async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String,
     Err(DebianError::Failed(format!("{program} {}", arguments.join(" ")), said))
 }
 
-/// Why there is no package.
+/// Why a package is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum DebianError {
     /// The cache cannot be used.
@@ -134,9 +132,9 @@ pub enum DebianError {
     /// A file or a program cannot be used.
     #[error("cannot use {path}: {source}; expected a Debian with apt-get and dpkg-deb", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

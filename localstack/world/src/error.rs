@@ -1,4 +1,4 @@
-//! Why a world could not be started, used or taken down.
+//! Why a world could not be started, used or stopped.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     slot::SlotError,
 };
 
-/// Why a world could not be started, used or taken down. Every text says what can be done.
+/// Why a world could not be started, used or stopped. Every message ends with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// The cache folder cannot be used.
@@ -22,37 +22,37 @@ pub enum WorldError {
     /// There are no Kubernetes programs.
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
-    /// There are no keys or certificates.
+    /// Keys or certificates could not be created.
     #[error(transparent)]
     Pki(#[from] PkiError),
-    /// There can be no real nodes.
+    /// Real nodes are impossible here.
     #[error(transparent)]
     Missing(#[from] localstack_nodes::requirements::Missing),
-    /// There is no network for real nodes.
+    /// The network for real nodes could not be created.
     #[error(transparent)]
     Network(#[from] localstack_nodes::network::NetworkError),
-    /// There are no images for real nodes.
+    /// The images for real nodes could not be built.
     #[error(transparent)]
     Images(#[from] CompileError),
-    /// There is no part of the loopback range left.
+    /// There is no free slot of the loopback range.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// The facts of the world cannot be had.
+    /// The facts of the world are not available.
     #[error(transparent)]
     Facts(#[from] FactsError),
-    /// The control plane cannot be asked.
+    /// The control plane cannot be queried.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// A world of this name lives already.
+    /// A world with this name is up already.
     #[error("world {0} is up already, or is starting or stopping: see `world status --name {0}`")]
     AlreadyUp(WorldName),
-    /// The world has not written its facts yet, or not any more.
+    /// The world is starting or stopping, so it has no facts.
     #[error("world {0} is just starting or stopping: try again in a moment")]
     InBetween(WorldName),
-    /// No world of this name lives.
+    /// No world with this name is up.
     #[error("world {0} is not up: start it with `world up --name {0}`")]
     NotUp(WorldName),
-    /// A program of ours has not been built.
+    /// A program of this workspace has not been built.
     #[error(
         "there is no {program} for {component}: build it (`cargo build --workspace`), or leave it out (`--without {component}`)",
         program = program.display()
@@ -60,7 +60,7 @@ pub enum WorldError {
     NoProgram {
         /// The component.
         component: Component,
-        /// Where its program should be.
+        /// The expected path of its program.
         program: PathBuf,
     },
     /// The process could not be started.
@@ -68,59 +68,59 @@ pub enum WorldError {
     Spawn {
         /// The component.
         component: Component,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A component ended or did not serve in time.
+    /// A component ended, or did not serve in time.
     #[error("{component} did not come up: {reason}; its log is {log} and ends with:\n{tail}", log = log.display())]
     DidNotStart {
         /// The component.
         component: Component,
-        /// What was seen of it.
+        /// The observed failure.
         reason: String,
         /// Its log.
         log: PathBuf,
         /// The last lines of the log.
         tail: String,
     },
-    /// A component that this world was started without.
+    /// This world was started without the component.
     #[error("this world was started without {0}")]
     LeftOut(Component),
-    /// A start of a component that runs.
+    /// The component to start already runs.
     #[error("{0} runs already: stop it first, or use restart")]
     AlreadyRuns(Component),
-    /// The start was given up because the world was told to end.
+    /// The start was cancelled, because the world was stopped.
     #[error("interrupted: everything that had been started was taken down again")]
     Interrupted,
-    /// The world's own IP cannot be listened on.
+    /// The world's own IP cannot be bound.
     #[error(
         "cannot listen on {address} ({source}): the whole range 127.0.0.0/8 has to be on the loopback interface"
     )]
     NoAddress {
         /// The IP of the world's servers.
         address: std::net::Ipv4Addr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file or folder of the world cannot be used.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The supervisor of a world does not answer.
+    /// The supervisor of a world does not respond.
     #[error(
         "the supervisor of world {name} does not answer ({reason}): `world down --name {name}` ends it by force"
     )]
     Silent {
         /// The world.
         name: WorldName,
-        /// What was seen of it.
+        /// The observed failure.
         reason: String,
     },
-    /// The supervisor refused a request, or could not start its world; the text is its own.
+    /// The supervisor rejected a request, or could not start its world. Contains its message.
     #[error("{0}")]
     Refused(String),
     /// The `world` program cannot be found.
@@ -136,7 +136,7 @@ pub enum WorldError {
     Supervisor {
         /// The `world` program.
         program: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! What there is to know about a world: `world.json` in its folder.
+//! The facts about a world: `world.json` in its folder.
 //!
-//! Owns the format, which programs outside this crate read too. Written only by the world's
-//! supervisor, always as a whole, so that a reader never sees half of it.
+//! Defines the format, which other programs read too. Only the world's supervisor writes it, always as a whole, so that
+//! readers never see a part of it.
 
 use std::{
     fs, io,
@@ -24,11 +24,11 @@ use crate::{
 pub struct Facts {
     /// Its name.
     pub name: WorldName,
-    /// Whether everything has come up. Never false again, whatever happens to components later.
+    /// Whether the world has become ready. It remains true in any later state of the components.
     pub ready: bool,
-    /// The folder that holds all of it.
+    /// The folder of the world.
     pub folder: PathBuf,
-    /// The process that owns everything.
+    /// The process that owns the world.
     pub supervisor: Process,
     /// When it was started, RFC 3339.
     pub started_at: String,
@@ -36,7 +36,7 @@ pub struct Facts {
     pub kubernetes_version: String,
     /// A kubeconfig of a cluster administrator.
     pub kubeconfig: PathBuf,
-    /// The `kubectl` of this world; its folder is made for `PATH`.
+    /// The `kubectl` of this world. Its folder can be added to `PATH`.
     pub kubectl: PathBuf,
     /// Base URL of the Kubernetes API (HTTPS).
     pub api_server: String,
@@ -44,7 +44,7 @@ pub struct Facts {
     pub aws_endpoint: String,
     /// Base URL of the load balancers' control API (HTTP).
     pub elbv2_control: String,
-    /// Where the load balancers' names are resolved: `IP:PORT`, DNS over UDP.
+    /// The DNS server for the load balancers' names: `IP:PORT`, UDP.
     pub dns: String,
     /// Base URL of the control API of the nodes, simulated or real (HTTP).
     pub kubelet_control: String,
@@ -52,39 +52,39 @@ pub struct Facts {
     pub region: String,
     /// The AWS account.
     pub account: String,
-    /// The id of the VPC.
+    /// The ID of the VPC.
     pub vpc: String,
     /// The addresses of the VPC.
     pub vpc_cidr: String,
     /// The availability zones with their subnets and nodes.
     pub zones: Vec<Zone>,
-    /// What the nodes are.
+    /// The type of the nodes.
     pub nodes: Nodes,
-    /// The network of the world's own, if it has one: outside of it nothing of the world answers.
+    /// The world's network namespace, if it has one. Then its servers are only reachable from inside.
     pub network_namespace: Option<PathBuf>,
-    /// What the names of the real nodes' cgroups begin with.
+    /// The prefix of the real nodes' cgroup names.
     pub cgroup: String,
-    /// How long a second of AWS or of a kubelet takes here, in seconds.
+    /// The duration of an AWS or kubelet second, in real seconds.
     pub time_scale: f64,
-    /// The slot of the loopback range: without a network of its own, all addresses of the world
-    /// begin with 127.(100 + slot).
+    /// The slot of the loopback range. Without a network namespace, all addresses of the world begin with 127.(100 +
+    /// slot).
     pub slot: u8,
     /// The folder of the log files.
     pub logs: PathBuf,
-    /// The programs of the world; those that were left out are not listed.
+    /// The components of the world, without those that were left out.
     pub components: Vec<ComponentFacts>,
 }
 
-/// What there is to know about one component.
+/// The facts about one component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComponentFacts {
-    /// Which one.
+    /// The component.
     pub name: Component,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
-    /// Its process, also a past one.
+    /// Its current or last process.
     pub process: Option<Process>,
-    /// Where it serves, `IP:PORT`.
+    /// The address where it serves, `IP:PORT`.
     pub address: String,
     /// Its log file.
     pub log: PathBuf,
@@ -93,7 +93,7 @@ pub struct ComponentFacts {
 }
 
 impl Facts {
-    /// The facts of a world that is about to start.
+    /// The facts of a world that will start.
     pub fn of(plan: &Plan, supervisor: Process) -> Self {
         let component = |name| ComponentFacts {
             name,
@@ -161,7 +161,7 @@ impl Facts {
     }
 }
 
-/// Why the facts of a world cannot be had.
+/// Why the facts of a world are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
     /// The network of the world cannot be entered.
@@ -169,7 +169,7 @@ pub enum FactsError {
     Network {
         /// The namespace.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file cannot be read.
@@ -177,10 +177,10 @@ pub enum FactsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file is of another version of this program, or was edited.
+    /// The file was written by another version of this program, or was edited.
     #[error(
         "{path} is not what this version of `world` writes ({source}): `world down` it with the version that \
          started it",
@@ -189,7 +189,7 @@ pub enum FactsError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }

@@ -1,9 +1,8 @@
-//! Starts and stops the components of a world, in their order.
+//! Starts and stops the components of a world in order.
 //!
-//! Owns the running components. A start is over when the component serves; a stop is over when
-//! its process is gone. Never starts a component again by itself: one that fails stays down, so
-//! that whoever looks can see why. If a start or a stop is abandoned half way, `stop_all` still
-//! finds everything.
+//! Manages the running components. A start ends when the component serves. A stop ends when its process has ended. It
+//! never restarts a component: a failed one remains down, so that a person can find the cause. If a start or a stop is
+//! cancelled, `stop_all` still stops everything.
 
 use std::{collections::BTreeMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,11 +19,11 @@ use crate::{
     tail,
 };
 
-/// How long a component may take to serve. Generous: tests share machines.
+/// How long a component may take to serve. Long, because tests share machines.
 const START: Duration = Duration::from_mins(2);
 /// How long a component may take to end before it is killed.
 const STOP: Duration = Duration::from_secs(3);
-/// Between two questions to a component that does not serve yet.
+/// The pause between two probes of a component that does not serve yet.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How to end a component.
@@ -49,15 +48,14 @@ impl Fleet {
         Self { plan, board, probe, running: BTreeMap::new() }
     }
 
-    /// The programs of the pods on real nodes, found after the plan was made.
+    /// Sets the images of pods on real nodes, which are found after the plan was made.
     pub(crate) fn set_images(&mut self, images: Vec<(String, PathBuf)>) {
         self.plan.images = images;
     }
 
-    /// Starts everything that the world is to have, and waits until pods can be made and every
-    /// node is ready.
+    /// Starts all components of the world, and waits until pods can be created and every node is ready.
     pub(crate) async fn start_all(&mut self) -> Result<(), WorldError> {
-        // The load balancers know nothing of Kubernetes; the rest waits for what it stands on.
+        // The load balancers do not depend on Kubernetes. Each other step waits for the one before.
         let steps: [&[Component]; 3] = [
             &[Component::Elbv2, Component::Etcd],
             &[Component::ApiServer],
@@ -69,7 +67,7 @@ impl Fleet {
                     self.spawn(*component)?;
                 }
             }
-            // Elbv2 need not hold up the others.
+            // Nothing waits for elbv2.
             for component in step.iter().filter(|component| **component != Component::Elbv2) {
                 self.wait_until_it_serves(*component).await?;
             }
@@ -92,7 +90,7 @@ impl Fleet {
         self.wait_until_it_serves(component).await
     }
 
-    /// Ends a component, and waits until its process is gone. One that does not run is left so.
+    /// Stops a component, and waits until its process has ended. Does nothing if it does not run.
     pub(crate) async fn stop(&mut self, component: Component, ending: Ending) -> Result<(), WorldError> {
         if !self.plan.options.has(component) {
             return Err(WorldError::LeftOut(component));
@@ -113,7 +111,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends everything, in the reverse order of the start.
+    /// Stops all components, in the reverse order of the start.
     pub(crate) async fn stop_all(&mut self) {
         let components: Vec<Component> = self.plan.options.components().collect();
         for component in components.into_iter().rev() {
@@ -194,13 +192,13 @@ impl Fleet {
     }
 }
 
-/// Writes on the board how a component ended, whenever that is.
+/// Reports the end of a component to the board when it happens.
 async fn report_end(board: Arc<Board>, component: Component, running: Running) {
     let status = running.ended().await;
     board.ended(component, running.process(), status);
 }
 
-/// Asks again and again until the answer is yes, or the patience is over: then the last no.
+/// Repeats a probe until it succeeds. After `patience`, returns the last error.
 async fn until<F>(patience: Duration, question: impl Fn() -> F) -> Result<(), Option<ProbeError>>
 where
     F: Future<Output = Result<(), ProbeError>>,

@@ -1,4 +1,4 @@
-//! Helm, built from its Go module as Kubernetes is: what installs a chart in a test is what installs it for users.
+//! Helm, built from its Go module like Kubernetes, so that tests install a chart with the program that users have.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{
 const SOURCES: [(&str, &str); 2] =
     [("go.mod", include_str!("../../helm/go.mod")), ("go.sum", include_str!("../../helm/go.sum"))];
 
-/// The program `helm`, which is built if it never was. `report` is told, in a sentence, what takes long.
+/// The path of `helm`. Builds it first if necessary. `report` gets a sentence before a long step.
 pub(crate) async fn find(cache: &Cache, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let fixed =
         ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", "../helm"];

@@ -1,31 +1,31 @@
-//! The programs that pods of real nodes run, built from Go modules as Kubernetes is.
+//! The programs of pods on real nodes, built from Go modules like Kubernetes.
 //!
-//! Owns which images there are and their names. Packing and importing are `localstack_nodes`'s.
+//! Defines the images and their names. `localstack_nodes` packs and imports them.
 
 use std::path::{Path, PathBuf};
 
 use crate::compile::{Build, CompileError};
 
-/// The programs of our own: what holds a pod's network, and a server that misbehaves on request.
+/// This project's own programs: the sandbox of a pod, and a server that fails on request.
 const OWN: [(&str, &str); 3] = [
     ("go.mod", include_str!("../../nodes/images/go.mod")),
     ("pause/main.go", include_str!("../../nodes/images/pause/main.go")),
     ("web/main.go", include_str!("../../nodes/images/web/main.go")),
 ];
 
-/// The ingress Skipper, from its published module.
+/// The Skipper ingress, from its published module.
 const SKIPPER: [(&str, &str); 2] = [
     ("go.mod", include_str!("../../nodes/images/skipper/go.mod")),
     ("go.sum", include_str!("../../nodes/images/skipper/go.sum")),
 ];
 
-/// The ingress Traefik, from its published module.
+/// The Traefik ingress, from its published module.
 const TRAEFIK: [(&str, &str); 2] = [
     ("go.mod", include_str!("../../nodes/images/traefik/go.mod")),
     ("go.sum", include_str!("../../nodes/images/traefik/go.sum")),
 ];
 
-/// The names of all images and their programs, which are built if they never were.
+/// The names of all images and their programs. Builds them first if necessary.
 pub(crate) async fn find(
     builds: &Path,
     report: &dyn Fn(&str),
@@ -50,7 +50,7 @@ fn own() -> Build {
     }
 }
 
-/// Skipper's program, which is built if it never was.
+/// Skipper's program. Builds it first if necessary.
 pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let build = Build {
         what: "the image skipper".to_owned(),
@@ -63,7 +63,7 @@ pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<Path
     Ok(build.folder(builds, report).await?.join("skipper"))
 }
 
-/// Traefik's, in the same way.
+/// Traefik's program. Builds it first if necessary.
 pub(crate) async fn traefik(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let build = Build {
         what: "the image traefik".to_owned(),

@@ -1,8 +1,8 @@
-//! Images of real ingresses for real nodes, which no world has from its start.
+//! Images of real ingresses for real nodes. A world does not have them at its start.
 //!
-//! Owns what each image consists of. Skipper and Traefik are built from their Go modules; nginx and HAProxy come out of
-//! their Debian packages, which are unpacked and not installed, with a shell beside them. Everything is kept in the cache.
-//! Fetches: so it must be called from outside of a world's network. Packing and importing are `localstack_nodes`'s.
+//! Defines the files of each image. Skipper and Traefik are built from their Go modules. nginx and HAProxy come from
+//! their Debian packages, which are unpacked without installation, with a shell. All are kept in the cache. Downloads
+//! packages, so it must be called outside of a world's network. `localstack_nodes` packs and imports the images.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     images,
 };
 
-/// An ingress that there is an image of.
+/// An ingress for which an image exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ingress {
     /// Skipper, from its module.
@@ -32,21 +32,21 @@ pub enum Ingress {
     HaProxy,
 }
 
-/// What an image consists of.
+/// The contents of an image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What it is called on the nodes.
+    /// Its name on the nodes.
     pub name: String,
-    /// What it runs if nothing else is asked for.
+    /// Its default program.
     pub program: PathBuf,
-    /// What else is in it: path in the image, file here.
+    /// Other files: the path in the image, and the file on this machine.
     pub files: BTreeMap<String, PathBuf>,
-    /// How its containers are told to end, if not by SIGTERM: as the image of the ingress's own project has it.
+    /// The signal that stops its containers, if not SIGTERM, as in the ingress project's own image.
     pub stop_signal: Option<&'static str>,
 }
 
 impl Ingress {
-    /// All of them.
+    /// All ingresses.
     pub const ALL: [Self; 4] = [Self::Skipper, Self::Traefik, Self::Nginx, Self::HaProxy];
 
     /// Its name.
@@ -59,17 +59,15 @@ impl Ingress {
         }
     }
 
-    /// What its image is called on the nodes.
+    /// The name of its image on the nodes.
     #[must_use]
     pub fn image_name(self) -> String {
         format!("headgate.local/{}:proxy", self.name())
     }
 
-    /// Its image, which is made if it never was. `report` is told, in a sentence, before and after something that takes
-    /// long.
+    /// Its image. Creates it first if necessary. `report` gets a sentence before and after a long step.
     ///
-    /// # Errors
-    /// It cannot be built, fetched or unpacked.
+    /// # Errors It cannot be built, downloaded or unpacked.
     pub async fn image(self, report: &dyn Fn(&str)) -> Result<Image, IngressError> {
         let cache = Cache::from_environment()?;
         let builds = cache.images();
@@ -79,7 +77,7 @@ impl Ingress {
             Self::Skipper => {
                 let program = images::skipper(&builds, report).await?;
                 let files = BTreeMap::from([("/usr/bin/skipper".to_owned(), program.clone())]);
-                // The image's own program is none that anybody runs.
+                // Nothing runs the image's default program.
                 Image { files, ..plain(PathBuf::from("/bin/true")) }
             }
             Self::Traefik => plain(images::traefik(&builds, report).await?),
@@ -102,8 +100,8 @@ impl Ingress {
     }
 }
 
-/// The files of a program from `/usr/sbin`, of the libraries that it needs, and of a shell, by their paths in the image;
-/// `more`: packages beside its own that machines lack.
+/// The files of a program from `/usr/sbin`, of its libraries and of a shell, by their paths in the image. `more` are
+/// other packages that machines may lack.
 async fn debian(
     builds: &Path,
     package: &str,
@@ -123,7 +121,7 @@ async fn debian(
     Ok(files)
 }
 
-/// The libraries that a program needs, by their paths in the image: those that were unpacked first.
+/// The libraries that a program needs, by their paths in the image. Unpacked ones come first.
 async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, PathBuf>, IngressError> {
     let mut unpacked = Vec::new();
     for below in ["usr/lib", "lib"] {
@@ -146,7 +144,7 @@ async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, Pat
     Ok(placed.collect())
 }
 
-/// Why there is no image of an ingress.
+/// Why the image of an ingress is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum IngressError {
     /// The cache cannot be used.
@@ -155,18 +153,18 @@ pub enum IngressError {
     /// It cannot be built.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A Debian package cannot be had.
+    /// A Debian package is not available.
     #[error(transparent)]
     Debian(#[from] DebianError),
-    /// A program lacks a library.
+    /// A library of a program is missing.
     #[error("`{0}` says: {1}; expected a Debian with what its packages need")]
     Failed(String, String),
     /// A file or a program cannot be used.
     #[error("cannot use {path}: {source}; expected a Debian with apt-get, dpkg-deb and ldd", path = path.display())]
     Io {
-        /// What could not be used.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,6 +1,6 @@
-//! kubeconfig files with everything inside: they work wherever they are copied to.
+//! kubeconfig files with embedded credentials, so that a copy works anywhere.
 //!
-//! Pure but for the writing, which [`crate::pki::write_private`] does.
+//! Pure, except for [`crate::pki::write_private`], which writes files.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,7 @@ use k8s_openapi::ByteString;
 
 use crate::pki::Credential;
 
-/// The text of a kubeconfig for the API server at this address, with `world` as the name of the
-/// cluster and of the context.
+/// The text of a kubeconfig for the API server at this address. `world` is the name of the cluster and of the context.
 pub fn kubeconfig(world: &str, api_server: SocketAddr, authority: &str, user: &Credential) -> String {
     let authority = base64(authority);
     let certificate = base64(&user.certificate);
@@ -39,7 +38,7 @@ users:
 }
 
 fn base64(text: &str) -> String {
-    // Kubernetes' own type for bytes in JSON: a string of base64.
+    // Kubernetes' type for bytes in JSON: a base64 string.
     match serde_json::to_value(ByteString(text.as_bytes().to_vec())) {
         Ok(serde_json::Value::String(encoded)) => encoded,
         _ => String::new(),

@@ -1,7 +1,7 @@
-//! The Kubernetes programs: where they are, and whether they must be built first.
+//! The Kubernetes programs: their paths, and whether they must be built first.
 //!
-//! Owns the choice between the programs of `KUBEBUILDER_ASSETS` and our own build. Building is
-//! [`crate::compile`]'s. Never downloads programs, and never changes `KUBEBUILDER_ASSETS`.
+//! Chooses between the programs of `KUBEBUILDER_ASSETS` and our own build by [`crate::compile`]. It never downloads
+//! programs, and never changes `KUBEBUILDER_ASSETS`.
 
 use std::{
     ffi::OsString,
@@ -20,27 +20,27 @@ use crate::{
 pub const PROGRAMS: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
 
-/// The programs that real nodes need beside them.
+/// The additional programs of real nodes.
 const NODE_PROGRAMS: [&str; 2] = ["kubelet", "kube-proxy"];
 
-/// The programs of a world with such nodes.
+/// The programs of a world with this type of nodes.
 fn programs(nodes: Nodes) -> Vec<&'static str> {
     let more: &[&str] = if nodes == Nodes::Real { &NODE_PROGRAMS } else { &[] };
     PROGRAMS.iter().chain(more).copied().collect()
 }
 
-/// Where the Kubernetes programs are.
+/// The Kubernetes programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kubernetes {
-    /// One executable that is all of them.
+    /// One executable that contains all programs.
     Built(PathBuf),
-    /// A folder with one executable for each.
+    /// A folder with one executable per program.
     Assets(PathBuf),
 }
 
 impl Kubernetes {
-    /// Finds the programs, and builds them if this version was never built before. `report` is
-    /// told, in a sentence, before and after something that takes long.
+    /// Finds the programs. Builds them first if this version was never built. `report` gets a sentence before and after
+    /// a long step.
     pub async fn find(
         cache: &Cache,
         nodes: Nodes,
@@ -64,7 +64,7 @@ impl Kubernetes {
         }
     }
 
-    /// Our own build of a minor, made now if it never was, whatever `KUBEBUILDER_ASSETS` says.
+    /// Our own build of a minor version, for any value of `KUBEBUILDER_ASSETS`. Builds it first if necessary.
     pub(crate) async fn built(
         cache: &Cache,
         minor: Minor,
@@ -74,7 +74,7 @@ impl Kubernetes {
         Ok(Self::Built(folder.join("kubernetes")))
     }
 
-    /// What a link of this name has to point to.
+    /// The executable of a program.
     pub fn executable(&self, program: &str) -> PathBuf {
         match self {
             Self::Built(executable) => executable.clone(),
@@ -82,7 +82,7 @@ impl Kubernetes {
         }
     }
 
-    /// Links every program into a folder, under its own name.
+    /// Links every program into a folder under its own name.
     pub fn link_into(&self, folder: &Path, nodes: Nodes) -> io::Result<()> {
         for program in programs(nodes) {
             std::os::unix::fs::symlink(self.executable(program), folder.join(program))?;
@@ -107,7 +107,7 @@ fn go_arguments(version: &str) -> Vec<String> {
     let package = "k8s.io/component-base/version";
     let mut numbers = version.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
-    // Without a version kubectl complains, and the API server reports v0.0.0.
+    // Without a version, kubectl prints a warning and the API server reports v0.0.0.
     let link = format!(
         "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
@@ -124,7 +124,7 @@ fn go_arguments(version: &str) -> Vec<String> {
     fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()
 }
 
-/// Why there are no Kubernetes programs.
+/// Why the Kubernetes programs are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
     /// The folder of the user lacks programs.

@@ -1,20 +1,19 @@
-//! Starts and stops a whole local world: Kubernetes, nodes, load balancers.
+//! Starts and stops a complete local world: Kubernetes, nodes, load balancers.
 //!
-//! A *world* is a real Kubernetes control plane, simulated kubelets, and a stand-in for AWS
-//! Elastic Load Balancing v2, all of them processes of this machine on loopback addresses.
-//! Everything of a world is in one folder of the cache; several worlds live side by side.
+//! A *world* is a real Kubernetes control plane, simulated kubelets, and a stand-in for AWS Elastic Load Balancing v2.
+//! All of them are processes of this machine on loopback addresses. All files of a world are in one folder of the
+//! cache. Several worlds can run at the same time.
 //!
-//! Three ways to have one:
+//! Three ways to start one:
 //! - `world up` … `world down`: for people ([`commands`]).
-//! - [`World::start`]: for tests. The world ends when the [`World`] is dropped, and also when
-//!   the test is killed.
+//! - [`World::start`]: for tests. The world ends when the [`World`] is dropped, and also when the test is killed.
 //! - `world up --foreground`: until Ctrl-C.
 //!
-//! In all of them one process, the supervisor ([`supervisor`]), owns everything. Its children
-//! cannot outlive it ([`reexec`]), so nothing is left running, whatever is killed.
+//! In all of them, one process, the supervisor ([`supervisor`]), owns the world. Its children cannot outlive it
+//! ([`reexec`]), so no process remains, even if the supervisor is killed.
 //!
-//! Linux only: it needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel's
-//! promise to kill children with their parent.
+//! Linux only: it needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel feature that kills
+//! children with their parent.
 
 pub mod cache;
 pub mod commands;

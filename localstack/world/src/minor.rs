@@ -1,15 +1,14 @@
-//! The minors of Kubernetes that a world can be of, each with the sources of its build.
+//! The minor versions of Kubernetes that a world can run, each with the sources of its build.
 //!
-//! Owns the list, and nothing of how a build is made. `go.mod` and `go.sum` of each are written by
-//! `make kubernetes-module`; `main.go` is the same for all of them.
+//! `make kubernetes-module` writes `go.mod` and `go.sum` of each. `main.go` is the same for all.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// A file of a build: its name and its content.
+/// A file of a build: its name and content.
 pub(crate) type Source = (&'static str, &'static str);
 
-/// The one program, whatever the minor.
+/// The main program, the same for all minor versions.
 const MAIN: Source = ("main.go", include_str!("../../kubernetes/main.go"));
 
 const V33: [Source; 3] = [
@@ -58,7 +57,7 @@ pub enum Minor {
 }
 
 impl Minor {
-    /// All of them, the oldest first.
+    /// All minor versions, the oldest first.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
     }
@@ -73,7 +72,7 @@ impl Minor {
         }
     }
 
-    /// The version that is built, such as `v1.36.3`: the one that its `go.mod` asks for.
+    /// The version to build, for example `v1.36.3`, from its `go.mod`.
     pub fn version(self) -> &'static str {
         let [(_, go_mod), ..] = self.sources();
         let line = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));

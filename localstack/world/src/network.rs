@@ -1,7 +1,7 @@
 //! The addresses of a world: its VPC, subnets and zones.
 //!
-//! Pure: from the first two bytes A.B and a number of zones follows everything else. On loopback,
-//! A.B is 127.(100+N) in slot N; in a network of the world's own it is 10.0.
+//! Pure. The first two bytes A.B and the number of zones define all addresses. On loopback, A.B is 127.(100+N) for slot
+//! N. In a world's own network namespace it is 10.0.
 //!
 //! | addresses | for |
 //! |---|---|
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 /// The AWS region of every world.
 pub const REGION: &str = "us-east-1";
-/// The AWS account of every world: the one that AWS uses in its own examples.
+/// The AWS account of every world, which AWS's own examples use.
 pub const ACCOUNT: &str = "123456789012";
 /// The VPC of every world.
 pub const VPC: &str = "vpc-0a1b2c3d4e5f60718";
-/// As many zones as there are parts of the VPC left for them.
+/// The maximum number of zones. The VPC has no space for more.
 pub const MOST_ZONES: u8 = 6;
 
 /// The addresses of a world.
@@ -30,9 +30,9 @@ pub const MOST_ZONES: u8 = 6;
 pub struct Network {
     /// The whole VPC.
     pub vpc_cidr: Ipv4Net,
-    /// Where the API server and the other servers of the world listen.
+    /// The address of the API server and the other servers of the world.
     pub servers: Ipv4Addr,
-    /// Where the nodes of load balancers take their addresses from.
+    /// The range of the load balancer nodes' addresses.
     pub balancers: Ipv4Net,
     /// The zones, in the order of their letters.
     pub zones: Vec<Zone>,
@@ -41,11 +41,11 @@ pub struct Network {
 /// One availability zone, its subnet and its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// As AWS and the node label `topology.kubernetes.io/zone` name it: `us-east-1a`.
+    /// The zone's name in AWS and in the node label `topology.kubernetes.io/zone`: `us-east-1a`.
     pub name: String,
     /// The subnet of the zone: `subnet-a`.
     pub subnet_id: String,
-    /// Where the zone's pods take their IPs from.
+    /// The range of the zone's pod addresses.
     pub cidr: Ipv4Net,
     /// The Kubernetes nodes in the zone: `node-a1`, `node-a2`, ….
     pub nodes: Vec<String>,
@@ -54,14 +54,13 @@ pub struct Zone {
 /// The first two bytes of all addresses of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// Those of a slot (1 to 100) of the loopback range.
+    /// The bytes of a slot (1 to 100) of the loopback range.
     Slot(u8),
-    /// Those of a network of the world's own.
+    /// The bytes in the world's own network namespace.
     Own,
 }
 
-/// The network with so many zones (1 to [`MOST_ZONES`]) and nodes in each. Zones beyond the last
-/// possible one are left out.
+/// The network with this number of zones (1 to [`MOST_ZONES`]) and of nodes per zone. More zones are ignored.
 pub fn network(base: Base, zones: u8, nodes_per_zone: u16) -> Network {
     let (first, second) = match base {
         Base::Slot(slot) => (127, 100 + slot),
@@ -86,7 +85,7 @@ pub fn network(base: Base, zones: u8, nodes_per_zone: u16) -> Network {
 }
 
 impl Network {
-    /// The nodes with their zones and, in the order of both, an address for each.
+    /// The nodes with their zones and addresses, in order.
     pub fn nodes(&self) -> impl Iterator<Item = (&Zone, &str, Ipv4Addr)> {
         let [first, second, ..] = self.servers.octets();
         let start = Ipv4Addr::new(first, second, 193, 1);

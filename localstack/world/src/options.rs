@@ -1,21 +1,20 @@
-//! What a user may choose about a world, as flags and as data.
+//! The options of a world, as flags and as data.
 //!
-//! Owns the one list of choices: the command line, the library, and the supervisor that either
-//! starts all speak it, so a choice cannot get lost between them.
+//! The command line, the library and the supervisor all use this one list.
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::{cache::WorldName, component::Component, minor::Minor};
 
-/// What the Kubernetes nodes of a world are.
+/// The type of a world's Kubernetes nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nodes {
-    /// One program plays all kubelets; pods are HTTP servers on loopback addresses.
+    /// One program simulates all kubelets. Pods are HTTP servers on loopback addresses.
     #[default]
     Simulated,
-    /// kubelet, containerd and runc, in a network of the world's own. Needs root and packages.
+    /// kubelet, containerd and runc, in a separate network namespace. Needs root and packages.
     Real,
 }
 
@@ -28,18 +27,18 @@ impl std::fmt::Display for Nodes {
     }
 }
 
-/// The choices about a world. The defaults are those of `world up`.
+/// The options of a world. The defaults are those of `world up`.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Name of the world; worlds of different names live side by side
+    /// Name of the world; several worlds with different names can run at the same time
     #[arg(long, env = "HEADGATE_WORLD", default_value = "default")]
     pub name: WorldName,
 
-    /// What the Kubernetes nodes are; real ones need root, containerd and runc
+    /// Type of the Kubernetes nodes; real ones need root, containerd and runc
     #[arg(long, value_enum, default_value_t = Nodes::Simulated)]
     pub nodes: Nodes,
 
-    /// The minor of Kubernetes [default: 1.36]
+    /// The minor version of Kubernetes [default: 1.36]
     #[arg(long, value_enum, env = "HEADGATE_KUBERNETES", value_name = "MINOR")]
     pub kubernetes: Option<Minor>,
 
@@ -52,7 +51,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub nodes_per_zone: u16,
 
-    /// How long a second of AWS or of a kubelet takes here, in seconds (0.05: twenty times faster)
+    /// Duration of an AWS or kubelet second, in real seconds (0.05: twenty times faster)
     #[arg(long, default_value_t = 0.05, value_parser = time_scale)]
     pub time_scale: f64,
 
@@ -60,7 +59,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Components to leave out, separated by commas (such as elbv2,kubelet,nodes)
+    /// Components to leave out, separated by commas (for example elbv2,kubelet,nodes)
     #[arg(long, value_delimiter = ',', value_parser = optional_component)]
     pub without: Vec<Component>,
 }
@@ -86,12 +85,12 @@ impl Options {
         Self { nodes: Nodes::Real, zones: 2, ..Self::default() }
     }
 
-    /// The minor of Kubernetes.
+    /// The minor version of Kubernetes.
     pub fn minor(&self) -> Minor {
         self.kubernetes.unwrap_or_default()
     }
 
-    /// Whether the world is to have this component.
+    /// Whether the world has this component.
     pub fn has(&self, component: Component) -> bool {
         let of_other_nodes = match self.nodes {
             Nodes::Simulated => Component::Nodes,
@@ -100,12 +99,12 @@ impl Options {
         component != of_other_nodes && !self.without.contains(&component)
     }
 
-    /// The components that the world is to have, in the order of their start.
+    /// The components of the world, in the order of their start.
     pub fn components(&self) -> impl Iterator<Item = Component> {
         Component::ALL.into_iter().filter(|component| self.has(*component))
     }
 
-    /// The flags that say the same.
+    /// The flags for these options.
     pub fn to_arguments(&self) -> Vec<String> {
         let mut arguments = vec![
             format!("--name={}", self.name),
@@ -115,7 +114,7 @@ impl Options {
             format!("--time-scale={}", self.time_scale),
             format!("--seed={}", self.seed),
         ];
-        // Without a choice the one that is asked has a look at the environment.
+        // Without the option, the called program reads the environment.
         arguments.extend(self.kubernetes.map(|minor| format!("--kubernetes={minor}")));
         arguments.extend(self.without.iter().map(|component| format!("--without={component}")));
         arguments

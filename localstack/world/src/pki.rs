@@ -1,7 +1,7 @@
-//! The keys and certificates of a world: one authority, one serving certificate for all HTTPS
-//! servers, a client certificate per user, and the key that signs ServiceAccount tokens.
+//! The keys and certificates of a world: one authority, one serving certificate for all HTTPS servers, a client
+//! certificate per user, and the key that signs ServiceAccount tokens.
 //!
-//! Made anew for every world and removed with it. Never used outside the world: whoever can
+//! They are created for each world and deleted with it. They are never used outside the world, because everyone who can
 //! read its folder is its administrator.
 
 use std::{
@@ -16,20 +16,20 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-/// Who a client certificate speaks for. Kubernetes reads the user from the common name and the
-/// groups from the organizations.
+/// The identity in a client certificate. Kubernetes reads the user from the common name and the groups from the
+/// organizations.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// Name of the user.
     pub user: &'a str,
-    /// Group of the user, besides `system:authenticated`.
+    /// A group of the user in addition to `system:authenticated`.
     pub group: Option<&'a str>,
 }
 
-/// The group that may do everything, whatever RBAC says.
+/// The group that may do everything, without RBAC rules.
 pub const MASTERS: &str = "system:masters";
 
-/// A private key and its certificate, both PEM.
+/// A private key and its certificate, both as PEM.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// The certificate.
@@ -38,7 +38,7 @@ pub struct Credential {
     pub key: String,
 }
 
-/// The authority of a world, and what it signed so far.
+/// The authority of a world.
 #[derive(Debug)]
 pub struct Pki {
     certificate: Certificate,
@@ -62,7 +62,7 @@ impl Pki {
         self.certificate.pem()
     }
 
-    /// A certificate for servers at this IP and at the names that Kubernetes has for its API.
+    /// A certificate for servers at this IP and with the names of the Kubernetes API.
     pub fn serving(&self, ip: Ipv4Addr) -> Result<Credential, PkiError> {
         let mut parameters = CertificateParams::new([
             "localhost".to_owned(),
@@ -99,7 +99,7 @@ impl Pki {
         Ok(Credential { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// Writes what the servers read: `ca.crt`, `serving.{crt,key}`, `service-account.{key,pub}`.
+    /// Writes the files of the servers: `ca.crt`, `serving.{crt,key}`, `service-account.{key,pub}`.
     pub fn write(&self, folder: &Path, ip: Ipv4Addr) -> Result<(), PkiError> {
         let serving = self.serving(ip)?;
         let tokens = KeyPair::generate()?;
@@ -120,18 +120,18 @@ pub fn write_private(path: &Path, content: &str) -> Result<(), PkiError> {
     write().map_err(|source| PkiError::Write { path: path.to_path_buf(), source })
 }
 
-/// Why there are no keys or certificates.
+/// Why keys or certificates could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// The library refused.
+    /// The library returned an error.
     #[error("cannot make a certificate for the world: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The disk refused.
+    /// A file could not be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
-        /// What could not be written.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! Everything about a world that is decided before its first process starts.
+//! All decisions about a world before its first process starts.
 //!
-//! Pure data and pure functions: paths inside the world's folder, addresses, and from them the
-//! command line of each component. A component started again gets the same command line.
+//! Pure data and pure functions: paths inside the world's folder, addresses, and the command line of each component. A
+//! restarted component gets the same command line.
 
 use std::{
     net::SocketAddr,
@@ -17,10 +17,10 @@ use crate::{
     ports::Ports,
 };
 
-/// A world as it will be.
+/// The plan of a world.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the user chose.
+    /// The user's options.
     pub options: Options,
     /// The slot of the loopback range, 1 to 100.
     pub slot: u8,
@@ -30,9 +30,9 @@ pub struct Plan {
     pub ports: Ports,
     /// The folder of the world.
     pub folder: PathBuf,
-    /// The folder in which `elbv2`, `kubelet` and `nodes` are: that of the `world` program.
+    /// The folder of `elbv2`, `kubelet` and `nodes`: that of the `world` program.
     pub programs: PathBuf,
-    /// What the names of the real nodes' cgroups begin with.
+    /// The prefix of the real nodes' cgroup names.
     pub cgroup: String,
     /// The images of the real nodes, and their programs.
     pub images: Vec<(String, PathBuf)>,
@@ -48,12 +48,12 @@ pub struct CommandLine {
 }
 
 impl Plan {
-    /// Folder of links to the Kubernetes programs, each under its own name; for `PATH`.
+    /// The folder of links to the Kubernetes programs, each under its own name, for `PATH`.
     pub fn bin(&self) -> PathBuf {
         self.folder.join("bin")
     }
 
-    /// Folder of keys, certificates, and the kubeconfig files of the components.
+    /// The folder of keys, certificates and the components' kubeconfig files.
     pub fn pki(&self) -> PathBuf {
         self.folder.join("pki")
     }
@@ -63,7 +63,7 @@ impl Plan {
         self.folder.join("kubeconfig")
     }
 
-    /// Folder of the logs.
+    /// The folder of the logs.
     pub fn logs(&self) -> PathBuf {
         logs(&self.folder)
     }
@@ -73,7 +73,7 @@ impl Plan {
         self.logs().join(format!("{component}.log"))
     }
 
-    /// Where a component serves.
+    /// The address where a component serves.
     pub fn address(&self, component: Component) -> SocketAddr {
         match component {
             Component::Etcd => self.ports.etcd,
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// How a component is started.
+    /// The command line of a component.
     pub fn command_line(&self, component: Component) -> CommandLine {
         let (program, arguments) = match component {
             Component::Etcd => (self.bin(), self.etcd()),
@@ -108,9 +108,9 @@ impl Plan {
             flag("listen-peer-urls", format_args!("http://{peer}")),
             flag("initial-advertise-peer-urls", format_args!("http://{peer}")),
             flag("initial-cluster", format_args!("default=http://{peer}")),
-            // Nobody keeps a world over a power cut; waiting for the disk would dominate writes.
+            // A world does not survive a power failure, and fsync would make writes slow.
             "--unsafe-no-fsync".to_owned(),
-            // The only member need not wait a second for the votes of others (milliseconds).
+            // A single member need not wait a second for the votes of others (milliseconds).
             flag("heartbeat-interval", 20),
             flag("election-timeout", 200),
         ]
@@ -127,7 +127,7 @@ impl Plan {
             flag("tls-cert-file", pki.join("serving.crt").display()),
             flag("tls-private-key-file", pki.join("serving.key").display()),
             flag("client-ca-file", pki.join("ca.crt").display()),
-            // No aggregated API is there to use these; without them every controller complains.
+            // There is no aggregated API that uses these. Without them, every controller logs errors.
             flag("requestheader-client-ca-file", pki.join("ca.crt").display()),
             flag("requestheader-allowed-names", "front-proxy"),
             flag("requestheader-username-headers", "X-Remote-User"),
@@ -139,9 +139,9 @@ impl Plan {
             flag("service-cluster-ip-range", "10.96.0.0/16"),
             flag("authorization-mode", "Node,RBAC"),
             flag("enable-admission-plugins", "NodeRestriction"),
-            // A loopback address may not be an endpoint; a real one lets pods ask 10.96.0.1.
+            // A loopback address cannot be an endpoint. With a real address, pods can reach the API at 10.96.0.1.
             flag("endpoint-reconciler-type", if self.has_real_nodes() { "lease" } else { "none" }),
-            // `kubectl logs` and `exec`: nobody resolves the names of nodes.
+            // For `kubectl logs` and `exec`, because node names have no DNS records.
             flag("kubelet-preferred-address-types", "InternalIP"),
             flag("event-ttl", "1h"),
             // Enough for tests that start a thousand pods at once.
@@ -156,7 +156,8 @@ impl Plan {
         arguments.extend([
             flag("service-account-private-key-file", pki.join("service-account.key").display()),
             flag("root-ca-file", pki.join("ca.crt").display()),
-            // Each controller under its own name, as in a real cluster: webhooks see who asks.
+            // Each controller has its own user name, like in a real cluster, so that webhooks see which one sends a
+            // request.
             flag("use-service-account-credentials", true),
         ]);
         arguments
@@ -183,7 +184,7 @@ impl Plan {
         ]
     }
 
-    /// The kubeconfig that a component of the control plane, or the kubelets, use.
+    /// The kubeconfig of a component of the control plane, or of the kubelets.
     pub fn component_kubeconfig(&self, component: Component) -> PathBuf {
         self.pki().join(format!("{component}.kubeconfig"))
     }
@@ -245,7 +246,7 @@ impl Plan {
             flag("kubeconfig", self.component_kubeconfig(Component::Kubelet).display()),
             flag("time-scale", self.options.time_scale),
             flag("control", self.ports.kubelet_control),
-            // A kubelet is never newer than its API server.
+            // A kubelet must not be newer than its API server.
             flag("kubelet-version", self.options.minor().version()),
             flag("log-format", "text"),
         ];

@@ -1,21 +1,20 @@
 //! The ports of a world's servers.
 //!
-//! Owns the choice of ports, once per world: a component that is started again listens where it
-//! did before. A world has an IP of its own (see [`crate::network`]), so the usual ports are
-//! free unless some program of this machine listens on every address; then another port is
-//! taken, which nobody else can take either, because nobody else uses that IP.
+//! Chooses the ports once per world, so that a restarted component listens on the same port. A world has its own IP
+//! (see [`crate::network`]). So the usual ports are free, unless another program listens on all addresses. Then another
+//! port is used. No other program can take it, because none uses this IP.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
-/// Where each server of a world listens.
+/// The address of each server of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// etcd, for the API server (HTTP).
     pub etcd: SocketAddr,
-    /// etcd, for other members, of which there are none (HTTP).
+    /// etcd, for other members. There are none (HTTP).
     pub etcd_peer: SocketAddr,
     /// kube-apiserver (HTTPS).
     pub api_server: SocketAddr,
@@ -25,15 +24,15 @@ pub struct Ports {
     pub scheduler: SocketAddr,
     /// The ELBv2 Query API (HTTP).
     pub elbv2: SocketAddr,
-    /// Faults and traces of the load balancers (HTTP).
+    /// The control API of the load balancers (HTTP).
     pub elbv2_control: SocketAddr,
     /// The names of the load balancers (DNS over UDP).
     pub dns: SocketAddr,
-    /// Faults of the simulated kubelets (HTTP).
+    /// The control API of the simulated kubelets (HTTP).
     pub kubelet_control: SocketAddr,
 }
 
-/// Chooses the ports of a world that has this IP for itself.
+/// Chooses the ports of a world that has this IP to itself.
 pub fn choose(ip: Ipv4Addr) -> io::Result<Ports> {
     let tcp = |usual| {
         free(ip, usual, |address| TcpListener::bind(address).and_then(|listener| listener.local_addr()))
@@ -69,12 +68,11 @@ fn free(
 mod tests {
     use super::*;
 
-    // Outside the range of any slot, so that no world is in the way.
+    // Outside the range of any slot, so no world uses it.
     const IP: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
 
-    // What is free is said here, not asked of this machine: a port that a test has just given up
-    // is still taken for a moment when another test starts a program, which has every socket
-    // until it begins.
+    // The test defines which ports are free and does not probe this machine. A port that a test has just released may
+    // still be in use for a moment: if another test starts a program, that program holds every socket until it begins.
     #[test]
     fn a_usual_port_that_is_taken_is_replaced_by_a_free_one() {
         let taken = |address: SocketAddr| match address.port() {

@@ -1,7 +1,6 @@
-//! Asks the components of the control plane whether they serve.
+//! Probes whether the components of the control plane serve.
 //!
-//! Owns the questions; when to ask, and for how long, is its caller's business. Never changes
-//! anything in the cluster.
+//! The caller decides when and how often. Probes never change anything in the cluster.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,26 +14,26 @@ use kube::{
 
 use crate::component::Component;
 
-/// How long one question may take.
+/// How long one probe may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Asks the components of one world.
+/// The probes of one world.
 #[derive(Clone)]
 pub(crate) struct Probe {
     administrator: Config,
 }
 
 impl Probe {
-    /// A probe with the rights of this kubeconfig.
+    /// A probe with the permissions of this kubeconfig.
     pub(crate) async fn new(kubeconfig: &str) -> Result<Self, ProbeError> {
         let parsed = Kubeconfig::from_yaml(kubeconfig)?;
         let mut administrator = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
-        // Whoever asks, asks again; the client must not do so by itself.
+        // The caller retries, so the client must not.
         administrator.default_retry = false;
         Ok(Self { administrator })
     }
 
-    /// Whether a component of the control plane says that it serves. The others are not asked.
+    /// Whether a component of the control plane serves. Other components always pass.
     pub(crate) async fn serves(&self, component: Component, address: SocketAddr) -> Result<(), ProbeError> {
         let (scheme, path) = match component {
             Component::Etcd => ("http", "/health"),
@@ -56,7 +55,7 @@ impl Probe {
         Ok(in_time(client.apiserver_version()).await?.git_version)
     }
 
-    /// Whether the namespace `default` and its ServiceAccount are there, so that pods can be made.
+    /// Whether the namespace `default` and its ServiceAccount exist, so that pods can be created.
     pub(crate) async fn default_namespace(&self) -> Result<(), ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;
         in_time(Api::<Namespace>::all(client.clone()).get("default")).await?;
@@ -64,7 +63,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Whether this many nodes are ready and the scheduler may use them.
+    /// Whether this many nodes are ready and schedulable.
     pub(crate) async fn nodes(&self, wanted: usize) -> Result<(), ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;
         let nodes = in_time(Api::<Node>::all(client).list(&ListParams::default())).await?;
@@ -77,7 +76,7 @@ fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let says_so =
         conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    // The controllers take the taint of a new node away a moment after it has become ready.
+    // The controllers remove the taint of a new node a moment after it has become ready.
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     let tainted = taints.into_iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"));
     says_so && !tainted
@@ -87,7 +86,7 @@ async fn in_time<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T
     Ok(tokio::time::timeout(PATIENCE, question).await.map_err(|_| ProbeError::Slow)??)
 }
 
-/// Why a component does not serve yet, or cannot be asked.
+/// Why a component does not serve yet, or cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No answer in time.
@@ -96,18 +95,18 @@ pub enum ProbeError {
     /// Some nodes are missing or not ready.
     #[error("{ready} of {wanted} nodes are ready")]
     Nodes {
-        /// Nodes that are ready and may be used.
+        /// The number of ready and schedulable nodes.
         ready: usize,
-        /// Nodes that there should be.
+        /// The expected number of nodes.
         wanted: usize,
     },
-    /// The component refused the question, or does not listen.
+    /// The component rejected the request, or does not listen.
     #[error(transparent)]
     Kubernetes(Box<kube::Error>),
-    /// The world's own kubeconfig cannot be used.
+    /// The world's own kubeconfig is invalid.
     #[error("the kubeconfig of the world cannot be used: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// An address or a path cannot be asked for.
+    /// The request has an invalid address or path.
     #[error("cannot ask: {0}")]
     Question(#[from] hyper::http::Error),
     /// An address is not a URL.

@@ -1,18 +1,18 @@
-//! Which process is meant, also after its pid may have been given to another one.
+//! Identifies a process, even if its pid is reused.
 //!
-//! Reads /proc, and kills; starts nothing.
+//! Reads /proc and kills processes. It starts none.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A process of this machine: its pid and its time of birth, which together are unique.
+/// A process of this machine, identified by its pid and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The process id.
     pub pid: i32,
-    /// When it began, in clock ticks since the machine did. Zero: it was gone before anyone could look.
+    /// Its start time, in clock ticks since the machine's boot. Zero if the process had ended before it was read.
     pub born: u64,
 }
 
@@ -27,16 +27,15 @@ impl Process {
         Self { pid, born: look(pid).map_or(0, |look| look.born) }
     }
 
-    /// Whether it still runs, or still holds files and sockets. One that has ended but was not
-    /// waited for does not.
+    /// Whether it still runs or holds files and sockets. A zombie does not.
     pub fn is_alive(self) -> bool {
         look(self.pid).is_some_and(|look| look.born == self.born && !look.ended)
     }
 
-    /// Kills it, unless it is gone.
+    /// Kills it, unless it has ended.
     pub fn kill(self) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // It may end in between, which is what was wanted.
+            // It may end in between, with the same result.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -49,12 +48,12 @@ struct Look {
 
 fn look(pid: i32) -> Option<Look> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; of the fields after it the first is the state,
-    // the eighteenth the number of threads, the twentieth the time of birth.
+    // The name, in parentheses, may contain any text. Of the fields after it, the first is the state, the 18th the
+    // number of threads, and the 20th the start time.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let threads: u32 = fields.get(17)?.parse().ok()?;
-    // The first thread of a killed process may be gone while others still hold its sockets.
+    // The first thread of a killed process may have ended while others still hold its sockets.
     let ended = matches!(*fields.first()?, "Z" | "X") && threads <= 1;
     Some(Look { born: fields.get(19)?.parse().ok()?, ended })
 }

@@ -1,11 +1,10 @@
-//! Where the program `world` is, for programs that are not it.
+//! The path of the program `world`, for other programs.
 
 use std::path::{Path, PathBuf};
 
-/// The program of `HEADGATE_WORLD_BIN`, or the one beside this program.
+/// The program of `HEADGATE_WORLD_BIN`, or the one next to this program.
 ///
-/// # Errors
-/// The folders that were searched, separated by commas.
+/// # Errors The folders that were searched, separated by commas.
 pub(crate) fn find() -> Result<PathBuf, String> {
     if let Some(program) = std::env::var_os("HEADGATE_WORLD_BIN").filter(|value| !value.is_empty()) {
         return Ok(PathBuf::from(program));
@@ -14,7 +13,7 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     find_beside(&myself)
 }
 
-/// Beside a program, or in the folder above: Cargo puts tests into `deps`.
+/// Next to a program, or in the folder above, because Cargo puts tests into `deps`.
 fn find_beside(program: &Path) -> Result<PathBuf, String> {
     let folders: Vec<&Path> = program.ancestors().skip(1).take(2).collect();
     folders.iter().map(|folder| folder.join("world")).find(|candidate| candidate.is_file()).ok_or_else(|| {

@@ -1,10 +1,9 @@
 //! Processes that cannot outlive the one that started them.
 //!
-//! A child is started through this same program, which asks the kernel to be killed when its
-//! parent dies and then becomes the wanted command. So not even `kill -9` of the parent leaves
-//! anything behind. The kernel means the *thread* that started the child: whoever starts one
-//! does so from a thread that lives as long as the process (the supervisor runs everything on
-//! its main thread).
+//! A child is started through this same program. The program asks the kernel to kill it when its parent ends, and then
+//! becomes the wanted command. So even after `kill -9` of the parent, no child remains. The kernel watches the *thread*
+//! that started the child. So only a thread that ends with the process may start children (the supervisor runs everything
+//! on its main thread).
 
 use std::{
     io,
@@ -19,8 +18,8 @@ use crate::{plan::CommandLine, program};
 /// The name of the hidden command that [`become_dependent`] implements.
 pub const COMMAND: &str = "child";
 
-/// A command that is killed when this process dies. It has a process group of its own: Ctrl-C in
-/// a terminal goes to the supervisor alone, which ends its children in their order.
+/// A command that is killed when this process ends. It has a separate process group, so Ctrl-C in a terminal only
+/// reaches the supervisor, which stops its children in order.
 pub(crate) fn dependent(command: &CommandLine) -> tokio::process::Command {
     let mut wrapper = tokio::process::Command::new(wrapper());
     wrapper
@@ -33,21 +32,21 @@ pub(crate) fn dependent(command: &CommandLine) -> tokio::process::Command {
     wrapper
 }
 
-/// The program that has [`COMMAND`]: this one, or, for a tool that builds an image itself, the `world` beside it.
+/// The program that has [`COMMAND`]: this one, or, for a tool that builds an image, the `world` next to it.
 fn wrapper() -> PathBuf {
-    // Not current_exe(): the file may have been replaced by a newer build since.
+    // Not current_exe(), because a newer build may have replaced the file.
     let myself = PathBuf::from("/proc/self/exe");
     let name = std::env::current_exe().ok();
     let name = name.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     if matches!(&*name, "world" | "world (deleted)") { myself } else { program::find().unwrap_or(myself) }
 }
 
-/// Ties this process to its parent, and becomes another program. Returns only if that fails.
+/// Ties this process to its parent, and becomes another program. Returns only on failure.
 pub fn become_dependent(parent: i32, program: &str, arguments: &[String]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // The parent may have died before the kernel was told.
+    // The parent may have ended before the call to the kernel.
     if getppid().map(Pid::as_raw_pid) != Some(parent) {
         return io::Error::other("the process that started this one is gone");
     }

@@ -1,8 +1,8 @@
-//! Running a supervisor: from the command line's flags to an exit code.
+//! Runs a supervisor: from the command line's flags to an exit code.
 //!
-//! Owns what surrounds [`supervisor::serve`]: the runtime, the session, the signals, the pipe of
-//! the parent, where log lines go. A supervisor ends on SIGINT, SIGTERM and SIGHUP, and, with
-//! `--parent-pipe`, when its standard input closes.
+//! Sets up the environment of [`supervisor::serve`]: the runtime, the session, the signals, the pipe from the parent,
+//! and the log. A supervisor ends on SIGINT, SIGTERM and SIGHUP, and, with `--parent-pipe`, when its standard input
+//! closes.
 
 use std::{
     fs::File,
@@ -37,7 +37,7 @@ pub(crate) struct ServeArguments {
     #[command(flatten)]
     options: Options,
 
-    /// Take everything down when standard input ends
+    /// Stop the world when standard input ends
     #[arg(long)]
     parent_pipe: bool,
 
@@ -46,14 +46,14 @@ pub(crate) struct ServeArguments {
     new_session: bool,
 }
 
-/// A runtime that runs everything on the calling thread: the main one, which lives as long as
-/// the process. Children are tied to the thread that starts them.
+/// A runtime on the calling thread: the main thread, which ends with the process. Children are tied to the
+/// thread that starts them.
 pub(crate) fn runtime() -> Result<Runtime, WorldError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(WorldError::at("the asynchronous runtime"))
 }
 
-/// Runs a supervisor for another process, which learns on standard output how it went.
+/// Runs a supervisor for another process, and reports the result on standard output.
 pub(crate) fn serve(arguments: ServeArguments) -> ExitCode {
     let outcome = session(arguments.new_session).and_then(|()| {
         run(arguments.options, arguments.parent_pipe, |facts| {
@@ -106,7 +106,7 @@ fn session(new: bool) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// From now on there may be no terminal: what would go there goes into the log.
+/// From now on there may be no terminal, so its output goes into the log.
 fn leave_the_terminal(facts: &Facts) {
     let log = File::options().create(true).append(true).open(facts.logs.join("world.log"));
     if let Err(error) = log.and_then(|log| Ok(rustix::stdio::dup2_stderr(log)?)) {
@@ -117,7 +117,7 @@ fn leave_the_terminal(facts: &Facts) {
 fn announce(announcement: &Announcement) {
     let mut output = io::stdout().lock();
     let line = serde_json::to_string(announcement).unwrap_or_default();
-    // Without a reader there is nobody to tell.
+    // It does not matter if nobody reads the output.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
@@ -133,7 +133,7 @@ fn watch_signals(stop: &CancellationToken) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Cancels when the pipe on standard input ends, unless a line has said to live on without.
+/// Cancels `stop` when the pipe on standard input ends, unless a line has requested to continue without it.
 fn watch_parent(stop: &CancellationToken) -> Result<(), WorldError> {
     let input = io::stdin().as_fd().try_clone_to_owned().and_then(pipe::Receiver::from_owned_fd);
     let input = input.map_err(WorldError::at("the pipe on standard input"))?;
@@ -148,8 +148,8 @@ fn watch_parent(stop: &CancellationToken) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Log lines go into the world's folder, which does not exist yet. They are few: the file is
-/// opened for each.
+/// Writes log lines into the world's folder, which does not exist yet. There are few lines, so the file is opened for
+/// each.
 fn log_to(path: PathBuf) {
     let writer = move || -> Box<dyn Write> {
         match File::options().create(true).append(true).open(&path) {
@@ -157,13 +157,13 @@ fn log_to(path: PathBuf) {
             Err(_) => Box::new(io::sink()),
         }
     };
-    // Questions to components that do not serve yet fail, which is no news.
+    // Failed probes of components that do not serve yet are normal.
     let filter = EnvFilter::new("info,kube_client=off,tower=off");
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(false)
         .with_target(false);
-    // Fails only if the process has a subscriber already, which is as good.
+    // Fails only if the process already has a subscriber, which is fine.
     let _ = subscriber.try_init();
 }

@@ -1,10 +1,9 @@
-//! Slots: which world has which part of the loopback range.
+//! Slots: the part of the loopback range that a world uses.
 //!
-//! Owns the rule that a slot has one holder. Slot N stands for the addresses 127.(100+N).0.0/16
-//! (see [`crate::network`]), which are shared by everything in a network namespace: worlds of
-//! other users and of other cache folders too. So a slot is held by a socket with an abstract
-//! name, which has exactly that scope, leaves no file behind, and is freed by the kernel when
-//! its holder dies. Processes that use such addresses without taking a slot are not noticed.
+//! Each slot has one holder. Slot N is the range 127.(100+N).0.0/16 (see [`crate::network`]). All programs in a network
+//! namespace share these ranges, including worlds of other users and of other cache folders. So a slot is held by a
+//! socket with an abstract name. The socket has the same scope and no file, and the kernel closes it when its holder
+//! ends. Programs that use such addresses without a slot are not detected.
 
 use std::{
     io,
@@ -12,7 +11,7 @@ use std::{
     os::{linux::net::SocketAddrExt, unix::net::SocketAddr, unix::net::UnixListener},
 };
 
-/// The numbers that a slot may have.
+/// The valid numbers of slots.
 pub const SLOTS: RangeInclusive<u8> = 1..=100;
 
 /// A slot that this process holds.
@@ -51,10 +50,10 @@ impl Slot {
 /// Why there is no slot.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    /// As many worlds are up as there are slots.
+    /// All slots are in use.
     #[error("all {0} parts of the loopback range are in use: take a world down (`world down --name NAME`)")]
     AllTaken(usize),
-    /// The system does not let us bind an abstract socket.
+    /// The system does not allow an abstract socket.
     #[error("cannot bind the abstract socket that holds a slot of the loopback range: {0}")]
     Io(io::Error),
 }

@@ -1,12 +1,11 @@
 //! The process that owns a world from its first file to its last.
 //!
-//! Owns the order of things: lock, folder, Kubernetes programs, keys, components, control
-//! socket; and the way back, whatever ends it. If the start fails, everything that had been
-//! started is taken down, and only the logs are kept. If this process is killed, the kernel
-//! kills its children and frees its lock and slot, and the next command removes the folder.
+//! Defines the sequence: lock, folder, Kubernetes programs, keys, components, control socket, and the reverse at any
+//! end. If the start fails, everything that had been started is stopped, and only the logs are kept. If this process is
+//! killed, the kernel kills its children and releases its lock and slot, and the next command removes the folder.
 //!
-//! Runs on the main thread alone, because the kernel ties children to the thread that started
-//! them (see [`crate::reexec`]).
+//! Runs on the main thread only, because the kernel ties children to the thread that started them (see
+//! [`crate::reexec`]).
 
 use std::{
     fs, io,
@@ -42,8 +41,8 @@ use crate::{
     slot::Slot,
 };
 
-/// Who each kubeconfig speaks for. The control plane uses the names that RBAC's own roles know;
-/// the simulated kubelets speak for every node, which no real kubelet may.
+/// The users of the kubeconfig files. The control plane has the user names of RBAC's default roles. The simulated
+/// kubelets act for all nodes, which no real kubelet may.
 const USERS: [(Option<Component>, Identity<'static>); 4] = [
     (None, Identity { user: "headgate-world-admin", group: Some(MASTERS) }),
     (Some(Component::ControllerManager), Identity { user: "system:kube-controller-manager", group: None }),
@@ -53,8 +52,8 @@ const USERS: [(Option<Component>, Identity<'static>); 4] = [
 
 /// Runs a world until `stop` is cancelled, from the first file to the last.
 ///
-/// `report` is told what takes long while it starts; `ready` is called once, when everything is
-/// up. An error means that the world did not come up, and that nothing of it is left but logs.
+/// `report` gets messages about long steps of the start. `ready` is called once, when everything is up. An error means
+/// that the world did not come up, and only its logs remain.
 pub async fn serve(
     cache: &Cache,
     options: Options,
@@ -76,8 +75,7 @@ pub async fn serve(
     outcome
 }
 
-/// Takes the world's lock. Commands hold it for moments only, when they look whether the world
-/// lives; so it is worth a few tries.
+/// Takes the world's lock. Commands hold it only for moments to check the world, so a few attempts are enough.
 async fn lock(cache: &Cache, name: &WorldName) -> Result<FileLock, WorldError> {
     for _ in 0..50 {
         if let Some(lock) = cache.lock_world(name)? {
@@ -97,7 +95,7 @@ async fn serve_in(
     ready: impl FnOnce(&Facts),
 ) -> Result<(), WorldError> {
     if options.nodes == Nodes::Real {
-        // From a network of its own nothing can be fetched any more.
+        // First, because nothing can be downloaded from within a network namespace.
         tokio::select! {
             built = build(cache, &options, report) => drop(built?),
             () = stop.cancelled() => return Err(WorldError::Interrupted),
@@ -122,7 +120,7 @@ async fn serve_in(
         () = stop.cancelled() => Err(WorldError::Interrupted),
     };
     if started.is_ok() {
-        // With KUBEBUILDER_ASSETS it need not be the version that we would have built.
+        // With KUBEBUILDER_ASSETS, the version may differ from that of our own build.
         let version = probe.version().await.unwrap_or_else(|_| plan.options.minor().version().to_owned());
         board.ready(version);
         tracing::info!(world = %plan.options.name, "everything is up");
@@ -133,7 +131,7 @@ async fn serve_in(
         }
     }
     tracing::info!("taking the world down");
-    // Whoever works on the fleet gives it up when `stop` is cancelled.
+    // Work on the fleet is cancelled with `stop`.
     stop.cancel();
     fleet.lock().await.stop_all().await;
     remove_cgroups(&plan.cgroup)?;
@@ -141,8 +139,8 @@ async fn serve_in(
     started
 }
 
-/// Where the addresses of the world are: a slot of the loopback range, which is held from now on,
-/// or a network of its own, into which this process moves with everything that it starts later.
+/// The addresses of the world: a slot of the loopback range, held from now on, or a new network namespace, which this
+/// process enters with all its later children.
 fn place(options: &Options) -> Result<(Base, Option<Slot>), WorldError> {
     if options.nodes == Nodes::Simulated {
         let slot = Slot::take()?;
@@ -158,7 +156,7 @@ fn place(options: &Options) -> Result<(Base, Option<Slot>), WorldError> {
     Ok((Base::Own, None))
 }
 
-/// Removes what is left of real nodes once their processes are gone.
+/// Removes the cgroups of real nodes after their processes have ended.
 fn remove_cgroups(prefix: &str) -> Result<(), WorldError> {
     cgroup::remove_all(&format!("{prefix}-")).map_err(WorldError::at("/sys/fs/cgroup"))
 }
@@ -187,18 +185,18 @@ async fn start(
 /// The programs of a world.
 struct Programs {
     kubernetes: Kubernetes,
-    /// Those that real nodes need besides.
+    /// The additional programs for real nodes.
     on_nodes: Option<OnNodes>,
 }
 
 struct OnNodes {
     /// The folder of containerd's programs.
     containerd: PathBuf,
-    /// What pods run, by the names of their images.
+    /// The programs of pods, by the names of their images.
     images: Vec<(String, PathBuf)>,
 }
 
-/// Finds all of them, and builds those that never were.
+/// Finds all programs. Builds them first if necessary.
 async fn build(cache: &Cache, options: &Options, report: &dyn Fn(&str)) -> Result<Programs, WorldError> {
     let kubernetes = Kubernetes::find(cache, options.nodes, options.minor(), report).await?;
     let on_nodes = match options.nodes {
@@ -217,7 +215,7 @@ fn make_plan(folder: &Path, options: Options, base: Base) -> Result<Plan, WorldE
         .map_err(|source| WorldError::NoAddress { address: network.servers, source })?;
     let myself = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
     let programs = myself.parent().map(Path::to_path_buf).unwrap_or_default();
-    // Unique on this machine, also among worlds of the same name in other caches.
+    // Unique on this machine, even for worlds with the same name in other caches.
     let Process { pid, born } = Process::current();
     let cgroup = format!("headgate-{pid}-{born}");
     let slot = match base {
@@ -268,7 +266,7 @@ fn failed_early(plan: &Plan, component: Component) -> WorldError {
     }
 }
 
-/// Answers on the control socket.
+/// Answers requests on the control socket.
 #[derive(Clone)]
 struct Office {
     board: Arc<Board>,
@@ -301,7 +299,7 @@ impl Office {
             Request::Down => {
                 control::respond(stream, &Response::Done).await?;
                 self.stop.cancel();
-                // The connection ends with this process: so the other side knows.
+                // The connection closes when this process ends, which tells the client.
                 return std::future::pending().await;
             }
             Request::Stop { component } => {
@@ -322,7 +320,7 @@ impl Office {
         control::respond(stream, &response).await
     }
 
-    /// Works on the fleet, one request at a time, until done or until the world ends.
+    /// Works on the fleet, one request at a time, until the work is done or the world ends.
     async fn work(&self, work: impl AsyncFnOnce(&mut Fleet) -> Result<(), WorldError>) -> Response {
         if !self.board.facts().ready {
             return Response::Refused("the world is still starting".to_owned());
@@ -341,13 +339,13 @@ impl Office {
     }
 }
 
-/// Removes what a killed supervisor of this world left. The lock proves that it is dead.
+/// Removes the files that a killed supervisor of this world left. The held lock proves that it has ended.
 pub(crate) fn remove_remains(cache: &Cache, name: &WorldName, _lock: &FileLock) -> Result<bool, WorldError> {
     let folder = cache.world(name);
     if !folder.exists() {
         return Ok(false);
     }
-    // The kernel has killed its children; a moment may pass until they are gone.
+    // The kernel has killed its children, but they may take a moment to end.
     if let Ok(facts) = Facts::read(&folder) {
         for process in facts.components.iter().filter_map(|component| component.process) {
             let deadline = std::time::Instant::now() + Duration::from_secs(5);
@@ -371,7 +369,7 @@ fn remove_folder(folder: &Path) -> Result<(), WorldError> {
     }
 }
 
-/// Moves the logs of a failed start to where they outlive the world's folder, and says so.
+/// Moves the logs of a failed start to a folder that outlives the world, and adds its path to the error.
 fn keep_logs(folder: &Path, kept: &Path, error: WorldError) -> WorldError {
     let logs = plan::logs(folder);
     let moved = || {

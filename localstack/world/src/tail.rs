@@ -9,8 +9,7 @@ use std::{
 const LINES: usize = 15;
 const BYTES: u64 = 8 * 1024;
 
-/// The last 15 lines, indented; a sentence instead if there are none. Never fails: it decorates
-/// an error that is already being reported.
+/// The last 15 lines, indented, or a sentence if there are none. Never fails, because it only adds to an error.
 pub fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

@@ -1,4 +1,4 @@
-//! What the unit tests of this crate share.
+//! Helpers of this crate's unit tests.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A folder of a test's own, removed when the test is over.
+/// A folder for one test, removed when it is dropped.
 pub(crate) struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {

@@ -1,8 +1,7 @@
-//! A world for as long as a test needs it.
+//! A world for the time of a test.
 //!
-//! Owns a supervisor process and the pipe to it. The supervisor takes everything down when the
-//! pipe closes: when the [`World`] is dropped, when it is shut down, and when this process dies,
-//! however that happens.
+//! Manages a supervisor process and the pipe to it. The supervisor stops everything when the pipe closes: when the
+//! [`World`] is dropped or shut down, and when this process ends in any way.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -21,34 +20,34 @@ use crate::{
     program,
 };
 
-/// A start of a component may take its two minutes, and a stop before it some seconds.
+/// The start of a component may take two minutes, and a stop before it some seconds.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What a supervisor with `--parent-pipe` says on its standard output, once.
+/// The only message of a supervisor with `--parent-pipe` on standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Announcement {
-    /// Everything is up; the facts are in `world.json` of this folder.
+    /// Everything is up. The facts are in `world.json` in this folder.
     Ready(PathBuf),
-    /// Nothing is up, and why.
+    /// The start failed, for this reason.
     Failed(String),
 }
 
-/// What a supervisor is told through the pipe to live on when the pipe closes.
+/// The line in the pipe that tells a supervisor to continue when the pipe closes.
 pub(crate) const DETACH: &str = "detach";
 
 /// How to start a world.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What the world is to be like.
+    /// The options of the world.
     pub options: Options,
-    /// The cache folder; `None`: the one that the environment asks for.
+    /// The cache folder. `None`: the one of the environment.
     pub cache: Option<PathBuf>,
-    /// The `world` program; `None`: `HEADGATE_WORLD_BIN`, or beside this program or in the folder
-    /// above, where Cargo puts it.
+    /// The `world` program. `None`: `HEADGATE_WORLD_BIN`, or next to this program or in the folder above, where Cargo
+    /// puts it.
     pub program: Option<PathBuf>,
-    /// Whether the supervisor leaves the session of this process, so that it survives a closed
-    /// terminal. For [`World::detach`].
+    /// Whether the supervisor leaves the session of this process, so that it survives the end of the terminal. For
+    /// [`World::detach`].
     pub new_session: bool,
 }
 
@@ -58,7 +57,7 @@ impl From<Options> for Start {
     }
 }
 
-/// A world that is up.
+/// A running world.
 #[derive(Debug)]
 pub struct World {
     facts: Facts,
@@ -67,12 +66,10 @@ pub struct World {
 }
 
 impl World {
-    /// Starts a world, and waits until everything is up: about 10 s, and minutes when Kubernetes
-    /// has to be built first.
+    /// Starts a world, and waits until everything is up. That takes about 10 s, or minutes if Kubernetes must be built
+    /// first.
     ///
-    /// # Errors
-    /// The world did not come up; nothing of it is left running. The text names the component
-    /// and its log.
+    /// # Errors The world did not come up, and no process of it remains. The text names the component and its log.
     pub async fn start(start: impl Into<Start>) -> Result<Self, WorldError> {
         let start = start.into();
         let program = match start.program {
@@ -104,46 +101,45 @@ impl World {
         }
     }
 
-    /// The facts as they were when the world had come up; [`Self::status`] has the present ones.
+    /// The facts at the end of the start. [`Self::status`] returns the current ones.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Moves the calling thread, and whatever it starts from now on, into the network of a world
-    /// with real nodes, outside of which nothing of the world answers. Without one: does nothing.
-    /// A thread never comes back: give the world threads of its own.
+    /// Moves the calling thread, and all threads and processes that it starts later, into the network of a world with
+    /// real nodes. The world is not reachable from outside of it. Without such a network, it does nothing. A thread
+    /// cannot leave the network, so use separate threads.
     pub fn enter_network(&self) -> Result<(), WorldError> {
         Ok(self.facts.enter_network()?)
     }
 
-    /// The facts as they are now.
+    /// The current facts.
     pub async fn status(&self) -> Result<Facts, WorldError> {
         status(&self.facts).await
     }
 
-    /// Ends a component with SIGTERM, and with SIGKILL after 3 s; returns when it is gone. Its
-    /// data are kept.
+    /// Stops a component with SIGTERM, and with SIGKILL after 3 s. Returns when it has ended. Its data is kept.
     pub async fn stop_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Stop { component }).await
     }
 
-    /// Kills a component; returns when it is gone. Its data are kept.
+    /// Kills a component. Returns when it has ended. Its data is kept.
     pub async fn kill_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Kill { component }).await
     }
 
-    /// Starts a component that was stopped or killed, at the same address and with the same
-    /// data; returns when it serves.
+    /// Starts a component that was stopped or killed, at the same address and with the same data. Returns when it
+    /// serves.
     pub async fn start_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Start { component }).await
     }
 
-    /// Stops a component and starts it again; returns when it serves.
+    /// Stops a component and starts it again. Returns when it serves.
     pub async fn restart_component(&self, component: Component) -> Result<(), WorldError> {
         self.facts.restart_component(component).await
     }
 
-    /// Takes everything down, and waits until nothing is left.
+    /// Stops everything, and waits until no process remains.
     pub async fn shutdown(mut self) -> Result<(), WorldError> {
         drop(self.pipe);
         let name = self.facts.name;
@@ -154,7 +150,7 @@ impl World {
         }
     }
 
-    /// Lets the world live on without this process. From then on `world down` ends it.
+    /// Lets the world continue without this process. From then on, `world down` stops it.
     pub async fn detach(mut self) -> Result<Facts, WorldError> {
         let told = async {
             self.pipe.write_all(format!("{DETACH}\n").as_bytes()).await?;
@@ -173,7 +169,7 @@ impl Facts {
     }
 }
 
-/// Asks the supervisor of a world for the present facts.
+/// Queries the supervisor of a world for the current facts.
 pub(crate) async fn status(facts: &Facts) -> Result<Facts, WorldError> {
     let silent = |reason| WorldError::Silent { name: facts.name.clone(), reason };
     match control::ask(&facts.folder, &Request::Status, Duration::from_secs(10)).await {
@@ -183,7 +179,7 @@ pub(crate) async fn status(facts: &Facts) -> Result<Facts, WorldError> {
     }
 }
 
-/// Asks the supervisor of a world to do something, and waits until it is done.
+/// Sends a request to the supervisor of a world, and waits until it is carried out.
 pub(crate) async fn request(facts: &Facts, request: &Request) -> Result<(), WorldError> {
     match control::ask(&facts.folder, request, PATIENCE).await {
         Ok(Response::Refused(reason)) => Err(WorldError::Refused(reason)),

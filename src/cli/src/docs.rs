@@ -1,4 +1,5 @@
-//! The list of all commands and flags in `docs/reference/cli.md`, compared with what clap knows. `make docs` writes it.
+//! The list of all commands and flags in `docs/reference/cli.md`, compared with clap's definitions. `make docs` writes
+//! it.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -10,12 +11,12 @@ const PAGE: &str = "docs/reference/cli.md";
 const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// A text as the cell of a table.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// How an argument is written.
+/// The notation of an argument.
 fn written(arg: &Arg) -> String {
     let names = arg.get_value_names().filter(|_| arg.is_positional() || arg.get_action().takes_values());
     let values = names.into_iter().flatten().fold(String::new(), |all, name| all + " " + name);
@@ -27,7 +28,7 @@ fn written(arg: &Arg) -> String {
     format!("`{}`", format!("{}{values}", names.join(", ")).trim())
 }
 
-/// What an argument is without being given.
+/// The default of an argument.
 fn default(arg: &Arg) -> String {
     if arg.is_hide_default_value_set() || !arg.get_action().takes_values() {
         return String::new();
@@ -37,7 +38,7 @@ fn default(arg: &Arg) -> String {
     values.join(", ")
 }
 
-/// What an argument does, with the values that it can have.
+/// The effect of an argument, and its possible values.
 fn description(arg: &Arg) -> String {
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let values: Vec<String> = arg
@@ -51,7 +52,7 @@ fn description(arg: &Arg) -> String {
     if values.is_empty() { help } else { format!("{help} Values: {}.", values.join(", ")) }
 }
 
-/// What a command does, as paragraphs that end in a full stop, and its example.
+/// The description of a command in paragraphs that end in a full stop, and its example.
 fn about(command: &Command) -> String {
     let text = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string);
     let text = text.unwrap_or_default();
@@ -61,7 +62,7 @@ fn about(command: &Command) -> String {
     paragraphs.chain(example).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The section of a command, and those of its own commands.
+/// The section of a command and of its subcommands.
 fn section(command: &Command, name: &str, text: &mut String) {
     let arguments: Vec<&Arg> =
         command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())).collect();

@@ -1,11 +1,11 @@
-//! `headgate drain`: evicts a pod, or the pods of a node, and says of each what it waits for.
+//! `headgate drain`: evicts a pod, or the pods of a node, and prints what each of them waits for.
 //!
-//! It asks for evictions as `kubectl drain` does, with the rights of whoever calls it: a Headgate that serves the eviction
-//! gate is asked by the API server, and says why a pod has to wait. A pod counts as gone when it is, not when its eviction
-//! was let through.
+//! Like `kubectl drain`, it requests evictions with the caller's permissions. If Headgate's eviction gate is enabled,
+//! the API server calls it, and Headgate returns why a pod has to wait. The command waits until a pod is deleted, not
+//! only until its eviction is allowed.
 //!
-//! Pods of DaemonSets are left alone, as `kubectl drain` leaves them, but not by load balancers: asked to, it waits until
-//! Headgate says on the Node that none sends to it any more.
+//! Like `kubectl drain`, it does not evict pods of DaemonSets. With `--daemonsets`, it waits until Headgate writes on
+//! the Node that no load balancer sends to them any more.
 
 use std::{
     collections::BTreeMap,
@@ -28,54 +28,54 @@ use kube::{
 use serde_json::json;
 use tokio::time::sleep;
 
-/// What `headgate drain` is told.
+/// The options of `headgate drain`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// In which cluster.
+    /// The cluster.
     pub which: client::Which,
-    /// What leaves.
+    /// What to evict.
     pub what: What,
-    /// The namespace of the pod; none: that of the kubeconfig's context.
+    /// The namespace of the pod. `None`: that of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// Also pods that nobody makes again.
+    /// Whether to also evict pods without a controller.
     pub force: bool,
-    /// Of a node: until no load balancer sends to those that are left alone.
+    /// With a node, whether to wait until no load balancer sends to the pods that are not evicted.
     pub daemonsets: bool,
-    /// It is only said what would be done.
+    /// Whether to only print what would be done.
     pub dry_run: bool,
-    /// For how long it may take.
+    /// The maximum duration.
     pub timeout: Duration,
 }
 
-/// What leaves.
+/// What to evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// One pod.
     Pod(String),
-    /// All pods of a node, which takes no new ones from then on.
+    /// All pods of a node. The node is cordoned first.
     Node(String),
 }
 
-/// An eviction that has to wait, or a pod that is still ending, is looked at again after so long at most.
+/// How often the command checks an eviction that waits, or a pod that is terminating.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// One pod that leaves.
+/// A pod that is being evicted.
 struct Leaving {
     uid: Uid,
-    /// What was last said of it.
+    /// The last line that was printed about it.
     said: String,
     ends: bool,
     again: Instant,
 }
 
-/// Why a pod is left alone.
+/// Why a pod is not evicted.
 fn left_alone(pod: &Pod) -> Option<&'static str> {
     let owned_by = |kind: &str| pod.owner_references().iter().any(|owner| owner.kind == kind);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if pod.annotations().contains_key("kubernetes.io/config.mirror") {
         Some("a static pod")
     } else if owned_by("DaemonSet") {
-        Some("of a DaemonSet, which ignores that a node takes no pods")
+        Some("of a DaemonSet, which ignores cordons")
     } else if matches!(phase, Some("Succeeded" | "Failed")) {
         Some("it has ended")
     } else {
@@ -83,10 +83,10 @@ fn left_alone(pod: &Pod) -> Option<&'static str> {
     }
 }
 
-/// Evicts, and says on `out` what happens.
+/// Evicts, and prints progress on `out`.
 ///
 /// # Errors
-/// If something is not there, may not be evicted, or takes too long.
+/// An object does not exist, a pod may not be evicted, or the timeout has passed.
 pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if options.daemonsets && matches!(options.what, What::Pod(_)) {
         bail!("--daemonsets needs a node. Name a node: node/NAME");
@@ -108,7 +108,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
     for pod in pods {
         let key = ObjectKey::new(pod.namespace().unwrap_or_default(), pod.name_any());
         if let Some(why) = left_alone(&pod) {
-            writeln!(out, "{key}: left alone, {why}")?;
+            writeln!(out, "{key}: not evicted, {why}")?;
             continue;
         }
         let is_made_again = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
@@ -139,7 +139,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
     }
 }
 
-/// How far a pod that is left alone has left its target groups, if it has begun to.
+/// The progress of the deregistration of a pod that is not evicted, if it has begun.
 fn stands(pod: &Pod) -> Option<String> {
     let annotations = pod.annotations();
     let uid = Uid::new(pod.uid()?);
@@ -147,20 +147,20 @@ fn stands(pod: &Pod) -> Option<String> {
     Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
         (Some(reason), ..) => format!("no load balancer sends to it any more ({})", why(reason)),
         (_, Some(_), _) => {
-            "it was deregistered, and its load balancers may go on sending for a while".to_owned()
+            "it was deregistered, and its load balancers may keep sending for a while".to_owned()
         }
         (.., Some((_, reason))) => format!("waits to be deregistered ({})", why(reason)),
-        _ => "it is to be deregistered".to_owned(),
+        _ => "it should be deregistered".to_owned(),
     })
 }
 
-/// The word of a cause, and what distinguishes it from others with that word.
+/// The reason of a cause, and what distinguishes it from other causes with that reason.
 fn why(cause: Cause) -> String {
     let reason = cause.reason();
     cause.detail().map_or_else(|| reason.to_string(), |detail| format!("{reason}: {detail}"))
 }
 
-/// Waits until it is written on a node that no load balancer sends to a pod there.
+/// Waits until the Node shows that no load balancer sends to a pod there.
 async fn detached(
     client: &Client,
     name: &str,
@@ -180,7 +180,7 @@ async fn detached(
             said.insert(key, stands);
         }
         let node = nodes.get_metadata_opt(name).await?;
-        let node = node.with_context(|| format!("node {name} is gone, before it was detached"))?;
+        let node = node.with_context(|| format!("node {name} was deleted before it was detached"))?;
         if let Some(at) = node.annotations().get(DETACHED_AT) {
             writeln!(out, "node {name}: no load balancer sends to a pod there since {at}")?;
             return Ok(());
@@ -196,7 +196,7 @@ async fn detached(
     }
 }
 
-/// The pods of a node, which takes no new ones from now on.
+/// Cordons a node and returns its pods.
 async fn pods_of(
     client: &Client,
     name: &str,
@@ -208,16 +208,16 @@ async fn pods_of(
     let node = node.with_context(|| format!("there is no node {name}; see kubectl get nodes"))?;
     let is_cordoned = node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
     if is_cordoned {
-        writeln!(out, "node {name} takes no new pods already")?;
+        writeln!(out, "node {name} is already cordoned")?;
     } else if dry_run {
-        writeln!(out, "node {name} would take no new pods")?;
+        writeln!(out, "node {name} would be cordoned")?;
     } else {
-        // What was written about a time before says nothing of now.
+        // An annotation from an earlier drain proves nothing.
         let annotations = json!({DETACHED_AT: null});
         let patch =
             Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": {"unschedulable": true}}));
         nodes.patch(name, &PatchParams::default(), &patch).await?;
-        writeln!(out, "node {name} takes no new pods (kubectl uncordon {name} lets it)")?;
+        writeln!(out, "node {name} is cordoned (kubectl uncordon {name} reverts that)")?;
     }
     let pods: Api<Pod> = Api::all(client.clone());
     Ok(pods.list(&ListParams::default().fields(&format!("spec.nodeName={name}"))).await?.items)
@@ -266,7 +266,7 @@ async fn evict_all(
         if Instant::now() > end {
             let left: Vec<String> = leaving.keys().map(ToString::to_string).collect();
             bail!(
-                "{} still there after {} s; expected them to go: see above what they wait for; may be done again",
+                "{} still exist after {} s. Check above what they wait for, then run this again",
                 left.join(", "),
                 patience.as_secs()
             );

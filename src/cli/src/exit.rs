@@ -5,32 +5,32 @@ use std::process::ExitCode;
 use headgate::kube::words::plain_chain;
 use headgate_core::model::excerpt::shown;
 
-/// What they mean, for the help of the program.
+/// The meaning of the exit codes, for the help.
 pub const MEANING: &str = "Exit codes: 0: done. 1: findings, such as differences, errors that doctor found, or a step that \
                            cannot start. 2: failure or wrong usage.";
 
-/// What a command found, if it could do its work.
+/// The result of a command that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing is wrong.
     Fine,
-    /// Something is wrong or different: it is on standard output.
+    /// Problems or differences, which were printed on standard output.
     Findings,
 }
 
 impl Outcome {
-    /// Findings, if there are any.
+    /// `Findings` if there are any, or else `Fine`.
     pub const fn findings(are_there: bool) -> Self {
         if are_there { Self::Findings } else { Self::Fine }
     }
 }
 
-/// A finding that ends a command: it could do its work, and this is the answer.
+/// A finding that ends a command: it could do its work, and this is the result.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Finding(pub String);
 
-/// The exit code of what a command did. Writes an error to standard error.
+/// The exit code of a command's result. Writes an error to standard error.
 pub fn code(done: anyhow::Result<Outcome>) -> ExitCode {
     ExitCode::from(match done {
         Ok(Outcome::Fine) => 0,

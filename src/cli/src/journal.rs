@@ -1,15 +1,15 @@
-//! The past of an object for people: a line for each change.
+//! The history of an object for people: one line per change.
 
 use headgate::journal::{report::Past, sentence::clock};
 
-/// The past of one object, indented, with what the replica cannot know of it; empty if nothing is known.
+/// The history of one object, indented, and a note about what the replica cannot know. Empty if nothing is known.
 pub fn past(past: &Past) -> Vec<String> {
     let mut lines = Vec::new();
     let mut uid = None;
     for entry in &past.entries {
-        // A pod of a StatefulSet has the name of the one before.
+        // A new pod of a StatefulSet has the name of the previous one.
         if uid.is_some_and(|uid| uid != &entry.uid) {
-            lines.push(format!("  another one of this name, UID {}", entry.uid));
+            lines.push(format!("  another pod with this name, UID {}", entry.uid));
         }
         uid = Some(&entry.uid);
         lines.push(format!("  {}  {}", clock(&entry.at), entry.text));
@@ -96,7 +96,7 @@ mod tests {
         let whole = Past { since: Some(times().time(at(0))), leads_since, entries, ..Past::default() };
         let said = past(&Past { gap: gap(&whole), ..whole });
         let expected = "\
-  04:49:28.000Z  blue 10.0.0.1:8080: should be registered (PodSelected: the pod has got its IP, or has come to be selected)
+  04:49:28.000Z  blue 10.0.0.1:8080: should be registered (PodSelected: the pod has its IP, and a binding selects it)
   04:49:29.000Z  blue 10.0.0.1:8080: AWS did not accept the registration (Throttled)
   04:49:30.000Z  blue 10.0.0.1:8080: AWS accepted the registration
   04:49:31.000Z  blue 10.0.0.1:8080: absent → healthy
@@ -110,9 +110,9 @@ mod tests {
   04:49:39.000Z  blue 10.0.0.1:8080: draining → absent
   04:49:40.000Z  all containers have stopped
   04:49:41.000Z  the pod no longer exists
-  another one of this name, UID u-2
+  another pod with this name, UID u-2
   04:49:42.000Z  reported NeverHealthy: look
-  04:49:30.000Z  this replica leads since then; only an earlier leader knew what AWS answered before";
+  04:49:30.000Z  this replica leads since then; only an earlier leader knew AWS's earlier answers";
         assert_eq!(said.join("\n").trim_start(), expected);
     }
 

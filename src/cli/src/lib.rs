@@ -1,10 +1,10 @@
-//! The program `headgate`: its command line and the commands for people.
+//! The program `headgate`: its command line and the client commands.
 //!
 //! ```text
 //!  headgate run, daemonsets, certificates ─► the crate `headgate`, with its flags
-//!  headgate status, diff, explain, ui ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/*
-//!  headgate doctor, migrate ─► the same, and the cluster and AWS with the caller's rights
-//!  headgate drain, uninstall ─► the cluster with the caller's rights
+//!  headgate status, diff, explain, ui ─► reach: the leader in the Lease, forwarded by the API server ─► /debug/*
+//!  headgate doctor, migrate ─► the same, and the cluster and AWS with the caller's permissions
+//!  headgate drain, uninstall ─► the cluster with the caller's permissions
 //! ```
 
 mod arguments;
@@ -127,14 +127,15 @@ enum Command {
     Migrate(Migrate),
 }
 
-/// The command line; where kubectl calls the program as a plugin, by a link `kubectl-headgate`, usage says so.
+/// The command line. If kubectl calls the program as a plugin through a link `kubectl-headgate`, the usage text shows
+/// that name.
 fn called_as(program: Option<&OsStr>) -> clap::Command {
     let name = program.and_then(|path| Path::new(path).file_name());
     let command = grouped(Cli::command());
     if name == Some(OsStr::new("kubectl-headgate")) { command.bin_name("kubectl headgate") } else { command }
 }
 
-/// The commands in the groups of the help. clap knows no groups of commands.
+/// The groups of commands in the help. clap has no groups of commands.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Servers", &["run", "daemonsets", "certificates"]),
     ("Look and act", &["status", "explain", "diff", "doctor", "drain", "ui"]),
@@ -162,7 +163,7 @@ fn grouped(command: clap::Command) -> clap::Command {
     command.help_template(template)
 }
 
-/// The help of a server with all flags, also those for special cases.
+/// The help of a server with all flags, including those for special cases.
 fn help_all(command: &str) -> anyhow::Result<Outcome> {
     let all = Cli::command();
     let server = all.find_subcommand(command).context("there is no such command")?;
@@ -171,7 +172,7 @@ fn help_all(command: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Parses the command line and does what it asks for. The exit code of wrong usage is clap's: 2.
+/// Parses the command line and runs the command. clap exits with code 2 on wrong usage.
 pub fn main() -> ExitCode {
     let command = match Cli::from_arg_matches(&called_as(std::env::args_os().next().as_deref()).get_matches())
     {
@@ -209,7 +210,7 @@ fn crd() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// kube and the AWS client share one TLS provider; with none installed rustls would have to guess.
+/// kube and the AWS client share one TLS provider. If none were installed, rustls would have to guess.
 fn install_tls() -> anyhow::Result<()> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()

@@ -12,10 +12,10 @@ use proptest::{
 
 use crate::{Cli, arguments::explain::object, explain::command::Object};
 
-/// Cases of each property.
+/// The number of cases per property.
 const CASES: u32 = 400;
 
-/// Holds the property against [`CASES`] values.
+/// Checks the property with [`CASES`] values.
 fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -24,12 +24,12 @@ fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestC
     }
 }
 
-/// What matches, in the words of regular expressions.
+/// Texts that match a regular expression.
 fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, one that is nearly right, or a very long one.
+/// Any text: a short one of any characters, a nearly valid one, or a very long one.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),

@@ -1,13 +1,13 @@
-//! Where the commands print.
+//! The output of the commands.
 //!
-//! What they print was partly written by people who may edit one namespace, and is read in the terminals of people who may do
-//! more: nothing of it moves the cursor or changes what is shown.
+//! Users who may edit only one namespace wrote parts of it, and people with more permissions read it in their
+//! terminals. It must therefore not move the cursor or change earlier output.
 
 use std::io::{Result, Stdout, Write, stdout};
 
 use headgate_core::model::excerpt::shown;
 
-/// Standard output, without control characters but lines and tabs; [`CLEAR`] alone gets through, by itself.
+/// Standard output without control characters, except line breaks and tabs. [`CLEAR`] passes if it is written alone.
 #[derive(Debug)]
 pub struct Screen<W = Stdout>(W);
 

@@ -1,5 +1,6 @@
-//! `headgate ui`: opens the page in a browser, through ports that the API server forwards to the leader with the user's own
-//! rights. Each connection of the browser gets one of its own, to whoever leads then. Other users of the machine get none ([`door`]).
+//! `headgate ui`: opens the page in a browser, through ports that the API server forwards to the leader with the user's
+//! own permissions. Each connection of the browser gets its own port to the present leader. Other users of the machine
+//! get no access ([`door`]).
 
 mod door;
 
@@ -19,36 +20,36 @@ use tokio::{
 use self::door::{Door, Knock};
 use crate::explain::reach::Way;
 
-/// The first request of a connection comes at once.
+/// The first request of a connection must arrive within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What `headgate ui` is told.
+/// The options of `headgate ui`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
-    /// The local port; 0: one that is free.
+    /// The local port. 0: a free port.
     pub port: u16,
     /// Whether to open a browser.
     pub browser: bool,
 }
 
-/// Serves the page on loopback until Ctrl-C, and says on `out` where.
+/// Serves the page on loopback until Ctrl-C, and prints its address on `out`.
 ///
 /// # Errors
-/// If nobody leads, or the port cannot be had.
+/// No replica leads, or the port is not available.
 pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(address) = options.way.address {
-        // Whoever named it has a way there.
+        // The user named an address, so no cluster is needed.
         options.way.ask(None, "/debug/leader").await?;
         return show(&format!("http://{address}/"), options.browser, out);
     }
     let client =
-        options.way.cluster().await?.context("no Kubernetes configuration; expected one, or --address")?;
-    // Said now, and not in the browser, if there is no way.
+        options.way.cluster().await?.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
+    // Fails now, and not in the browser, if Headgate cannot be reached.
     options.way.ask(Some(&client), "/debug/leader").await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.with_context(|| {
-        format!("cannot listen on port {} of loopback; expected a free one in --port", options.port)
+        format!("cannot listen on port {} of loopback. Set --port to a free one", options.port)
     })?;
     let address = listener.local_addr()?;
     let door = Arc::new(Door::new(address.port())?);
@@ -63,13 +64,13 @@ pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
 fn show(url: &str, browser: bool, out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out, "Headgate's page is at {url}")?;
     if browser && let Err(error) = open(url) {
-        writeln!(out, "no browser could be opened ({error}); open that address in one")?;
+        writeln!(out, "cannot open a browser ({error}). Open that address in one")?;
     }
     out.flush()?;
     Ok(())
 }
 
-/// As the desktop does it.
+/// Opens a URL like the desktop does.
 fn open(url: &str) -> std::io::Result<()> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = Command::new(program)
@@ -81,7 +82,7 @@ fn open(url: &str) -> std::io::Result<()> {
     quiet.map(|_| ())
 }
 
-/// Lets a connection in, or answers it; gives what was read of it.
+/// Accepts a connection, or answers it. Returns what was read from it.
 async fn enters(browser: &mut TcpStream, door: &Door) -> Option<Vec<u8>> {
     let head = timeout(PATIENCE, door::head(browser)).await.ok()?.ok()??;
     match door.knock(&String::from_utf8_lossy(&head)) {
@@ -107,7 +108,7 @@ async fn forward(listener: TcpListener, door: Arc<Door>, way: Arc<Way>, client: 
             let forwarded = async {
                 let mut headgate = way.connect(&client).await?;
                 headgate.write_all(&head).await?;
-                // Whoever closes first closes both.
+                // If one side closes, both are closed.
                 let _ = copy_bidirectional(&mut browser, &mut headgate).await;
                 anyhow::Ok(())
             };

@@ -1,9 +1,14 @@
-//! `headgate uninstall`: leaves the cluster so that nothing waits for a Headgate that will not come back.
+//! `headgate uninstall`: removes Headgate so that nothing in the cluster waits for it.
 //!
-//! In this order: Headgate is stopped, if it is to be; the webhooks are asked no more, so that no new pod is given a
-//! readiness gate; the gates that wait are opened; what stands in the ledgers, and so is Headgate's own, stays where it is,
-//! or is removed if that was asked for, and nobody else's ever; finalizers go. What stays is said. Each step
-//! can be done again, and one that fails keeps no other from being tried.
+//! The steps are:
+//!
+//! 1. Stop Headgate, if requested.
+//! 2. Empty the webhook configurations, so that no new pod gets a readiness gate.
+//! 3. Open the readiness gates that wait.
+//! 4. Keep the targets in Headgate's ledgers, or deregister them if requested. Foreign targets always remain.
+//! 5. Remove finalizers.
+//!
+//! The command prints what remains. Each step can be repeated, and a step that fails does not prevent the others.
 
 mod targets;
 mod webhooks;
@@ -36,38 +41,39 @@ use kube::{
 use serde_json::json;
 use tokio::time::Instant;
 
-/// What `headgate uninstall` is told.
+/// The options of `headgate uninstall`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which cluster.
+    /// The cluster.
     pub which: client::Which,
-    /// Which namespaces were served.
+    /// The managed namespaces.
     pub serves: Serves,
-    /// Headgate's own namespace; none: [`client::own_namespace`].
+    /// Headgate's own namespace. `None`: [`client::own_namespace`].
     pub own_namespace: Option<String>,
     /// The name of the Lease.
     pub lease: String,
-    /// The webhook configurations; none: those of the Lease's name.
+    /// The name of the webhook configurations. `None`: the name of the Lease.
     pub webhook_configuration: Option<String>,
-    /// Open the readiness gates that wait, and do nothing else.
+    /// Whether to only open the readiness gates that wait.
     pub only_gates: bool,
-    /// Take the targets out of their target groups; they stay otherwise.
+    /// Whether to deregister Headgate's targets. If not, they remain.
     pub remove_targets: bool,
-    /// Also while a Headgate runs.
+    /// Whether to continue while a Headgate runs.
     pub force: bool,
-    /// The Deployment of `headgate run`, to be scaled down first.
+    /// The Deployment of `headgate run` to scale to 0 first.
     pub stop: Option<String>,
 }
 
-/// A Deployment has ended within this: its pods have 30 s, and Headgate needs 5 of them.
+/// How long to wait for the Deployment's pods: they have 30 s, and Headgate needs 5 s of them.
 const STOP: Duration = Duration::from_secs(120);
-/// The Lease is free when nobody has held it for so long: kubelets end the pods of a Deployment within moments of each other.
+/// The Lease counts as free if it had no holder for this long. Kubelets stop the pods of a Deployment at slightly
+/// different times.
 const RELEASED: Duration = Duration::from_secs(5);
 
-/// Leaves, and says on `out` what it did and what stays.
+/// Uninstalls Headgate, and prints on `out` what it did and what remains.
 ///
 /// # Errors
-/// If a Headgate still runs, or something could not be done; all the rest was then tried all the same.
+/// A Headgate still runs, or a step failed. The other steps were still tried.
 pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = client::connect_to(&options.which).await?;
     let own = options.own_namespace.clone().unwrap_or_else(client::own_namespace);
@@ -95,11 +101,11 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     };
     let freed = free_bindings(&client, namespaces, out).await;
     if let Ok(freed) = freed {
-        writeln!(out, "{freed} TargetBindings are free")?;
+        writeln!(out, "removed the finalizers of {freed} TargetBindings")?;
     }
     let left = cleared.and_then(|left| match left {
         0 => Ok(()),
-        left => Err(anyhow::anyhow!("{left} target groups could not be cleared, see above")),
+        left => Err(anyhow::anyhow!("{left} target groups still have targets, see above")),
     });
     let failed = [silent, opened, left, freed.map(|_| ())].into_iter().filter_map(Result::err);
     let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
@@ -109,19 +115,18 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     Ok(())
 }
 
-/// Scales the Deployment down to 0 and waits until it counts no pods. Those that are ending it does not count.
+/// Scales the Deployment to 0 and waits until it counts no pods. Terminating pods do not count.
 async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
     match deployments.patch_scale(name, &PatchParams::default(), &none).await {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            writeln!(out, "Deployment {namespace}/{name} is not there")?;
+            writeln!(out, "Deployment {namespace}/{name} does not exist")?;
             return Ok(());
         }
         Err(error) => {
-            return Err(error)
-                .with_context(|| format!("cannot scale Deployment {namespace}/{name} down to 0"));
+            return Err(error).with_context(|| format!("cannot scale Deployment {namespace}/{name} to 0"));
         }
     }
     let end = Instant::now() + STOP;
@@ -138,14 +143,15 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
         }
         if Instant::now() > end {
             bail!(
-                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}; run this again when they are gone"
+                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}. Run this again when \
+                 they are deleted"
             );
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
-/// A Headgate that runs would put everything back; and one that served other namespaces is another one.
+/// Checks that no Headgate runs, which would undo the steps, and that the last one managed the same namespaces.
 async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyhow::Result<()> {
     let (name, asked) = (&*options.lease, options.serves.to_string());
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
@@ -153,20 +159,21 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
     let Some(lease) = lease else { return Ok(()) };
     if let Some(served) = lease.annotations().get(SERVES).filter(|served| **served != asked) {
         bail!(
-            "the Headgate of the Lease {namespace}/{name} served {served}, and you ask for {asked}; expected the same \
-             --namespaces or --namespace-selector, or the --lease-name of another one; or say --force"
+            "the Headgate of the Lease {namespace}/{name} managed {served}, and you name {asked}. Set the \
+             same --namespaces or --namespace-selector, or the --lease-name of another installation; or set \
+             --force"
         );
     }
     match holder(&lease) {
         Some(holder) => bail!(
-            "{holder} holds the Lease {namespace}/{name} and would revert all changes; scale `headgate run` down to \
-             0 first, or say --force"
+            "{holder} holds the Lease {namespace}/{name} and would revert all changes. Scale `headgate run` \
+             to 0 first, or set --force"
         ),
         None => Ok(()),
     }
 }
 
-/// Who holds the Lease, or may: it has been renewed not long ago.
+/// The present holder of the Lease, or one that renewed it recently.
 fn holder(lease: &Lease) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let duration =
@@ -176,8 +183,8 @@ fn holder(lease: &Lease) -> Option<&str> {
     spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && age < duration * 2)
 }
 
-/// Waits until nobody holds the Lease any more: a leader that is stopped gives it back when it ends, and a replica that has yet
-/// to hear that it ends may take it in between.
+/// Waits until the Lease has no holder. A leader releases it when it stops, and a replica that is not stopped yet may
+/// acquire it in between.
 async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let end = Instant::now() + STOP;
@@ -194,7 +201,7 @@ async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::
     Ok(())
 }
 
-/// Takes the finalizer off every TargetBinding, and removes those that Headgate made; gives how many there were.
+/// Removes the finalizer of every TargetBinding, and deletes those that Headgate made. Returns their number.
 async fn free_bindings(
     client: &Client,
     namespaces: Option<&[String]>,
@@ -218,16 +225,16 @@ async fn free_bindings(
                 let version = object.resource_version();
                 let patch = json!({"metadata": {"finalizers": others, "resourceVersion": version}});
                 here.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.with_context(
-                    || format!("cannot take the finalizer off TargetBinding {namespace}/{name}"),
+                    || format!("cannot remove the finalizer from TargetBinding {namespace}/{name}"),
                 )?;
                 writeln!(out, "TargetBinding {namespace}/{name} has no finalizer any more")?;
             }
             if object.labels().contains_key(MADE_FROM) {
                 match here.delete(&name, &DeleteParams::default()).await {
-                    Ok(_) => writeln!(out, "TargetBinding {namespace}/{name} is removed")?,
+                    Ok(_) => writeln!(out, "TargetBinding {namespace}/{name} is deleted")?,
                     Err(kube::Error::Api(status)) if status.code == 404 => {}
                     Err(error) => {
-                        return Err(error).with_context(|| format!("cannot remove {namespace}/{name}"));
+                        return Err(error).with_context(|| format!("cannot delete {namespace}/{name}"));
                     }
                 }
             }

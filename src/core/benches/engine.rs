@@ -1,9 +1,8 @@
-//! How long the engine takes for one thing that happens, by the number of target groups and targets:
-//! `cargo bench -p headgate-core`, or `cargo bench -p headgate-core -- idle` for what it costs beside others in which
-//! nothing happens.
+//! Measures how long the engine takes for one event, by the number of target groups and targets:
+//! `cargo bench -p headgate-core`. `cargo bench -p headgate-core -- idle` measures it beside idle objects.
 //!
-//! AWS and Kubernetes answer at once and cost nothing here; what is measured is [`Engine::step`] and
-//! [`Engine::next_wakeup`], of which the program calls one each per input.
+//! AWS and Kubernetes answer at once and their time does not count. The measure covers [`Engine::step`] and
+//! [`Engine::next_wakeup`]; the program calls each once per input.
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)] // a panic ends the bench
 
@@ -32,21 +31,21 @@ use headgate_core::{
     },
 };
 
-/// How often each thing happens.
+/// The number of repetitions of each event.
 const TIMES: usize = 2_000;
 
-/// What there is besides, and does nothing.
+/// The kind of idle objects.
 #[derive(Clone, Copy, Debug)]
 enum Idle {
     /// Pods whose readiness gates wait for the load balancer.
     Gates,
-    /// Pods that are asked to leave, are deregistered, and wait for the load balancer.
+    /// Pods that were asked to terminate, are deregistered, and wait for the load balancer.
     Departures,
-    /// Target groups in which nothing happens.
+    /// Idle target groups.
     Groups,
 }
 
-/// So many groups with so many pods each, every group in a namespace of its own.
+/// `groups` groups with `pods` pods each, every group in a separate namespace.
 struct World {
     engine: Engine,
     now: Moment,
@@ -108,7 +107,7 @@ fn service(group: usize) -> ServiceFacts {
     }
 }
 
-/// A group of fifty pods in which something happens, and so many of what does nothing.
+/// A group of fifty pods with events, and `many` idle objects.
 fn beside(idle: Idle, many: usize) -> World {
     let mut pods: Vec<PodFacts> = (0..50).map(|at| pod(0, at)).collect();
     pods.extend((0..many).map(|number| match idle {
@@ -237,7 +236,7 @@ impl World {
         self.happens(Input::Tick);
     }
 
-    /// Lets something happen again and again; prints what one input costs on average, in µs, and gives it.
+    /// Repeats an event. Prints and returns the average time of one input, in µs.
     fn measure(&mut self, what: &str, mut happens: impl FnMut(&mut Self, usize)) -> f64 {
         (self.spent, self.inputs) = (Duration::ZERO, 0);
         for time in 0..TIMES {
@@ -248,7 +247,7 @@ impl World {
         each
     }
 
-    /// The readiness of one of the first pods changes, again and again.
+    /// Repeatedly changes the readiness of one of the first pods.
     fn readiness_changes(&mut self, pods: usize) -> f64 {
         self.measure("a pod's readiness changes", |world, time| {
             let mut pod = world.pods[time % pods].clone();
@@ -257,7 +256,7 @@ impl World {
         })
     }
 
-    /// One of the first pods goes and another one comes in its place, with what follows at once.
+    /// Replaces one of the first pods by another one, with all direct consequences.
     fn replace(&mut self, at: usize, time: usize) {
         let mut pod = self.pods[at].clone();
         pod.terminating = true;
@@ -290,7 +289,7 @@ fn main() {
             println!("a target group with 50 targets beside {many} {idle:?} in which nothing happens");
             let mut world = beside(idle, many);
             let changes = world.readiness_changes(50);
-            // No time passes: what is read of those that wait costs what it costs.
+            // Time does not advance, so the reads of waiting targets do not count.
             let replaces = world.measure("a pod goes, another one comes", |world, time| {
                 world.replace(time % 50, time);
             });

@@ -1,10 +1,10 @@
-//! What of many is due in which order: most often when each pod is looked at next.
+//! A queue of items with due times, most often of pods and when to examine each of them next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Moment, ObjectKey};
 
-/// Pods, or others, in the order of what is kept of each.
+/// Items in the order of their due times.
 #[derive(Clone, Debug)]
 pub struct Agenda<T = Moment, K = ObjectKey> {
     due: BTreeMap<K, T>,
@@ -18,7 +18,7 @@ impl<T, K> Default for Agenda<T, K> {
 }
 
 impl<T: Copy + Ord, K: Clone + Ord> Agenda<T, K> {
-    /// It is due then; `None`: not before something happens to it.
+    /// Sets when the item is due. `None`: not before its next event.
     pub fn put(&mut self, what: &K, due: Option<T>) {
         if let Some(before) = self.due.remove(what) {
             self.in_order.remove(&(before, what.clone()));
@@ -29,31 +29,31 @@ impl<T: Copy + Ord, K: Clone + Ord> Agenda<T, K> {
         }
     }
 
-    /// It is due then, if not before.
+    /// Makes the item due at this time, unless it is due earlier.
     pub fn hasten(&mut self, what: &K, due: T) {
         if self.when(what).is_none_or(|before| before > due) {
             self.put(what, Some(due));
         }
     }
 
-    /// When it is due.
+    /// When the item is due.
     pub fn when(&self, what: &K) -> Option<T> {
         self.due.get(what).copied()
     }
 
-    /// When the first one is due.
+    /// When the first item is due.
     pub fn next_due(&self) -> Option<T> {
         self.in_order.first().map(|(due, _)| *due)
     }
 
-    /// The first one.
+    /// Takes the first item.
     pub fn pop(&mut self) -> Option<K> {
         let (_, first) = self.in_order.pop_first()?;
         self.due.remove(&first);
         Some(first)
     }
 
-    /// The first one that is due by now.
+    /// Takes the first item that is due by now.
     pub fn take(&mut self, now: T) -> Option<K> {
         self.next_due().filter(|due| *due <= now).and_then(|_| self.pop())
     }

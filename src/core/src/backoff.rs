@@ -1,4 +1,4 @@
-//! Waiting longer after each failure, with jitter, capped.
+//! Backoff with jitter and a maximum.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::model::Moment;
 
-/// The backoff of one kind of call of one target group, so that one group's trouble never delays another's.
+/// The backoff of one kind of call of one target group, so that failures of one group never delay others.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
     steps: Option<ExponentialBackoff>,
-    /// How many of the steps were taken.
+    /// The number of steps taken.
     taken: usize,
     until: Moment,
 }
 
-/// The steps cannot be cloned: they are drawn again from the same seed, so that both continue equally.
+/// The steps cannot be cloned. They are drawn again from the same seed, so both values continue with the same steps.
 impl Clone for Backoff {
     fn clone(&self) -> Self {
         let mut steps = self.steps.as_ref().map(|_| self.builder.build());
@@ -28,8 +28,8 @@ impl Clone for Backoff {
 }
 
 impl Backoff {
-    /// Waits `first` after the first failure, then twice this time after each, up to `cap`. Each wait gets jitter of
-    /// up to its own length, drawn from `seed`.
+    /// Waits `first` after the first failure, and twice the previous time after each further one, up to `cap`. Each
+    /// wait gets jitter of up to its own length, drawn from `seed`.
     pub fn new(first: Duration, cap: Duration, seed: u64) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
@@ -51,7 +51,7 @@ impl Backoff {
         self.until
     }
 
-    /// A call failed: wait (longer).
+    /// Records a failed call, which lengthens the wait.
     pub fn failed(&mut self, now: Moment) {
         let steps = self.steps.get_or_insert_with(|| self.builder.build());
         self.taken += 1;
@@ -60,7 +60,7 @@ impl Backoff {
         }
     }
 
-    /// A call succeeded: the next failure waits the first step again.
+    /// Records a successful call: the next failure waits for the first step again.
     pub fn succeeded(&mut self) {
         (self.steps, self.taken) = (None, 0);
         self.until = Moment::START;

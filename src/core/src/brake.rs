@@ -1,24 +1,24 @@
-//! The safety check of watched objects: Headgate believes the end of most of them only when a second list confirms
-//! it.
+//! The safety check of watched objects. If most objects of a kind disappear, Headgate believes it only after a second list
+//! confirms it.
 //!
-//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another one. Headgate
-//! believes the end of one object at once. If more than half of them disappear, and at least two, nothing follows at
-//! first. It needs another list without them, or a while in which nothing contradicts it.
+//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another one. Headgate believes the
+//! deletion of one object at once. If more than half of the objects disappear, and at least two, it waits. It needs another
+//! list without them, or a time without a contrary report.
 //!
 //! ```text
-//!  a list has not got it ───► gone, or doubted if most are missing ──► asks for a list
-//!  a watch sends DELETED ───► gone, if it is the first within a moment
-//!                             held, if others went a moment ago: most may follow
-//!                             doubted, and with it those that are held, if most disappear ──► asks for a list
-//!  a list, or a watch, has it ──► there: nothing is in doubt
-//!  the next list has not got it, or its time is over ──► gone
+//!  a list lacks an object      ──► deleted; if most objects are missing: doubted, and asks for a list
+//!  a watch reports a deletion  ──► deleted, if no other object disappeared within a moment
+//!                                  held, if others disappeared a moment ago, because most may follow
+//!                                  doubted with all held ones, if most disappear; asks for a list
+//!  a list or watch contains it ──► exists, and nothing is in doubt
+//!  the next list lacks it, or its time is over ──► deleted
 //! ```
 //!
 //! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
-//! * **Guarantees.** A mistake removes at most one existing object, or half of them in a list. The truth takes effect
-//!   after the patience at the latest.
+//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true report takes
+//!   effect after the patience at the latest.
 //! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
-//! * **Caveat.** A second list that is as wrong as the first one is believed.
+//! * **Caveat.** Two wrong lists in a row are believed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,24 +28,24 @@ use std::{
 
 use crate::model::{Moment, ObjectKey, Scope};
 
-/// The end of a single object is never doubted: objects are created and deleted.
+/// The end of a single object is always believed, because objects are created and deleted normally.
 const FEWEST: usize = 2;
 
 /// Deletions within this time of each other may be one mistake.
 pub const MOMENT: Duration = Duration::from_secs(3);
 
-/// Whether this many of `all` are too many to believe their end at once.
+/// Whether `lost` of `all` objects are too many to believe their end at once.
 pub const fn is_most(lost: usize, all: usize) -> bool {
     lost >= FEWEST && 2 * lost > all
 }
 
-/// All of `missing`, if those are most of `all`; else nothing.
+/// All of `missing` if they are most of `all`. If not, none.
 pub fn most_of<K: Ord + Clone>(missing: &[K], all: usize) -> BTreeSet<K> {
     let most = if is_most(missing.len(), all) { missing } else { &[] };
     most.iter().cloned().collect()
 }
 
-/// What is in a namespace or, like nodes and namespaces, in none.
+/// An object in a namespace, or a cluster-scoped one, such as a node or namespace.
 pub trait Placed: Ord + Clone {
     /// Its namespace.
     fn namespace(&self) -> &str;
@@ -63,36 +63,36 @@ impl Placed for Arc<str> {
     }
 }
 
-/// What is believed of an object.
+/// The believed state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
     /// It is deleted.
     Gone,
-    /// It may be deleted: it counts as existing until a list confirms that, or for a while.
+    /// It may be deleted. It counts as existing until a list confirms the deletion, or for a limited time.
     Doubted,
-    /// It exists after all.
+    /// It exists.
     There,
 }
 
-/// An object was reported as deleted, and counts as existing until then.
+/// An object that was reported as deleted and still counts as existing.
 #[derive(Clone, Copy, Debug)]
 struct Withheld {
     until: Moment,
-    /// Most are reported as deleted; or else others disappeared a moment ago.
+    /// Whether most objects are reported as deleted. If not, other objects disappeared a moment ago.
     doubted: bool,
 }
 
-/// The safety check of one kind of object. See the module.
+/// The safety check of one kind of object. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Brake<K> {
-    /// Zero: everything is believed.
+    /// The maximum time of a doubt. Zero: every report is believed.
     patience: Duration,
     withheld: BTreeMap<K, Withheld>,
     /// The deletions that were believed a moment ago.
     believed: BTreeMap<K, Moment>,
-    /// What has been listed.
+    /// The scopes that have been listed.
     scopes: BTreeSet<Scope>,
-    /// What to list once more.
+    /// The scope to list again.
     asks: Option<Scope>,
 }
 
@@ -103,7 +103,7 @@ impl<K> Default for Brake<K> {
 }
 
 impl<K> Brake<K> {
-    /// Nothing is in doubt; later for at most this time.
+    /// A safety check without doubts. Each doubt lasts at most `patience`.
     pub const fn new(patience: Duration) -> Self {
         Self {
             patience,
@@ -119,15 +119,15 @@ impl<K> Brake<K> {
         self.withheld.values().map(|withheld| withheld.until).min()
     }
 
-    /// What to list once more, if anything; returned once.
+    /// The scope to list again, if any. Each is returned once.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.asks.take()
     }
 }
 
 impl<K: Placed> Brake<K> {
-    /// A list of `scope` does not contain these. `most`: those of them that are too many to be believed. Returns what
-    /// is believed of each, and which of those in doubt exist.
+    /// A list of `scope` does not contain these objects. `most`: those of them that are too many to be believed.
+    /// Returns the believed state of each, and the doubted objects that exist.
     pub fn listed(
         &mut self,
         scope: &Scope,
@@ -144,7 +144,7 @@ impl<K: Placed> Brake<K> {
         }
         let mut all = Vec::new();
         for key in missing {
-            // Two reports are believed.
+            // The second report is believed.
             let becomes = if before.remove(&key).is_some() || !most.contains(&key) || self.patience.is_zero()
             {
                 Becomes::Gone
@@ -159,8 +159,8 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// A watch reports this one as deleted; `known`: all that exist, or count as existing. Returns what Headgate
-    /// believes of each.
+    /// A watch reports this object as deleted. `known`: all objects that exist, or count as existing. Returns the
+    /// believed state of each changed object.
     pub fn deleted<'a>(
         &mut self,
         key: &K,
@@ -199,7 +199,7 @@ impl<K: Placed> Brake<K> {
         Vec::new()
     }
 
-    /// These are doubted from now on. Gives those that were not.
+    /// Begins to doubt these. Returns those that were not doubted before.
     fn doubt(&mut self, keys: impl Iterator<Item = K>, seen: Moment) -> Vec<(K, Becomes)> {
         let until = seen + self.patience;
         let mut all = Vec::new();
@@ -218,7 +218,7 @@ impl<K: Placed> Brake<K> {
         self.withheld.remove(key).is_some_and(|withheld| withheld.doubted)
     }
 
-    /// Time has passed: these are deleted.
+    /// Ends the doubts whose time is over: these objects are deleted.
     pub fn pass(&mut self, now: Moment) -> Vec<K> {
         let over = self.withheld.iter().filter(|(_, withheld)| withheld.until <= now);
         let over: Vec<K> = over.map(|(key, _)| key.clone()).collect();
@@ -228,7 +228,7 @@ impl<K: Placed> Brake<K> {
         over
     }
 
-    /// When one that is doubted is given up.
+    /// When the doubt about this object ends.
     pub fn doubted_until(&self, key: &K) -> Option<Moment> {
         self.withheld.get(key).filter(|withheld| withheld.doubted).map(|withheld| withheld.until)
     }
@@ -245,7 +245,7 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    /// What is watched, and what is taken to be there.
+    /// The watched objects, and the believed ones.
     struct Watched {
         brake: Brake<Arc<str>>,
         there: BTreeSet<Arc<str>>,

@@ -1,25 +1,24 @@
 //! The decisions of Headgate: which pods should be targets of which target groups, what was sent to AWS, and which call
 //! is due next.
 //!
-//! Everything here is pure and synchronous: no I/O, no clock, no async. Time comes in as a [`Moment`], news comes in
-//! as an [`Input`], and the next actions come out as [`Effect`]s:
+//! Everything here is pure and synchronous: no I/O, no clock, no async. The inputs are the time as a [`Moment`] and
+//! events as [`Input`]s. The outputs are the next actions as [`Effect`]s:
 //!
 //! ```text
 //!   watch event ──► Index ──► Registrations ──► Calls ──► Effect::Send ──► AWS
-//!   (Input)         who        what AWS was      which                      │
-//!                   should     sent, per         call is                    │
-//!                   be where   target group      next                       │
-//!                     ▲                                                     │
+//!   (Input)         desired    what was sent     which                      │
+//!                   targets    to AWS, per       call is                    │
+//!                     ▲        target group      next                       │
 //!                     └───────────────── Input::Answered ◄──────────────────┘
 //! ```
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
-//! * whether it still should be a target is decided in `index/` (`verdict.rs`),
-//! * the call leaves as [`Effect::Send`], ordered by token buckets.
+//! * `index/verdict.rs` decides whether the pod should still be a target,
+//! * the engine emits the call as [`Effect::Send`], ordered by token buckets.
 //!
-//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
-//! the rule. `headgate-daemonset`, which decides about IngressDaemonSets, shares the facts and words in [`model`] and the
-//! safety check; nothing here depends on it.
+//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler
+//! enforces the rule. `headgate-daemonset`, which decides about IngressDaemonSets, uses [`model`] and the safety check.
+//! Nothing here depends on it.
 
 mod agenda;
 mod backoff;

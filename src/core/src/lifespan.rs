@@ -8,14 +8,14 @@ use crate::model::{
     lifespan::{Lifespan, PreStop},
 };
 
-/// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
+/// The grace period that Kubernetes uses without `terminationGracePeriodSeconds`.
 pub const DEFAULT_GRACE: u32 = 30;
 
-/// Whether the pod runs long enough: the reason, and a sentence with what to set.
+/// Whether the pod runs long enough: the reason, and a sentence that tells what to set.
 pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let HoldWanted { seconds: wanted, bound } = wanted;
     if wanted == 0 {
-        return (Cause::HoldOff, "headgate.dev/hold says that its pods are not held".to_owned());
+        return (Cause::HoldOff, "headgate.dev/hold is off".to_owned());
     }
     let names = |meant: &dyn Fn(PreStop) -> bool| {
         let all = pod.containers.iter().filter(|container| meant(container.pre_stop));
@@ -26,12 +26,12 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
         PreStop::None | PreStop::Unknown => None,
     };
     let needs = format!(
-        "expected {wanted} s of preStop.sleep in each container, because the load balancer may go on sending for \
+        "add {wanted} s of preStop.sleep to each container, because the load balancer may keep sending for \
          {bound} s after the pod was deregistered"
     );
     let without = names(&|pre_stop| pre_stop == PreStop::None);
     if !without.is_empty() {
-        let said = format!("no preStop keeps {without} alive when the pod ends; {needs}");
+        let said = format!("no preStop keeps {without} alive when the pod terminates; {needs}");
         return (Cause::HoldMissing, said);
     }
     let least = pod.containers.iter().filter_map(|container| shortest(container.pre_stop)).min();
@@ -41,8 +41,8 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     }
     if pod.grace <= wanted {
         let said = format!(
-            "terminationGracePeriodSeconds is {}, after which containers are killed; expected more than {wanted}, \
-             and the time that they need to end themselves",
+            "terminationGracePeriodSeconds is {}, after which containers are killed. Set more than {wanted}, \
+             plus the time that they need to stop",
             pod.grace
         );
         return (Cause::GraceTooShort, said);
@@ -50,20 +50,20 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let unknown = names(&|pre_stop| pre_stop == PreStop::Unknown);
     if !unknown.is_empty() {
         let said = format!(
-            "{unknown} has a preStop of its own, and nobody knows how long it takes; {needs}; or the annotation \
-             headgate.dev/own-prestop: wrap on the pod, which puts the hold before it"
+            "{unknown} has its own preStop of unknown duration; {needs}; or set the annotation \
+             headgate.dev/own-prestop: wrap on the pod, which adds the hold before it"
         );
         return (Cause::OwnPreStop, said);
     }
     if wanted < bound {
         let said = format!(
-            "held for {wanted} s, as headgate.dev/hold asks for; the load balancer may go on sending for {bound} s \
-             after the pod was deregistered"
+            "held for {wanted} s, as headgate.dev/hold asks; the load balancer may keep sending for {bound} \
+             s after the pod was deregistered"
         );
         return (Cause::HoldTooShort, said);
     }
     let least = least.unwrap_or(wanted).min(pod.grace);
-    let said = format!("held for {least} s, of {} s of grace; {wanted} s were wanted", pod.grace);
+    let said = format!("held for {least} s, within {} s of grace; {wanted} s were wanted", pod.grace);
     (Cause::HoldIsEnough, said)
 }
 
@@ -84,7 +84,7 @@ mod tests {
     fn a_pod_lives_long_enough_or_the_first_thing_that_ends_it_too_soon_is_named() {
         use PreStop::{None, Sleeps, Unknown};
         for (containers, grace, wanted, reason, said) in [
-            (&[("web", Sleeps(150))][..], 180, NLB, Cause::HoldIsEnough, "held for 150 s, of 180 s"),
+            (&[("web", Sleeps(150))][..], 180, NLB, Cause::HoldIsEnough, "held for 150 s, within 180 s"),
             (&[("web", Sleeps(150)), ("log", None)], 180, NLB, Cause::HoldMissing, "keeps log alive"),
             (
                 &[("web", Sleeps(15)), ("p", Sleeps(150))],
@@ -110,7 +110,7 @@ mod tests {
                 Cause::HoldIsEnough,
                 "held for 120 s",
             ),
-            (&[("web", None)], 30, HoldWanted { seconds: 0, bound: 120 }, Cause::HoldOff, "not held"),
+            (&[("web", None)], 30, HoldWanted { seconds: 0, bound: 120 }, Cause::HoldOff, "hold is off"),
         ] {
             let (is, text) = judged(containers, grace, wanted);
             assert_eq!(is, reason, "{text}");

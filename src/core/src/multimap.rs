@@ -1,8 +1,8 @@
-//! Sets by key, of which none is empty.
+//! Non-empty sets by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The values of each key that has any.
+/// The values of each key. No key has an empty set.
 #[derive(Clone, Debug)]
 pub struct Multimap<K, V>(BTreeMap<K, BTreeSet<V>>);
 
@@ -13,12 +13,12 @@ impl<K, V> Default for Multimap<K, V> {
 }
 
 impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
-    /// A key has this value too.
+    /// Adds a value to a key.
     pub fn put(&mut self, key: &K, value: &V) {
         self.0.entry(key.clone()).or_default().insert(value.clone());
     }
 
-    /// A key has this value no more.
+    /// Removes a value from a key.
     pub fn take(&mut self, key: &K, value: &V) {
         let Some(values) = self.0.get_mut(key) else { return };
         values.remove(value);
@@ -32,12 +32,12 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
-    /// Whether a key has any.
+    /// Whether the key has any value.
     pub fn has(&self, key: &K) -> bool {
         self.0.contains_key(key)
     }
 
-    /// How many keys have any.
+    /// The number of keys.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()

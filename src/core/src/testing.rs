@@ -11,7 +11,7 @@ use crate::model::{
     pod::{Ending, PassedOver},
 };
 
-/// The namespace of everything here.
+/// The namespace of all test objects.
 pub const NAMESPACE: &str = "shop";
 
 /// A pod of the app `web`, running at 10.0.0.`last`.
@@ -83,12 +83,12 @@ impl PodBuilder {
         self.0.readiness = Readiness { containers: true, gates: true };
         self
     }
-    /// Has our readiness gate, and its status shows this.
+    /// The pod has Headgate's readiness gate with this state.
     pub fn gated(mut self, shown: Shown) -> Self {
         self.0.gate = Some(Box::new(GateFacts { shown, ..GateFacts::default() }));
         self
     }
-    /// That gate is open because the health of its targets could not be read.
+    /// The readiness gate is open because the health of its targets could not be read.
     pub fn unread(mut self) -> Self {
         self.0.gate.get_or_insert_default().unread = true;
         self
@@ -101,7 +101,7 @@ impl PodBuilder {
         self.0.node = Some(node.into());
         self
     }
-    /// A DaemonSet's, which drains pass over.
+    /// The pod of a DaemonSet, which drain tools skip.
     pub fn of_daemon_set(mut self) -> Self {
         self.0.passed_over.by_all = true;
         self
@@ -114,7 +114,7 @@ impl PodBuilder {
         (self.0.is_evicted, self.0.terminating) = (true, true);
         self
     }
-    /// Every container sleeps this long when it ends, within this grace period.
+    /// Every container has a `preStop` sleep of this time, within this grace period.
     pub fn sleeping(mut self, sleeps: u32, grace: u32) -> Self {
         (self.0.ending.sleeps, self.0.ending.grace) = (sleeps, grace);
         self
@@ -127,22 +127,22 @@ impl PodBuilder {
         self.0.terminating = true;
         self
     }
-    /// Terminating, and no container runs any more.
+    /// The pod terminates, and no container runs any more.
     pub fn stopped(mut self) -> Self {
         (self.0.terminating, self.0.stopped) = (true, true);
         self
     }
-    /// Its status shows that its sandbox does not exist any more.
+    /// The status shows that the sandbox no longer exists.
     pub fn without_sandbox(mut self) -> Self {
         self.0.has_sandbox = false;
         self
     }
-    /// Its own annotation asks for this hold.
+    /// The pod's annotation requests this hold.
     pub fn held(mut self, hold: Hold) -> Self {
         self.0.hold = Some(hold);
         self
     }
-    /// Its labels exceed their limit, and were not read.
+    /// The labels exceed their limit and were not read.
     pub fn without_labels(mut self) -> Self {
         self.0.labels = Labels::default();
         self.0.beyond = [Excess { limit: &POD_LABELS, found: POD_LABELS.most + 1 }].into();
@@ -203,7 +203,7 @@ impl ServiceBuilder {
         self.0.selector = pairs.iter().copied().collect();
         self
     }
-    /// The part of it that exceeds a limit, and was not read.
+    /// The part of the Service that exceeds a limit and was not read.
     pub fn beyond(mut self, limit: &'static Limit) -> Self {
         self.0.beyond = [Excess { limit, found: limit.most + 1 }].into();
         self

@@ -1,18 +1,18 @@
-//! What was asked for and is not seen yet: pods that are being made, and pods that were deleted or evicted.
+//! Requests whose effect the watch does not show yet: created, deleted and evicted pods.
 //!
-//! A watch lags behind what was done. What is planned on its word alone would be done twice: a second pod for one that is
-//! there already, or a second old pod deleted before the first one's end is seen.
+//! A watch lags behind. A plan that only used the watch would repeat requests. It could create a second pod, or delete a
+//! second old pod before the watch shows the end of the first.
 //!
 //! ```text
-//!  Make ──► Asked ──► Unseen(uid) ──► the watch shows it, or its end
-//!             │  ├──► Taken: somebody has the name; it may be ours, and the watch behind
-//!             │  └──► nobody knows ──► asked for again, under the same name
-//!             └────► refused: forgotten
+//!  Make ──► Asked ──► Unseen(uid) ──► the watch shows the pod, or its end
+//!             │  ├──► Taken: the name exists; it may be a pod of the set that the watch does not show yet
+//!             │  └──► Unknown ──► requested again, under the same name
+//!             └────► rejected: forgotten
 //! ```
 //!
-//! * **Owns** these, for one set.
-//! * **Guarantees.** A name is asked for again until it is known whether there is a pod of that name. So no answer that was
-//!   lost makes a second pod.
+//! * **Owns** these requests for one set.
+//! * **Guarantees.** The creation of a name is repeated until it is known whether the pod exists. A lost answer therefore
+//!   never leads to a second pod.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,34 +28,34 @@ use crate::model::{
     node::State,
 };
 
-/// After so long without news a name is asked for again, and a deletion sent again.
+/// After this time without news, a creation or deletion is sent again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A watch that has not shown by then what was made will not.
+/// The watch shows a created pod within this time, or never.
 const LAG: Duration = Duration::from_secs(60);
-/// A name that is somebody else's is tried again after so long.
+/// A name that belongs to another pod is tried again after this time.
 const FOREIGN: Duration = Duration::from_secs(600);
-/// The watch has shown by then how a pod is that was changed.
+/// The watch shows a changed pod within this time.
 const CHANGED: Duration = Duration::from_secs(1);
-/// Whoever was asked to evict a pod and said no is asked again after this long, as `kubectl drain` does.
+/// A rejected eviction is retried after this time, like `kubectl drain` does.
 const EVICT_AGAIN: Duration = Duration::from_secs(5);
 
-/// A pod that is being made.
+/// A pod that is being created.
 #[derive(Clone, Debug)]
 pub struct Making {
-    /// On this node.
+    /// The node.
     node: Arc<str>,
-    /// Of this revision.
+    /// The revision.
     revision: Revision,
     is: Made,
 }
 
 impl Making {
-    /// On which node.
+    /// The node of the pod.
     pub const fn node(&self) -> &Arc<str> {
         &self.node
     }
 
-    /// Of which revision.
+    /// The revision of the pod.
     pub const fn revision(&self) -> &Revision {
         &self.revision
     }
@@ -63,47 +63,49 @@ impl Making {
 
 #[derive(Clone, Debug)]
 enum Made {
-    /// It is asked for; pods of this name that went since then.
+    /// The creation was sent. Contains the deleted pods with this name since then.
     Asked(BTreeSet<Uid>),
-    /// Nobody knows whether it was made: it is asked for again then.
+    /// The result is unknown. The creation is sent again at this time.
     Unknown(Moment),
-    /// Nobody knows that, and it is not asked for again: it is not wanted any more. Until then it may be there.
+    /// The result is unknown, and the creation is not sent again because the pod is no longer wanted. The pod may exist
+    /// until this time.
     Doubtful(Moment),
-    /// It is made, and the watch should show it by then.
+    /// The pod was created, and the watch should show it by this time.
     Unseen(Uid, Moment),
-    /// Somebody has the name. Until then it may be a pod of ours.
+    /// A pod with the name exists. Until this time it may be a pod of the set.
     Taken(Moment),
-    /// Somebody else has the name. It is tried again then.
+    /// A pod that does not belong to the set has the name. It is tried again at this time.
     Foreign(Moment),
 }
 
 /// A pod that was deleted or evicted.
 #[derive(Clone, Debug)]
 enum Going {
-    /// It was asked for.
+    /// The request was sent.
     Asked,
-    /// Nobody knows whether it was done: if nothing is seen by then, it is asked for again.
+    /// The result is unknown. If the watch shows nothing by this time, the request is sent again.
     Unknown(Moment),
-    /// Nobody knows that, and it is not asked for again: the set wants something else by now. Until then it may go.
+    /// The result is unknown, and the request is not sent again because the set has changed. The pod may terminate
+    /// until this time.
     Doubtful(Moment),
-    /// It is done: if nothing is seen by then, it is asked for again.
+    /// The request succeeded. If the watch shows nothing by this time, it is sent again.
     Done(Moment),
-    /// It was refused, and is not asked for again before then.
+    /// The request was rejected. It is not sent again before this time.
     Refused(Moment),
 }
 
-/// A pod whose end was asked for.
+/// The requested end of a pod.
 #[derive(Clone, Debug)]
 struct End {
     ask: Ask,
-    /// Of this generation of the set.
+    /// The generation of the set.
     generation: i64,
-    /// It was asked for before, and nobody knows whether that was done.
+    /// Whether an earlier request has an unknown result.
     doubtful: bool,
     is: Going,
 }
 
-/// What was asked for a set.
+/// The requests of a set that the watch does not show yet.
 #[derive(Clone, Debug, Default)]
 pub struct Asks {
     making: BTreeMap<Arc<str>, Making>,
@@ -111,12 +113,12 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// A pod of this name is asked for.
+    /// Records that the creation of a pod with this name was sent.
     pub fn make(&mut self, name: Arc<str>, node: Arc<str>, revision: Revision) {
         self.making.insert(name, Making { node, revision, is: Made::Asked(BTreeSet::new()) });
     }
 
-    /// What became of the pod of this name. Says whether it was made.
+    /// Records the result of the creation. Returns whether the pod was created.
     pub fn made(&mut self, name: &Arc<str>, outcome: &Outcome, now: Moment) -> bool {
         let Some(making) = self.making.get_mut(name) else { return matches!(outcome, Outcome::Done(_)) };
         match outcome {
@@ -141,28 +143,28 @@ impl Asks {
         false
     }
 
-    /// A pod of this name is there, and is none of ours any more.
+    /// Records that a pod with this name exists and does not belong to the set.
     pub fn note_foreign(&mut self, name: &Arc<str>, now: Moment) {
         let is = Made::Foreign(now + FOREIGN);
         let nowhere = Making { node: "".into(), revision: "".into(), is: is.clone() };
         self.making.entry(name.clone()).or_insert(nowhere).is = is;
     }
 
-    /// This deletion or eviction is asked for, because of this generation of the set.
+    /// Records that this deletion or eviction was sent for this generation of the set.
     pub fn end(&mut self, uid: Uid, ask: Ask, generation: i64) {
         self.going.insert(uid, End { ask, generation, doubtful: false, is: Going::Asked });
     }
 
-    /// What became of it.
+    /// Records the result of a deletion or eviction.
     pub fn ended(&mut self, uid: &Uid, outcome: &Outcome, now: Moment) {
         let Some(End { ask, doubtful, is, .. }) = self.going.get_mut(uid) else { return };
         *doubtful |= matches!(outcome, Outcome::Unknown(_));
         let was_changed =
             *outcome == Outcome::Conflict && matches!(ask, Ask::Delete { version: Some(_), .. });
         *is = match outcome {
-            // The watch will show how it is now.
+            // The watch will show the present state.
             Outcome::Conflict if was_changed => Going::Refused(now + CHANGED),
-            // What was asked for before may have been done all the same.
+            // An earlier request may still have succeeded.
             Outcome::Refused(_) | Outcome::NotNow(_) if *doubtful => Going::Doubtful(now + LAG),
             Outcome::Refused(_) | Outcome::NotNow(_) => Going::Refused(now + EVICT_AGAIN),
             Outcome::Done(_) | Outcome::Gone | Outcome::Conflict | Outcome::Exists => Going::Done(now + LAG),
@@ -170,7 +172,7 @@ impl Asks {
         };
     }
 
-    /// The watch shows a pod.
+    /// Records that the watch shows a pod.
     pub fn shows(&mut self, pod: &SetPod) {
         let is_it = |making: &Making| !matches!(&making.is, Made::Unseen(uid, _) if *uid != pod.uid);
         if self.making.get(&pod.key.name).is_some_and(is_it) {
@@ -181,7 +183,7 @@ impl Asks {
         }
     }
 
-    /// The watch says that a pod is gone.
+    /// Records that the watch shows a pod as deleted.
     pub fn gone(&mut self, pod: &SetPod) {
         self.going.remove(&pod.uid);
         if let Some(making) = self.making.get_mut(&pod.key.name) {
@@ -197,7 +199,7 @@ impl Asks {
         }
     }
 
-    /// Forgets what no news has come of, and pods that are not there any more.
+    /// Forgets requests without news, and pods that no longer exist.
     pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
         let over = |is: &Made| match is {
             Made::Unseen(_, until) | Made::Doubtful(until) | Made::Foreign(until) => *until <= now,
@@ -214,12 +216,12 @@ impl Asks {
         self.going.retain(|uid, end| is_there(uid) && !is_over(&end.is));
     }
 
-    /// The pods that count as being there: those that are made, or may be.
+    /// The pods that count as existing: those that are or may be created.
     pub fn making(&self) -> impl Iterator<Item = &Making> {
         self.making.values().filter(|making| !matches!(making.is, Made::Foreign(_)))
     }
 
-    /// The names that are asked for once more now, where that is wanted still.
+    /// The names whose creation is sent again now, if the pod is still wanted.
     pub fn again(&mut self, now: Moment, is_wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Making)> {
         let due = |making: &Making| matches!(making.is, Made::Unknown(at) if at <= now);
         for making in self.making.values_mut().filter(|making| due(making) && !is_wanted(&making.node)) {
@@ -234,17 +236,17 @@ impl Asks {
             .collect()
     }
 
-    /// Whether pods of this revision are asked for.
+    /// Whether pods of this revision are being created.
     pub fn makes(&self, revision: &Revision) -> bool {
         self.making().any(|making| making.revision == *revision)
     }
 
-    /// Whether a name cannot be given to another pod.
+    /// Whether a name cannot be used for another pod.
     pub fn is_taken(&self, name: &str) -> bool {
         self.making.contains_key(name)
     }
 
-    /// What a pod counts as, though the watch does not say so.
+    /// The state of a pod, if requests change the one that the watch shows.
     pub fn state(&self, uid: &Uid) -> Option<State> {
         match self.going.get(uid)?.is {
             Going::Asked | Going::Unknown(_) | Going::Doubtful(_) => Some(State::Ending),
@@ -253,13 +255,13 @@ impl Asks {
         }
     }
 
-    /// Whether the end of a pod may be asked for now.
+    /// Whether the end of a pod may be requested now.
     pub fn may_end(&self, uid: &Uid) -> bool {
         !self.going.contains_key(uid)
     }
 
-    /// The ends that are asked for once more, because nothing was seen of them for too long. If the set has changed since then,
-    /// it is decided anew.
+    /// The ends to request again, because the watch has shown nothing for too long. If the set has changed since then,
+    /// it decides again.
     pub fn end_again(&mut self, now: Moment, generation: i64) -> Vec<Ask> {
         let is_due = |end: &End| matches!(end.is, Going::Unknown(at) | Going::Done(at) if at <= now);
         for end in self.going.values_mut().filter(|end| is_due(end) && end.generation != generation) {
@@ -273,12 +275,12 @@ impl Asks {
         .collect()
     }
 
-    /// How many pods are asked for and not answered.
+    /// The number of creations in flight.
     pub fn in_flight(&self) -> usize {
         self.making.values().filter(|making| matches!(making.is, Made::Asked(_))).count()
     }
 
-    /// When there is something to do. Not before now, if everything was done that was due.
+    /// When there is something to do. It is in the future if all due work was done.
     pub fn due(&self) -> Option<Moment> {
         let making = self.making.values().filter_map(|making| match making.is {
             Made::Asked(_) => None,

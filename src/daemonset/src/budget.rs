@@ -1,16 +1,15 @@
-//! How many pods of a set are to be left when pods are evicted.
+//! How many pods of a set must remain when pods are evicted.
 //!
-//! Kubernetes counts a share of a PodDisruptionBudget by the scale of what owns the pods. A set has none: nothing watches
-//! the scale of a custom resource, so a budget by it would be stale for as long as half a minute. So the budget has a number,
-//! and that is kept here (see docs/guides/per-node-ingress.md).
+//! Kubernetes computes a percentage in a PodDisruptionBudget from the scale of the pods' owner. The scale of a custom
+//! resource is not watched, so a budget with a percentage would be up to 30 s out of date. The controller therefore
+//! writes a number into the budget and updates it (see docs/guides/per-node-ingress.md).
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** However few pods there are, one may go if any may: a drain ends.
+//! * **Guarantees.** For any number of pods, at least one may be evicted if any may. Every drain ends.
 
 use crate::model::Amount;
 
-/// The `minAvailable` of the budget of a set that is to have so many pods, those of nodes that get no new ones counted as long
-/// as they are there.
+/// The `minAvailable` for a set with this many wanted pods. Pods on nodes that get no new ones count while they exist.
 pub fn min_available(wanted: usize, may_miss: Amount) -> usize {
     wanted.saturating_sub(may_miss.may_miss(wanted))
 }

@@ -1,12 +1,13 @@
-//! What else detaches nodes from load balancers is asked to, by an annotation of the node, before anything is done in the
-//! node's turn; and is waited for.
+//! The handshake with another system that detaches nodes from load balancers. Before the controller updates a node, it
+//! asks for the detachment with an annotation on the node, and waits.
 //!
-//! * **Owns** no state: a node with a turn, its annotations, and since when it has the turn say all.
-//! * **Guarantees.** In its turn nothing is done on a node before it is annotated, and, if that is waited for, before it says
-//!   that it was detached since its turn began, and the grace period after that is over. When its turn is over, it is no
-//!   longer annotated. One that still says when it was detached before is annotated when it says so no more, or has said so
-//!   for too long: whoever detaches must have had the time to see that the turn before is over.
-//! * **Assumes** that whoever detaches writes when that was by a clock that is right within a second.
+//! * **Owns** no state. A node that is being updated, its annotations, and the start of its update contain everything.
+//! * **Guarantees.** The controller does nothing on an updating node before the node is annotated. If the set waits for
+//!   the detachment, it also does nothing before the node reports a detachment since the update began, plus the grace
+//!   period. After the update, the annotation is removed. If a node still reports an earlier detachment, it is
+//!   annotated again after that report is removed or was there too long: the other system must have had time to see the
+//!   end of the earlier update.
+//! * **Assumes** that the other system writes the time of the detachment with a clock that is right within one second.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,15 +18,15 @@ use crate::model::{
     ask::{Ask, Told},
 };
 
-/// What a node says of a turn before is waited for so long to go.
+/// How long the controller waits until a node no longer reports an earlier detachment.
 const STALE: Duration = Duration::from_secs(60);
-/// Of the nodes one in so many, and at least one, is annotated with a key at a time, whichever sets ask for that: nobody who may
-/// write sets may have all nodes detached.
+/// At most one node in this many, and at least one, is annotated with a key at a time, for all sets together. A user
+/// who may write sets therefore cannot detach all nodes.
 const ONE_IN: usize = 4;
 /// A time is written in whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How it stands with the nodes of a set now.
+/// The handshakes of a set's nodes.
 pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTime) -> Told {
     let mut told = Told::default();
     let Some(handshake) = &facts.spec.handshake else { return told };
@@ -43,11 +44,11 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
         let annotates = *since + STALE;
         let is_stale = is_stale(handshake, node, *since) && wall < annotates;
         if is_stale {
-            // Whoever detaches has to see first that the turn before is over.
+            // The other system must first see that the earlier update has ended.
             told.wants.extend(is_annotated.then(|| ask(None)));
             told.due = told.due.into_iter().chain([annotates]).min();
         } else if node.says(&handshake.key).is_none() && room > 0 {
-            // What another set has written stays, and is waited for.
+            // An annotation of another set remains, and this set waits.
             room -= 1;
             told.wants.push(ask(Some(handshake.value.clone())));
         }
@@ -66,12 +67,12 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
     told
 }
 
-/// What was asked of those who detach nodes, now or before.
+/// The present and earlier handshakes of a set.
 #[derive(Debug, Default)]
 pub struct Handshakes(Vec<Arc<Handshake>>);
 
 impl Handshakes {
-    /// This is asked from now on: what is to be asked so that no node is annotated as it was before.
+    /// Records the present handshake. Returns the requests that remove annotations of an earlier one.
     pub fn changed(&mut self, now: Option<&Arc<Handshake>>, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
         let mut wants = Vec::new();
         self.0.retain(|before| {
@@ -85,30 +86,30 @@ impl Handshakes {
         wants
     }
 
-    /// What is to be asked so that no node is annotated any more.
+    /// The requests that remove all annotations.
     pub fn left(&self, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
         self.0.iter().flat_map(|before| left(before, nodes)).collect()
     }
 }
 
-/// What is to be asked so that no node has the annotation any more.
+/// The requests that remove this annotation from all nodes.
 fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
     let ask = |name: &Arc<str>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value: None };
     nodes.iter().filter(|(_, node)| is_annotated(handshake, node)).map(|(name, _)| ask(name)).collect()
 }
 
-/// Whether a node is asked to be detached, by this set.
+/// Whether this set has annotated the node.
 fn is_annotated(handshake: &Handshake, node: &SetNode) -> bool {
     node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value)
 }
 
-/// Whether a node says that it was detached in a turn before.
+/// Whether a node reports the detachment of an earlier update.
 fn is_stale(handshake: &Handshake, node: &SetNode, since: WallTime) -> bool {
     let says = handshake.wait.as_ref().and_then(|wait| node.says(&wait.key));
     says.is_some_and(|said| said.time.is_none_or(|at| at + SECOND <= since))
 }
 
-/// From when on a node counts as detached, if it says that it is.
+/// When a node counts as detached, if it reports a detachment.
 fn detached(handshake: &Handshake, node: &SetNode, since: WallTime) -> Option<WallTime> {
     let Some(wait) = &handshake.wait else { return Some(WallTime::since_1970(Duration::ZERO)) };
     let at = node.says(&wait.key)?.time?;
@@ -130,7 +131,7 @@ mod tests {
         Noted { key: key.into(), value: value.into(), time: time.map(at) }
     }
 
-    /// How it stands with one node, with these annotations, in its turn or not.
+    /// The handshake of one node with these annotations, during its update or not.
     fn with(
         has_turn: bool,
         waits: bool,

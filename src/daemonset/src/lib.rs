@@ -1,23 +1,22 @@
-//! The controller of IngressDaemonSets: so many pods on every node, rolled node by node, drained like any other pod.
+//! The controller of IngressDaemonSets: runs N pods per node, updates them node by node, and evicts them like other pods.
 //!
-//! The crate shares facts and words with the core (`headgate-core`). The engine does not use it: the controller of
-//! IngressDaemonSets is a program with other rights than the registrar, and neither needs the other.
+//! The crate shares types with the core (`headgate-core`). It is independent of the engine, because the controller runs as
+//! a separate program with other permissions.
 //!
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
-//!   (Input)      sets, pods, nodes,           │  which node has its turn (turns), what is done there (node),
-//!                revisions, budgets           │  where pods may be (placement), how many may go (budget),
-//!                                              │  whether others have to detach the node first (handshake)
-//!                      ▲                      └──► status, written before a turn is acted upon
+//!   (Input)      sets, pods, nodes,           │  which nodes are updated now (turns), the steps on a node (node),
+//!                revisions, budgets           │  where pods may run (placement), how many may stop (budget),
+//!                                              │  whether another system must detach the node first (handshake)
+//!                      ▲                      └──► status, written before a node update begins
 //!                      └───────────────── Input::Answered ◄──────────────────────────┘
 //! ```
 //!
-//! * **Owns** what was seen of the sets and of what belongs to them, and what was asked for and is not seen yet ([`asks`]).
-//! * **Guarantees.** A pod is named after its node and the lowest free number there, so that asking for it twice makes one.
-//!   What a turn is about is remembered by the status of the set alone, and is written there first. That most
-//!   nodes are gone is not believed before it is confirmed.
-//! * **Assumes** that whoever leads anew begins with consistent reads, and only when nothing can land any more that the one
-//!   before has sent.
+//! * **Owns** the sets and their objects as last seen, and the requests whose effect the watch does not show yet ([`asks`]).
+//! * **Guarantees.** The name of a pod consists of its node and the lowest free number there, so a repeated request creates
+//!   only one pod. Only the status of a set remembers node updates, and it is written before they begin. If most nodes
+//!   are reported as deleted, that counts only after it is confirmed.
+//! * **Assumes** that a new leader begins with consistent reads, after no request of the last leader can take effect.
 
 mod asks;
 mod belongings;
@@ -45,26 +44,26 @@ use crate::model::{
     status::Status,
 };
 
-/// What the world says.
+/// Input of the controller.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Of the sets.
+    /// News of IngressDaemonSets.
     Set(Change<SetFacts>),
-    /// Of the pods that have the label of a set, and that nothing else controls.
+    /// News of the pods with the label of a set that have no other controller.
     Pod(Change<SetPod>),
-    /// Of the nodes.
+    /// News of nodes.
     Node(Change<SetNode>),
-    /// Of the ControllerRevisions that have the label of a set.
+    /// News of the ControllerRevisions with the label of a set.
     Revision(Change<RevisionFacts>),
-    /// Of the PodDisruptionBudgets.
+    /// News of the PodDisruptionBudgets.
     Budget(Change<BudgetFacts>),
-    /// What became of something that was asked for.
+    /// The result of a request.
     Answered(RequestId, Outcome),
     /// Time has passed.
     Passed,
 }
 
-/// What is asked, and whom the answer is for.
+/// A request in flight, and the set that gets the answer.
 #[derive(Clone, Debug)]
 struct InFlight {
     set: ObjectKey,
@@ -83,12 +82,12 @@ pub struct Daemonsets {
 }
 
 impl Daemonsets {
-    /// Nothing is known. All of these scopes are listed before anything is done.
+    /// An empty state. The controller does nothing before all these scopes were listed.
     pub fn new(scopes: &[Scope]) -> Self {
         Self { seen: Seen::new(scopes), ..Self::default() }
     }
 
-    /// The world says this. Gives what is to be asked.
+    /// Takes input. Returns the requests to send.
     pub fn step(&mut self, input: Input, now: Moment, wall: WallTime) -> Vec<Asked> {
         match input {
             Input::Set(change) => {
@@ -130,22 +129,22 @@ impl Daemonsets {
         if self.seen.has_listed() { self.plan(now, wall) } else { Vec::new() }
     }
 
-    /// Whether everything was listed once: nothing is done before.
+    /// Whether everything was listed once. The controller does nothing before that.
     pub fn is_synced(&self) -> bool {
         self.seen.has_listed()
     }
 
-    /// How many pods of sets there are.
+    /// The number of pods of all sets.
     pub fn pod_count(&self) -> usize {
         self.seen.pod_count()
     }
 
-    /// Which kind is to be listed once more, if any: nodes, because most are said to be gone. Said once.
+    /// Whether nodes must be listed once more, because most are reported as deleted. Returns true once.
     pub fn take_relist(&mut self) -> bool {
         self.seen.take_relist()
     }
 
-    /// When [`Input::Passed`] has something to do: by this clock, or by that one.
+    /// When [`Input::Passed`] next has something to do, on both clocks.
     pub fn due(&self) -> (Option<Moment>, Option<WallTime>) {
         let sets = self.sets.values().map(Set::due);
         let first = |(moment, wall): (Option<Moment>, Option<WallTime>), (other, at)| {
@@ -155,7 +154,7 @@ impl Daemonsets {
         sets.fold((self.seen.due(), None), first)
     }
 
-    /// How far each set is, as it is written or will be.
+    /// The status of each set, as written or about to be written.
     pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Uid, &Status)> {
         self.sets.iter().filter_map(|(key, set)| {
             let (uid, status) = set.status()?;

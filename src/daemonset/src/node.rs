@@ -1,10 +1,10 @@
-//! What is done about the pods of one set on one node: the rule.
+//! The rule for the pods of one set on one node.
 //!
-//! * **Owns** no state: pods in, steps out.
-//! * **Guarantees.** A node has never more live pods than it is to have and the surge; never fewer available ones than it is
-//!   to have, less what may be unavailable, by what is done here. Terminating pods count as neither: a hold keeps them for
-//!   minutes. One whose end is asked for takes room until that is done, and is not available any more.
-//! * **Assumes** that what was done before is among the pods: a pod that is being made is [`State::Making`], one whose
+//! * **Owns** no state. The input is pods, the output is steps.
+//! * **Guarantees.** A node never has more live pods than wanted plus surge. The steps never leave fewer available pods
+//!   than wanted minus `maxUnavailable`. Terminating pods count as neither, because a hold keeps them for minutes. A
+//!   pod whose end was requested takes room until it terminates, and no longer counts as available.
+//! * **Assumes** that earlier steps show in the pods: a pod that is being created is [`State::Making`], one whose
 //!   deletion was sent is [`State::Ending`].
 
 use crate::model::{
@@ -13,8 +13,8 @@ use crate::model::{
     plan::{Step, Why},
 };
 
-/// What is to be done on a node. `spare` is how many available pods of the whole set may be missing yet; what is taken of
-/// them is counted.
+/// The steps on a node. `spare`: how many available pods of the whole set may still become unavailable. The steps
+/// reduce it.
 pub fn steps(pods: &[PodNow], standing: Standing, terms: &NodeTerms<'_>, spare: &mut usize) -> Vec<Step> {
     let mut node = Node { pods: pods.to_vec(), terms, spare, steps: Vec::new() };
     for pod in pods.iter().filter(|pod| pod.state == State::Finished) {
@@ -73,14 +73,14 @@ impl Node<'_> {
         self.pods.iter().filter(|pod| pod.state == State::Available).count()
     }
 
-    /// How many pods may stay: more than are wanted while one revision follows another.
+    /// The maximum number of pods, which is higher while one revision replaces another.
     fn most(&self) -> usize {
         let updated = self.updated();
         let is_mixed = updated > 0 && updated < self.staying().count();
         self.terms.wanted + if is_mixed { self.terms.strategy.surge() } else { 0 }
     }
 
-    /// Takes what is too much: the least useful first, and of the updated ones no more than are too many by themselves.
+    /// Deletes surplus pods, the least useful first. Of the updated pods, it deletes no more than their own surplus.
     fn drop_surplus(&mut self) {
         let (most, wanted) = (self.most(), self.terms.wanted);
         let mut order: Vec<usize> = (0..self.pods.len()).filter(|at| self.pods[*at].uid.is_some()).collect();
@@ -97,7 +97,7 @@ impl Node<'_> {
         }
     }
 
-    /// Whether so many are available without this pod.
+    /// Whether `least` pods are available without this pod.
     fn may_go(&self, at: usize, least: usize) -> bool {
         match self.pods[at].state {
             State::Making | State::Starting => true,
@@ -106,7 +106,8 @@ impl Node<'_> {
         }
     }
 
-    /// Old pods go: those that serve nobody, and as many of the others as are replaced, or may be unavailable.
+    /// Deletes old pods: all that are not available, and as many of the others as have replacements or may be
+    /// unavailable.
     fn roll(&mut self, unavailable: usize) {
         let wanted = self.terms.wanted;
         let mut order: Vec<usize> =
@@ -125,8 +126,8 @@ impl Node<'_> {
         }
     }
 
-    /// All old pods go at once, and the new ones come when nothing is left of those that went. A budget may let some of them
-    /// stay for longer: then what is missing is made first.
+    /// Evicts all old pods at once, and creates the new ones when the old ones have terminated. A budget may keep some
+    /// old pods longer; then missing pods are created first.
     fn replace(&mut self) {
         let update = self.terms.update;
         let leaves = |pod: &&PodNow| matches!(pod.state, State::Ending | State::Leaving);
@@ -137,14 +138,14 @@ impl Node<'_> {
         self.evict_all(|pod| pod.revision != *update, Why::Outdated);
     }
 
-    /// What is missing is made, of this revision.
+    /// Creates missing pods of this revision.
     fn refill(&mut self, revision: &Revision) {
         for _ in self.live()..self.terms.wanted {
             self.steps.push(Step::Make(revision.clone()));
         }
     }
 
-    /// Updated pods are made, as many as are wanted, if there are not more live ones than `most` then.
+    /// Creates updated pods up to the wanted number, if there are then at most `most` live pods.
     fn make(&mut self, most: usize, revision: &Revision) {
         let missing = self.terms.wanted.saturating_sub(self.updated());
         let room = most.saturating_sub(self.live());
@@ -183,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Pods by a word each: the revision, and how far it is, as `a:available`.
+    /// Pods from texts with revision and state, such as `a:available`.
     fn pods(all: &[&str]) -> Vec<PodNow> {
         let pod = |(at, word): (usize, &&str)| {
             let (revision, state) = word.split_once(':').unwrap();

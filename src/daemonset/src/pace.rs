@@ -1,9 +1,10 @@
-//! How fast pods are made.
+//! How fast pods are created.
 //!
-//! * **Owns** how many at once, how often the API server refused, and of which nodes the pods end by themselves.
-//! * **Guarantees.** Creations begin with one, and each that succeeds lets one more be made at once. One that is refused starts
-//!   that again, after a pause that doubles. Of a node whose pods end by themselves the next is made after a pause that
-//!   doubles, up to a quarter of an hour.
+//! * **Owns** how many creations may be in flight, how often the API server rejected one, and on which nodes pods
+//!   terminate on their own.
+//! * **Guarantees.** Creations begin with one in flight, and each success allows one more. A rejection resets this,
+//!   after a pause that doubles. On a node whose pods terminate on their own, the next pod is created after a pause
+//!   that doubles, up to 15 minutes.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,31 +12,31 @@ use headgate_core::model::Moment;
 
 use crate::model::Revision;
 
-/// So many pods are made at once at most.
+/// The maximum number of creations in flight.
 const MOST_AT_ONCE: usize = 128;
-/// The first pause after a creation that was refused, and the longest.
+/// The first and the longest pause after a rejected creation.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
-/// The first pause on a node whose pod has ended by itself, and the longest.
+/// The first and the longest pause on a node whose pod has terminated on its own.
 const ENDED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(900));
 
-/// A pause that doubles.
+/// The pause, doubled `times` times.
 fn doubled((first, longest): (Duration, Duration), times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(longest)
 }
 
-/// How fast pods are made.
+/// How fast pods are created.
 #[derive(Debug)]
 pub struct Pace {
     at_once: usize,
-    /// How often in a row the API server refused.
+    /// The number of consecutive rejections.
     refused: u32,
-    /// Until then none is made.
+    /// No pod is created before this time.
     until: Moment,
-    /// The nodes whose pods end by themselves.
+    /// The nodes whose pods terminate on their own.
     ended: BTreeMap<Arc<str>, Ended>,
 }
 
-/// The pods of a node end by themselves.
+/// A node whose pods terminate on their own.
 #[derive(Debug)]
 struct Ended {
     revision: Revision,
@@ -50,24 +51,24 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// From when on a pod of this may be made there.
+    /// When a pod of this revision may be created on the node.
     pub fn from(&self, node: &str, revision: &Revision) -> Moment {
         let ended = self.ended.get(node).filter(|ended| ended.revision == *revision);
         ended.map_or(self.until, |ended| ended.until.max(self.until))
     }
 
-    /// How many may be made at once.
+    /// How many creations may be in flight.
     pub const fn at_once(&self) -> usize {
         self.at_once
     }
 
-    /// The API server made one.
+    /// Records that the API server created a pod.
     pub fn made(&mut self) {
         self.at_once = (self.at_once + 1).min(MOST_AT_ONCE);
         self.refused = 0;
     }
 
-    /// It refused to. Those that were asked for together are refused together.
+    /// Records a rejection. Creations that were sent together count as one.
     pub fn refused(&mut self, now: Moment) {
         if self.until <= now {
             self.at_once = 1;
@@ -76,7 +77,7 @@ impl Pace {
         }
     }
 
-    /// A pod of this node has ended by itself.
+    /// Records that a pod of this node terminated on its own.
     pub fn ended(&mut self, node: &Arc<str>, revision: Revision, now: Moment) {
         let before = self.ended.get(node).filter(|ended| ended.revision == revision);
         let times = before.map_or(0, |ended| ended.times + 1);
@@ -84,7 +85,7 @@ impl Pace {
         self.ended.insert(node.clone(), Ended { revision, times, until });
     }
 
-    /// One of this node serves.
+    /// Records that a pod of this node is available.
     pub fn serves(&mut self, node: &str) {
         self.ended.remove(node);
     }

@@ -1,14 +1,14 @@
-//! Whether a node is to have pods of a set: the rule, which is that of Kubernetes' DaemonSets but for cordons.
+//! Whether a node should have pods of a set. The rule is that of Kubernetes DaemonSets, except for cordons.
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** No pod is made on a node that is cordoned or about to be drained, whatever its template tolerates: it
-//!   would have to leave at once. Pods that run there stay until somebody evicts them.
+//! * **Guarantees.** No pod is created on a node that is cordoned or will be drained, for any tolerations of the
+//!   template, because it would soon be evicted. Running pods remain until they are evicted.
 
 use headgate_core::model::signal::{DISRUPTED, DYING};
 
 use crate::model::{Effect, Placement, SetNode, Term, Toleration, node::Standing};
 
-/// Taints that every pod of a set tolerates: those of a node that is not well. An ingress that runs goes on, as far as it can.
+/// Taints that every pod of a set tolerates: those of an unhealthy node. A running ingress continues if it can.
 const TOLERATED: [(&str, Effect); 5] = [
     ("node.kubernetes.io/not-ready", Effect::NoExecute),
     ("node.kubernetes.io/unreachable", Effect::NoExecute),
@@ -16,10 +16,10 @@ const TOLERATED: [(&str, Effect); 5] = [
     ("node.kubernetes.io/memory-pressure", Effect::NoSchedule),
     ("node.kubernetes.io/pid-pressure", Effect::NoSchedule),
 ];
-/// The name of a node, as a field.
+/// The field that contains the name of a node.
 const NAME: &str = "metadata.name";
 
-/// What every pod of a set tolerates.
+/// The tolerations of every pod of a set.
 pub fn tolerated() -> impl Iterator<Item = Toleration> {
     TOLERATED.iter().map(|(key, effect)| Toleration {
         key: Some((*key).into()),
@@ -28,7 +28,7 @@ pub fn tolerated() -> impl Iterator<Item = Toleration> {
     })
 }
 
-/// What a node is for the pods that may be there.
+/// Whether a node accepts or keeps the pods of a set.
 pub fn standing(node: &SetNode, placement: &Placement) -> Standing {
     if !fits(node, placement) {
         return Standing::Leaves;

@@ -1,8 +1,8 @@
-//! What is to be done about a set as it is now: the steps, what is to be remembered, and how far everything is.
+//! The plan for a set in its present state: the steps, what to remember, and the status.
 //!
 //! * **Owns** no state: [`plan`] is a function of what was seen.
-//! * **Guarantees.** Nothing is done about a turn, or with a revision, that is not in the status yet: so it is known to whoever
-//!   leads next.
+//! * **Guarantees.** The steps use only node updates and revisions that the status already contains. A new leader
+//!   therefore knows them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,8 +19,8 @@ use crate::model::{
     status::{Roll, Status, Waits},
 };
 
-/// What is to be done about a set whose pods are these, by node. `kept`: the revisions that pods can be made from;
-/// `closed`: the nodes on which nothing may be done in their turn yet.
+/// Plans the steps for a set with these pods by node. `kept`: the revisions from which pods can be created. `closed`:
+/// the updating nodes that are not detached yet.
 pub fn plan(
     set: &SetFacts,
     nodes: &BTreeMap<Arc<str>, SetNode>,
@@ -72,7 +72,7 @@ pub fn plan(
     let available = fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state == State::Available);
     let mut spare = budget.map_or(usize::MAX, |least| available.count().saturating_sub(least));
     let mut steps = Vec::new();
-    // Until it is written what nodes are to have, nothing is done.
+    // Nothing is done before the status contains the revision.
     if set.remembered.current.is_some() && known {
         for node in &fleet {
             let has_turn = before.contains_key(node.name) && turns.have.contains_key(node.name);
@@ -100,8 +100,8 @@ pub fn plan(
     Plan { steps, status, budget, due }
 }
 
-/// Whether the update has proven itself on all nodes that can have their turn, or there is nothing else anyway. None has its
-/// turn.
+/// Whether the update is complete on all nodes that can be updated, or there is only one revision. No node is being
+/// updated.
 fn is_settled(fleet: &[NodeNow<'_>], update: &Revision, wanted: usize) -> bool {
     let can_turn = || fleet.iter().filter(|node| node.can_turn()).map(|node| node.progress(update, wanted));
     let is_over = can_turn().all(|progress| matches!(progress, Progress::Updated | Progress::Empty));
@@ -136,7 +136,7 @@ fn status(set: &SetFacts, fleet: &[NodeNow<'_>], turns: &Turns, remembered: Reme
     }
 }
 
-/// How far a set is whose template exceeds a limit: as far as it was.
+/// The status of a set whose template exceeds a limit: as before.
 pub fn too_large(set: &SetFacts, excess: Excess) -> Status {
     let as_it_was = status(set, &[], &Turns::default(), set.remembered.clone());
     Status { roll: Roll::TooLarge, beyond: vec![excess.to_string().into()], ..as_it_was }

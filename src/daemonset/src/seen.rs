@@ -1,9 +1,9 @@
-//! What the watches have shown of the sets and of what belongs to them.
+//! What the watches have shown of the sets and their objects.
 //!
-//! * **Owns** it, and by which set it is asked for: pods and revisions are kept by the name of what controls them, or of the
-//!   label where nothing does.
-//! * **Guarantees.** That most nodes are gone is not believed before a second list, or half a minute without a word to the
-//!   contrary ([`Brake`]).
+//! * **Owns** the objects, by set. A pod or revision belongs to its controller, or to the set in its label if it has no
+//!   controller.
+//! * **Guarantees.** If most nodes are reported as deleted, that counts only after a second list, or after 30 s without
+//!   news to the contrary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use headgate_core::{
 
 use crate::model::{BudgetFacts, Owner, RevisionFacts, SetFacts, SetNode, SetPod};
 
-/// For so long at most it is doubted that most nodes are gone.
+/// The deletion of most nodes is doubted for at most this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is watched in namespaces.
+/// The kinds that are watched per namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Sets,
@@ -30,7 +30,7 @@ enum Kind {
     Budgets,
 }
 
-/// Things by the set that they belong to, and by their name.
+/// Objects by set and name.
 #[derive(Debug)]
 struct BySet<T> {
     of: BTreeMap<ObjectKey, BTreeMap<Arc<str>, T>>,
@@ -44,7 +44,7 @@ impl<T> Default for BySet<T> {
 }
 
 impl<T> BySet<T> {
-    /// Gives the set that it was of before, if that is another one.
+    /// Stores an object. Returns its earlier set, if that has changed.
     fn put(&mut self, key: &ObjectKey, set: &ObjectKey, thing: T) -> Option<ObjectKey> {
         let before = self.set.insert(key.clone(), set.clone()).filter(|before| before != set);
         if let Some(before) = &before {
@@ -68,14 +68,14 @@ impl<T> BySet<T> {
         self.drop_of(&set, key).map(|thing| (set, thing))
     }
 
-    /// Those of a scope that are not among these.
+    /// The objects of a scope that are missing in `there`.
     fn missing(&self, scope: &Scope, there: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
         let is_missing = |key: &&ObjectKey| scope.covers(&key.namespace) && !there.contains(*key);
         self.set.keys().filter(is_missing).cloned().collect()
     }
 }
 
-/// What was seen.
+/// The seen objects.
 #[derive(Debug, Default)]
 pub struct Seen {
     sets: BTreeMap<ObjectKey, SetFacts>,
@@ -84,13 +84,13 @@ pub struct Seen {
     budgets: BTreeMap<ObjectKey, BudgetFacts>,
     nodes: BTreeMap<Arc<str>, SetNode>,
     brake: Brake<Arc<str>>,
-    /// What was not listed yet.
+    /// The kinds and scopes that were not listed yet.
     unlisted: BTreeSet<(Kind, Scope)>,
     nodes_are_listed: bool,
 }
 
 impl Seen {
-    /// Nothing was seen; this is listed before anything is done.
+    /// An empty state. These scopes must be listed first.
     pub fn new(scopes: &[Scope]) -> Self {
         let kinds = [Kind::Sets, Kind::Pods, Kind::Revisions, Kind::Budgets];
         let of = |kind| scopes.iter().map(move |scope| (kind, scope.clone()));
@@ -103,7 +103,7 @@ impl Seen {
         self.unlisted.is_empty() && self.nodes_are_listed
     }
 
-    /// Sets have changed. Gives which.
+    /// Applies a change of sets. Returns the changed ones.
     pub fn sets(&mut self, change: Change<SetFacts>) -> BTreeSet<ObjectKey> {
         match change {
             Change::Applied(set) => {
@@ -129,7 +129,7 @@ impl Seen {
         }
     }
 
-    /// Pods have changed. Gives which, whose they are, and whether they are there.
+    /// Applies a change of pods. Returns the changed pods, their sets, and whether they exist.
     pub fn pods(&mut self, change: Change<SetPod>) -> Vec<(ObjectKey, SetPod, bool)> {
         let mut changes = Vec::new();
         match change {
@@ -161,7 +161,7 @@ impl Seen {
         changes.push((set, pod, true));
     }
 
-    /// Revisions have changed. Gives whose.
+    /// Applies a change of revisions. Returns their sets.
     pub fn revisions(&mut self, change: Change<RevisionFacts>) -> BTreeSet<ObjectKey> {
         let mut touched = BTreeSet::new();
         match change {
@@ -190,7 +190,7 @@ impl Seen {
         touched.insert(set);
     }
 
-    /// Budgets have changed. Gives the sets of their namespaces.
+    /// Applies a change of budgets. Returns the sets of their namespaces.
     pub fn budgets(&mut self, change: Change<BudgetFacts>) -> BTreeSet<ObjectKey> {
         let scope = match &change {
             Change::Applied(budget) | Change::Deleted(budget) => {
@@ -210,7 +210,7 @@ impl Seen {
         self.sets.keys().filter(|key| scope.covers(&key.namespace)).cloned().collect()
     }
 
-    /// Nodes have changed. Says whether that matters.
+    /// Applies a change of nodes. Returns whether it is relevant.
     pub fn nodes(&mut self, change: Change<SetNode>, now: Moment) -> bool {
         match change {
             Change::Applied(node) => {
@@ -244,7 +244,7 @@ impl Seen {
         self.nodes.len() < before
     }
 
-    /// Time has passed. Says whether nodes are gone since then.
+    /// Advances the time. Returns whether nodes count as deleted since then.
     pub fn pass(&mut self, now: Moment) -> bool {
         let before = self.nodes.len();
         for name in self.brake.pass(now) {
@@ -253,12 +253,12 @@ impl Seen {
         self.nodes.len() < before
     }
 
-    /// When [`Seen::pass`] has something to do.
+    /// When [`Seen::pass`] next has something to do.
     pub fn due(&self) -> Option<Moment> {
         self.brake.next_due()
     }
 
-    /// Whether nodes are to be listed once more. Said once.
+    /// Whether nodes must be listed once more. Returns true once.
     pub fn take_relist(&mut self) -> bool {
         self.brake.take_asks().is_some()
     }
@@ -278,22 +278,22 @@ impl Seen {
         &self.nodes
     }
 
-    /// The pods of a set, or that may become its pods.
+    /// The pods of a set, and those that it may adopt.
     pub fn pods_of(&self, set: &ObjectKey) -> impl Iterator<Item = &SetPod> {
         self.pods.of.get(set).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// How many pods there are, of all sets.
+    /// The number of pods of all sets.
     pub fn pod_count(&self) -> usize {
         self.pods.set.len()
     }
 
-    /// The pod of this name of a set.
+    /// The pod with this name in a set.
     pub fn pod(&self, set: &ObjectKey, name: &str) -> Option<&SetPod> {
         self.pods.of.get(set)?.get(name)
     }
 
-    /// The revisions of a set, or that may become its revisions.
+    /// The revisions of a set, and those that it may adopt.
     pub fn revisions_of(&self, set: &ObjectKey) -> impl Iterator<Item = &RevisionFacts> {
         self.revisions.of.get(set).into_iter().flat_map(BTreeMap::values)
     }
@@ -304,7 +304,7 @@ impl Seen {
     }
 }
 
-/// The set that an object belongs to, or may.
+/// The set that an object belongs to or may belong to.
 fn home(key: &ObjectKey, controller: Option<&Owner>, label: Option<&Arc<str>>) -> Option<ObjectKey> {
     let name = controller.map(|owner| &owner.name).or(label)?;
     Some(ObjectKey { namespace: key.namespace.clone(), name: name.clone() })

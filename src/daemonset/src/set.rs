@@ -1,8 +1,8 @@
-//! One set: carries out its plan as fast as the API server takes it, and writes down how far it is.
+//! One set: executes its plan as fast as the API server accepts it, and writes its status.
 //!
-//! * **Owns** what was asked for, and what was written last.
-//! * **Guarantees.** What was asked for is not asked for again before it is seen, or can no longer come. Counts are written once
-//!   a second at most; what a turn hangs on at once.
+//! * **Owns** the requests that were sent, and the last written status.
+//! * **Guarantees.** A request is not repeated before its effect is seen or can no longer come. Counts are written at
+//!   most once per second; changes that node updates depend on are written at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,18 +29,18 @@ use crate::model::{
     status::Status,
 };
 
-/// After so long what was asked for, and is not seen, is asked for again.
+/// A request without a visible effect is sent again after this time.
 const AGAIN: Duration = Duration::from_secs(5);
-/// An answer that has not come by then will not.
+/// An answer that has not arrived after this time will not arrive.
 const LOST: Duration = Duration::from_secs(60);
-/// Counts are written after so long at the earliest.
+/// The minimum interval between writes of counts.
 const PACE: Duration = Duration::from_secs(1);
-/// What is written of a set.
+/// The written status of a set.
 #[derive(Debug, Default)]
 struct Written {
-    /// What was written last, or is being written.
+    /// The status that was last written, or is being written.
     status: Option<Status>,
-    /// It is on its way, or the watch has not shown it: nothing is written before that, or then.
+    /// Set while a write is in flight or not shown by the watch. Nothing is written before that, or before this time.
     awaited: Option<Moment>,
     /// When counts may be written again.
     next: Moment,
@@ -50,32 +50,32 @@ struct Written {
 #[derive(Debug, Default)]
 pub struct Set {
     uid: Uid,
-    /// What was asked for and is not seen.
+    /// The pod requests without a visible effect.
     asks: Asks,
     pace: Pace,
-    /// What else was asked for, and is not asked for again before then.
+    /// Other sent requests. Each is not sent again before this time.
     sent: Vec<(Ask, Moment)>,
     written: Written,
     status: Option<Status>,
     refused: Option<Box<str>>,
-    /// Pods that the watch says are gone, and that were not on their way out.
+    /// Pods that the watch shows as deleted, although they were not terminating.
     unseen: Vec<(Arc<str>, Uid)>,
     handshakes: Handshakes,
     due: (Option<Moment>, Option<WallTime>),
 }
 
 impl Set {
-    /// Which life of its name it is.
+    /// The UID of the set.
     pub const fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// Whether it is this life of its name.
+    /// Whether the set has this UID.
     pub fn is(&self, uid: &Uid) -> bool {
         self.uid == *uid
     }
 
-    /// How far it is.
+    /// The status of the set.
     pub fn status(&self) -> Option<(&Uid, &Status)> {
         Some((&self.uid, self.status.as_ref()?))
     }
@@ -85,19 +85,19 @@ impl Set {
         self.due
     }
 
-    /// Whether there is.
+    /// Whether there is something to do.
     pub fn is_due(&self, now: Moment, wall: WallTime) -> bool {
         self.due.0.is_some_and(|at| at <= now) || self.due.1.is_some_and(|at| at <= wall)
     }
 
-    /// The watch shows a pod of it.
+    /// Records that the watch shows a pod of the set.
     pub fn shows_pod(&mut self, pod: &SetPod) {
         self.asks.shows(pod);
     }
 
-    /// The watch says that a pod of it is gone.
+    /// Records that the watch shows a pod of the set as deleted.
     pub fn lost_pod(&mut self, pod: &SetPod) {
-        // The watch is of those that have the label: one that has lost it looks as if it were gone.
+        // The watch only covers pods with the label. A pod that has lost the label looks like a deleted one.
         let is_own = pod.controller.as_ref().is_some_and(|owner| owner.uid == self.uid);
         if is_own && !pod.terminating && self.asks.may_end(&pod.uid) {
             self.unseen.push((pod.key.name.clone(), pod.uid.clone()));
@@ -105,14 +105,14 @@ impl Set {
         self.asks.gone(pod);
     }
 
-    /// The watch shows the set: what was written is seen.
+    /// Records that the watch shows the set, with the written status.
     pub fn shown(&mut self, facts: Option<&SetFacts>) {
         if facts.is_none_or(|facts| facts.uid == self.uid) {
             self.written.awaited = None;
         }
     }
 
-    /// What became of something.
+    /// Records the result of a request.
     pub fn answered(&mut self, ask: &Ask, outcome: &Outcome, now: Moment) {
         match ask {
             Ask::Make { name, .. } => {
@@ -125,7 +125,7 @@ impl Set {
                 }
             }
             Ask::Delete { uid, .. } | Ask::Evict { uid, .. } => self.asks.ended(uid, outcome, now),
-            // It goes on, and has its name.
+            // The released pod keeps running and keeps its name.
             Ask::Release { name, .. } if matches!(outcome, Outcome::Done(_)) => {
                 self.asks.note_foreign(name, now);
             }
@@ -137,7 +137,7 @@ impl Set {
                 if !matches!(outcome, Outcome::Done(_)) {
                     self.written.status = None;
                 }
-                // Unless the watch was faster than the answer.
+                // The watch may have been faster than the answer.
                 self.written.awaited = self.written.awaited.map(|_| again);
             }
             other => {
@@ -148,7 +148,7 @@ impl Set {
         }
     }
 
-    /// What is to be asked now.
+    /// The requests to send now.
     pub fn plan(&mut self, facts: &SetFacts, seen: &Seen, now: Moment, wall: WallTime) -> Vec<Ask> {
         if self.uid != facts.uid {
             let asks = std::mem::take(&mut self.asks);
@@ -178,7 +178,7 @@ impl Set {
         let mut wants = Vec::new();
         belongings::pods(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = belongings::revisions(facts, seen, &pods, &self.asks, &mut wants);
-        // Those that are to be taken over count as its own, and nothing is done where they are before they are.
+        // Pods that will be adopted count as own pods. Nothing is done on their nodes before that.
         let is_orphan = |pod: &SetPod| belongings::may_adopt(pod, facts);
         let here =
             self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || is_orphan(pod)), wall);
@@ -201,7 +201,7 @@ impl Set {
         self.due.1 = self.due.1.into_iter().chain(due).chain(told.due).min();
         let makes_none = !steps.iter().any(|(_, step)| matches!(step, Step::Make(_)));
         if makes_none && self.asks.making().next().is_none() {
-            // What was refused is not asked for any more.
+            // Forget earlier rejections.
             self.refused = None;
         }
         steps.retain(|(node, _)| !held.contains(node));
@@ -225,7 +225,7 @@ impl Set {
         asks
     }
 
-    /// Asks for what is wanted, unless that was asked for a moment ago.
+    /// Sends the wanted requests, except those that were just sent.
     fn ask(&mut self, wants: Vec<Ask>, now: Moment, asks: &mut Vec<Ask>) {
         for want in wants {
             if !self.sent.iter().any(|(sent, _)| *sent == want) {
@@ -235,7 +235,7 @@ impl Set {
         }
     }
 
-    /// Nobody is to detach nodes for this set any more.
+    /// The requests that end all handshakes of this set.
     pub fn leave_nodes(&self, seen: &Seen) -> Vec<Ask> {
         self.handshakes.left(seen.all_nodes())
     }
@@ -244,7 +244,7 @@ impl Set {
         self.due.0 = self.due.0.into_iter().chain(at).min();
     }
 
-    /// The pods by node, as they are, with what was asked for.
+    /// The pods by node, with the effect of requests in flight.
     fn pods_now<'a>(
         &mut self,
         facts: &SetFacts,
@@ -337,7 +337,8 @@ impl Set {
         }
     }
 
-    /// The lowest free name of a node. Whoever else makes a pod there chooses the same, and one of them is refused.
+    /// The lowest free name on a node. Another replica that creates a pod there chooses the same name, and the API
+    /// server rejects one of the two.
     fn name(&self, facts: &SetFacts, seen: &Seen, node: &str) -> Arc<str> {
         let (set, node) = (&facts.key.name, short(node));
         let names = (0_u32..).map(|number| format!("{set}-{node}-{number}"));
@@ -371,7 +372,7 @@ impl Set {
     }
 }
 
-/// Short for the name of a node, in letters that every name may have: FNV-1a.
+/// A short form of a node's name, with characters that are valid in every name: FNV-1a.
 fn short(node: &str) -> String {
     let hash =
         node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

@@ -1,4 +1,4 @@
-//! The machine as a whole, where the simulated worlds do not look.
+//! Tests of the whole controller that the simulation does not cover.
 
 mod large;
 
@@ -87,7 +87,7 @@ fn revision(name: &str, number: i64) -> RevisionFacts {
     }
 }
 
-/// A set, and what has been asked for it so far.
+/// A set, and the requests sent for it so far.
 struct Played {
     machine: Daemonsets,
     asked: Vec<Asked>,
@@ -117,13 +117,13 @@ impl Played {
         self.step(Input::Passed);
     }
 
-    /// What was asked since the last look, but for what is written into the status.
+    /// The requests since the last call, without status writes.
     fn asks(&mut self) -> Vec<Ask> {
         let asked = std::mem::take(&mut self.asked);
         asked.into_iter().map(|asked| asked.ask).filter(|ask| !matches!(ask, Ask::Write { .. })).collect()
     }
 
-    /// The only thing that was asked, and whatever comes of it.
+    /// Answers the only request, and applies the consequences.
     fn answer(&mut self, outcome: Outcome) -> Ask {
         let mut asked = std::mem::take(&mut self.asked);
         asked.retain(|asked| !matches!(asked.ask, Ask::Write { .. }));

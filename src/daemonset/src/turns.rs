@@ -1,15 +1,15 @@
-//! Which nodes have their turn to come to a new revision, and what stops that.
+//! Which nodes are updated to a new revision now, and what stops the rollout.
 //!
-//! A turn is written into the status of the set before anything is done about it, and nothing else remembers it. So
-//! whoever leads next goes on where the one before stopped, and no more nodes than may be have their turn at once.
+//! The update of a node is written into the status of the set before it begins, and is stored nowhere else. A new
+//! leader therefore continues where the last one stopped, and never updates more nodes at once than allowed.
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** At most as many nodes as the set says have their turn, those counted that had it in this roll and are
-//!   not as they should be. A node whose turn takes longer than the deadline stops the roll: no other node gets one. What
-//!   has its turn goes on, and if it gets there the roll does, too. A node where old pods are, and none of them serves, has its
-//!   turn at once: there is nothing to lose.
-//! * **Assumes** that a node which is not ready, or takes no pods, has something else to do: its turn is over, and comes
-//!   again.
+//! * **Guarantees.** The number of updating nodes is at most the set's limit, including nodes that were updated in this
+//!   rollout and are degraded. A node that misses the deadline stops the rollout: no other node begins. Updating nodes
+//!   continue, and if the late node completes, the rollout continues. A node with old pods of which none is available
+//!   is updated at once, because no request can be dropped there.
+//! * **Assumes** that a node which is not ready, or accepts no pods, cannot be updated now: its update ends, and begins
+//!   again later.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use headgate_core::model::WallTime;
 
 use crate::model::node::{NodeNow, Progress, Standing, TurnTerms, Turns};
 
-/// Who has a turn from now on, of those that had one before.
+/// The nodes to update from now on, given those that were being updated.
 pub fn turns(
     nodes: &[NodeNow<'_>],
     before: &BTreeMap<Arc<str>, WallTime>,
@@ -46,7 +46,7 @@ pub fn turns(
         waits && node.can_turn() && !turns.have.contains_key(node.name)
     };
     let mut waiting: Vec<&NodeNow<'_>> = nodes.iter().filter(wait).collect();
-    // What was tried on a node and is not as it should be holds up the others.
+    // A node that was updated and is degraded delays the others.
     let tried = |node: &&NodeNow<'_>| {
         let has_nothing_old = progress(node) == Progress::Degraded && !turns.have.contains_key(node.name);
         has_nothing_old && node.can_turn() && !terms.is_settled
@@ -64,8 +64,8 @@ pub fn turns(
         room = 0;
     }
     loop {
-        // First where nothing serves: what was bad there costs nobody anything, and may hold up evictions elsewhere. Then what
-        // was begun, then where pods are missing, then by zone.
+        // First, nodes where no pod is available: an update costs nothing there, and they may block evictions
+        // elsewhere. Then nodes whose update has begun, then those with missing pods, then by zone.
         let next = waiting.iter().enumerate().min_by_key(|(_, node)| {
             let begun = progress(node) == Progress::Mixed;
             let zone = zones.get(node.zone).copied().unwrap_or_default();
@@ -111,7 +111,7 @@ mod tests {
         is_settled: bool,
     }
 
-    /// Nodes by their names, the first letter of which is their zone, each with a word for its only pod.
+    /// Nodes by name, each with the state of its only pod. The first letter of the name is the zone.
     fn played(nodes: &[(&str, &str)]) -> Played {
         let node = |(name, word): &(&str, &str)| {
             let pod = |(revision, state): (&str, State)| PodNow {

@@ -165,7 +165,7 @@ function sets() {
 
 function also(group) {
   const notes = [];
-  if (group.paused) notes.push(`paused: ${group.paused.registrations} registrations and ${group.paused.removals} removals wait`);
+  if (group.paused) notes.push(`paused: ${group.paused.registrations} registrations and ${group.paused.removals} deregistrations wait`);
   if (group.held) notes.push(`${group.held} removals held`);
   if (group.foreign) notes.push(`${group.foreign} foreign`);
   if (group.oldestRemoval) notes.push(["a removal has waited for ", age(group.oldestRemoval)]);
@@ -314,7 +314,7 @@ function drawTop() {
   if (!state.elsewhere && state.leaving.length) {
     const pods = state.leaving.reduce((sum, node) => sum + node.pods, 0);
     const nodes = state.leaving.map((node) => `${node.node} ${node.pods} (${node.reason})`);
-    made.push(el("p", {}, `Targets on nodes that are about to be removed: ${pods}: ${nodes.join(", ")}`));
+    made.push(el("p", {}, `Targets on nodes that will be removed: ${pods}: ${nodes.join(", ")}`));
   }
   replace(document.getElementById("top"), made);
   const link = document.getElementById("link");

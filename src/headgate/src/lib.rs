@@ -1,22 +1,21 @@
-//! The servers of Headgate. `headgate run` registers pods in AWS target groups as soon as they have an IP, and
-//! deregisters them before they terminate. `headgate daemonsets` rolls out the pods of IngressDaemonSets. `headgate
-//! certificates` keeps the webhook's certificate.
+//! The servers of Headgate. `headgate run` registers pods in AWS target groups as soon as they have an IP, and deregisters
+//! them before they terminate. `headgate daemonsets` rolls out the pods of IngressDaemonSets. `headgate certificates`
+//! manages the webhook's certificate.
 //!
-//! The decisions are in `headgate-core` and `headgate-daemonset`. This crate connects them to Kubernetes and AWS. The
-//! program itself, with the commands for people, is in `headgate-cli`, which asks these servers and uses the same
-//! adapters:
+//! `headgate-core` and `headgate-daemonset` make the decisions. This crate connects them to Kubernetes and AWS. The program
+//! itself, with the client commands, is in `headgate-cli`, which queries these servers and uses the same adapters:
 //!
 //! ```text
-//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine; the watches feed it,
-//!      pods        (Engine)          RegisterTargets   its calls run next to it, and it
-//!      Services       │              DeregisterTargets gets their answers
-//!                     ├─► kube::events                 Warning Events on Services and pods
+//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine: it receives the news of
+//!      pods        (Engine)          RegisterTargets   the watches, starts the calls,
+//!      Services       │              DeregisterTargets and receives their answers
+//!                     ├─► kube::events                 Events on Services and pods
 //!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/*
-//!                     │                      ├── status, explain, diff    for the commands of people
-//!                     ├─► journal ───────────┘         the past of targets, pods and nodes
+//!                     │                      ├── status, explain, diff    for the client commands
+//!                     ├─► journal ───────────┘         the history of targets, pods and nodes
 //!                     └── webhook                      what a new pod gets
-//!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a server of its own
-//!  certificates                                        the webhook's certificate and path: another one
+//!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a separate server
+//!  certificates                                        the webhook's certificate and path: a separate server
 //!  flags                                               the flags of these servers
 //! ```
 

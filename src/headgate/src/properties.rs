@@ -1,5 +1,5 @@
-//! What the properties of this crate's parsers share: cases from a fixed seed, any text, and documents of which something
-//! was changed.
+//! Shared parts of the property tests of this crate's parsers: cases from a fixed seed, any text, and documents with
+//! random changes.
 
 use proptest::{
     prelude::*,
@@ -8,12 +8,12 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 
-/// Cases of each property.
+/// The number of cases per property.
 const CASES: u32 = 400;
-/// No message about one thing is longer, in bytes.
+/// The longest message about one thing, in bytes.
 pub const LONGEST_MESSAGE: usize = 2048;
 
-/// Holds the property against [`CASES`] values.
+/// Checks the property with [`CASES`] values.
 pub fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -22,12 +22,12 @@ pub fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), T
     }
 }
 
-/// What matches, in the words of regular expressions.
+/// Texts that match a regular expression.
 pub fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, one that is nearly right, or a very long one.
+/// Any text: a short one of any characters, a nearly valid one, or a very long one.
 pub fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),
@@ -72,7 +72,7 @@ fn places(document: &Value, root: &str) -> Vec<String> {
     all
 }
 
-/// The document, with something else in one to three places at or below `root`.
+/// The document, with other content in one to three places at or below `root`.
 pub fn changed(document: Value, root: &'static str) -> impl Strategy<Value = Value> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4);
     changes.prop_map(move |changes| {

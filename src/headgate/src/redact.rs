@@ -1,10 +1,10 @@
-//! Keeps the secret path of the webhooks out of every output: API servers repeat what they refuse, and the URL of a
-//! failed call.
+//! Keeps the secret path of the webhooks out of every output. API servers repeat the objects that they reject, and the
+//! URL of a failed call.
 
 /// A secret of 256 bits in hexadecimal digits.
 pub const DIGITS: usize = 64;
 
-/// A text without the secrets that may be in it, which are long runs of hexadecimal digits.
+/// The text without secrets, which are long runs of hexadecimal digits.
 pub fn redacted(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,15 +1,15 @@
-//! `headgate-hold`: sleeps for as long as a container is held, then does what the container's own `preStop` would have
-//! done.
+//! `headgate-hold`: sleeps for the time of a container's hold, then does what the container's own `preStop` would have done.
 //!
 //! ```text
 //! headgate-hold SECONDS run COMMAND [ARGUMENT ...]
 //! headgate-hold SECONDS get [HOST]:PORT PATH ['NAME: VALUE' ...]
 //! ```
 //!
-//! The webhook puts it before a hook where the pod asks for that (`headgate.dev/own-prestop: wrap`) and no shell can do it.
-//! It comes into the container in a volume that is Headgate's image, and must run in any container: it is static, needs no
-//! file, no name server, no right, and next to no memory. What it ends with is what the kubelet sees of the hook: a command
-//! takes its place and ends as it would have; a request has succeeded with any answer, as it has for the kubelet.
+//! The webhook puts it before a hook if the pod asks for that (`headgate.dev/own-prestop: wrap`) and no shell can do it.
+//!
+//! The program is mounted from Headgate's image and must run in any container. It is static, and needs no file, no name
+//! server, no permission and little memory. The kubelet sees the same result as without it: `run` replaces itself with the
+//! command, and `get` succeeds with any answer, like a request of the kubelet.
 
 mod request;
 
@@ -25,10 +25,10 @@ use std::{
 
 use request::Request;
 
-const USAGE: &str = "expected headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
+const USAGE: &str = "usage: headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
                      [HOST]:PORT PATH ['NAME: VALUE' ...]";
 
-/// What is done after the hold.
+/// The action after the hold.
 #[derive(Debug)]
 enum Then {
     Run(OsString, Vec<OsString>),
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// With which code shells end when they cannot run a command.
+/// The exit code of shells that cannot run a command.
 fn code_of(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
 }
@@ -67,16 +67,16 @@ fn fail(message: &impl Display, code: u8) -> ExitCode {
 fn read(arguments: Vec<OsString>) -> Result<(u32, Then), String> {
     let mut arguments = arguments.into_iter();
     let mut next = |what: &str| arguments.next().ok_or_else(|| format!("{what} is missing"));
-    let seconds = text(next("for how many seconds")?)?;
-    let seconds = seconds.parse().map_err(|_| format!("{seconds:?} is no number of seconds"))?;
-    let then = match text(next("what is done then")?)?.as_str() {
+    let seconds = text(next("the number of seconds")?)?;
+    let seconds = seconds.parse().map_err(|_| format!("{seconds:?} is not a number of seconds"))?;
+    let then = match text(next("run or get")?)?.as_str() {
         "run" => {
             let program = next("the command")?;
             Then::Run(program, arguments.collect())
         }
         "get" => {
-            let to = text(next("to whom the request goes")?)?;
-            let path = text(next("its path")?)?;
+            let to = text(next("the host and port of the request")?)?;
+            let path = text(next("the path of the request")?)?;
             let headers = arguments.map(text).collect::<Result<_, _>>()?;
             Then::Get(Request::read(&to, path, headers)?)
         }
@@ -86,7 +86,7 @@ fn read(arguments: Vec<OsString>) -> Result<(u32, Then), String> {
 }
 
 fn text(argument: OsString) -> Result<String, String> {
-    argument.into_string().map_err(|argument| format!("{} is no text", argument.display()))
+    argument.into_string().map_err(|argument| format!("{} is not valid text", argument.display()))
 }
 
 #[cfg(test)]
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         for (arguments, said) in [
-            (&[][..], "for how many seconds is missing"),
-            (&["-1", "run", "x"], "\"-1\" is no number of seconds"),
-            (&["150s", "run", "x"], "\"150s\" is no number of seconds"),
-            (&["150"], "what is done then is missing"),
+            (&[][..], "the number of seconds is missing"),
+            (&["-1", "run", "x"], "\"-1\" is not a number of seconds"),
+            (&["150s", "run", "x"], "\"150s\" is not a number of seconds"),
+            (&["150"], "run or get is missing"),
             (&["150", "nginx"], "\"nginx\" is neither run nor get"),
             (&["150", "run"], "the command is missing"),
-            (&["150", "get"], "to whom the request goes is missing"),
-            (&["150", "get", ":80"], "its path is missing"),
-            (&["150", "get", "80", "/"], "\"80\" is no host and port"),
+            (&["150", "get"], "the host and port of the request is missing"),
+            (&["150", "get", ":80"], "the path of the request is missing"),
+            (&["150", "get", "80", "/"], "\"80\" is not a host and port"),
         ] {
             let wrong = of(arguments).unwrap_err();
             assert!(wrong.contains(said), "{wrong}");

@@ -1,4 +1,4 @@
-//! One HTTP request, as the kubelet sends it for a `preStop`: any answer will do.
+//! One HTTP request, as the kubelet sends it for a `preStop`: any answer counts as success.
 
 use std::{
     io::{self, Read, Write},
@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a connection may take. The answer may take as long as the pod has: some servers answer when they are drained.
+/// The timeout of the connection. The answer may take until the pod is killed: some servers answer when they are
+/// drained.
 const CONNECT: Duration = Duration::from_secs(5);
 /// So much of an answer is read.
 const HEAD: usize = 64 << 10;
@@ -27,7 +28,7 @@ impl Request {
     /// # Errors
     /// What is wrong with them.
     pub fn read(to: &str, path: String, headers: Vec<String>) -> Result<Self, String> {
-        let wrong = || format!("{to:?} is no host and port");
+        let wrong = || format!("{to:?} is not a host and port");
         let (host, port) = to.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         Ok(Self { host: host.to_owned(), port: port.parse().map_err(|_| wrong())?, path, headers })

@@ -1,4 +1,4 @@
-//! Pages for people in a hurry do what they say: their commands are typed as they are printed, and show what is printed below.
+//! The commands on quick-start pages work: they are typed as printed, and must print the output below them.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::json;
 
-/// Where the commands ask Headgate: one that is no pod cannot be found as people's is.
+/// The address for the commands. They cannot find a Headgate that is not a pod.
 struct Address(PathBuf);
 
 impl Address {
@@ -34,7 +34,7 @@ impl Address {
     }
 }
 
-/// A terminal of somebody with this kubeconfig in which `headgate` is asked there, with these flags of `migrate`.
+/// A terminal with this kubeconfig, in which `headgate` uses that address and these flags of `migrate`.
 async fn terminal(s: &Scenario, address: &Address, kubeconfig: &Path, migrate: &str) -> Terminal {
     let mut terminal = Terminal::in_world(s.facts(), &[("KUBECONFIG", kubeconfig.to_str().unwrap())]);
     let (program, address) = (beside("headgate"), address.0.display());
@@ -47,13 +47,13 @@ async fn terminal(s: &Scenario, address: &Address, kubeconfig: &Path, migrate: &
     terminal
 }
 
-/// The steps of a page or its section, with these names instead of its own.
+/// The steps of a page or its section, with these names.
 fn steps(name: &str, section: Option<&str>, names: &[(&str, &str)]) -> Vec<Step> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
     blocks(&page(name, section)).concat().iter().map(|step| step.renamed(rename)).collect()
 }
 
-/// Waits until `headgate status` says this.
+/// Waits until `headgate status` shows this.
 async fn wait_status(s: &Scenario, headgate: &Headgate, says: &str) {
     let address = format!("--address={}", headgate.debug());
     wait::until(&format!("the status says: {says}"), || async {
@@ -94,7 +94,7 @@ fn the_runbook_for_unhealthy_targets_is_as_printed() {
     });
 }
 
-/// What runs as Headgate, in the place of the pods of a Deployment: whoever scales that to 0 stops it.
+/// A Headgate in place of a Deployment's pods: scaling the Deployment to 0 stops it.
 async fn run_as_deployment(s: &Scenario, address: &Address) {
     let own = s.cluster.api::<Deployment>();
     let mut running = None;
@@ -139,7 +139,7 @@ fn the_way_from_lbc_and_back_goes_as_printed() {
         let steps = steps("guides/from-lbc.md", None, &names);
         let type_all = async {
             wait::until("Headgate runs", || async { std::fs::read_to_string(&address.0) }).await;
-            // One who has the rights that the page names, and no others.
+            // A user with only the permissions that the page lists.
             let mover = rights::of_movers(&s, &s.cluster, &lbc.own, &lbc.webhook).await;
             let mut terminal = terminal(&s, &address, &mover, &lbc.flags().join(" ")).await;
             assert_eq!(steps.len(), 3, "{steps:#?}");

@@ -1,5 +1,5 @@
-//! What a careless or hostile tenant writes into a namespace of its own, at the sizes that once stopped every replica, and
-//! what becomes of another tenant's pods meanwhile.
+//! Objects of a careless or hostile tenant, at sizes that once stopped every replica, and their effect on another
+//! tenant's pods.
 
 use std::{collections::BTreeSet, fs, net::SocketAddr, time::Duration};
 
@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-/// How long another tenant waits at most for what takes milliseconds when nobody attacks.
+/// The maximum wait of another tenant for an action that takes milliseconds without an attack.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The resident memory of a process in MiB.
@@ -28,7 +28,7 @@ fn resident(pid: u32) -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Deletes a pod of tenant A, and waits until AWS is told.
+/// Deletes a pod of tenant A, and waits until it is deregistered.
 async fn delete_one(t: &Tenants, group: &Group) {
     let running = t.a.running("web").await;
     let (pod, _) = running.first_key_value().unwrap();
@@ -114,7 +114,7 @@ fn pods_with_large_labels_that_come_and_go_leave_no_memory_behind() {
         t.bind(&t.a, &group, 2).await;
         let headgate = t.headgate(&[]).await;
         t.s.wait_targets(&group, &t.targets(&t.a, 2).await).await;
-        // 0.9 MB each, and each of another workload.
+        // 0.9 MB each, and each with another workload.
         for at in 0..40 {
             large_pod(&t.b, at).await;
         }
@@ -124,7 +124,8 @@ fn pods_with_large_labels_that_come_and_go_leave_no_memory_behind() {
     });
 }
 
-/// Whoever may write the status of one pod writes another pod's address into it, as a kubelet may for the pods of its node.
+/// A user who may write the status of one pod writes another pod's address into it. A kubelet may do that for the pods
+/// of its node.
 #[test]
 fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_are_told() {
     alone(|world| async move {
@@ -152,13 +153,13 @@ fn a_status_with_the_address_of_a_pod_on_another_node_takes_no_target_and_both_a
         .await;
         assert_eq!(t.named("DeregisterTargets", &group).await, BTreeSet::new());
         t.a.wait_gates("web", 2, "True", "TargetsHealthy").await;
-        // It is not for ever: the pod that has it goes.
+        // It ends when the pod with that address is deleted.
         delete_one(&t, &group).await;
         assert!(!t.s.aws.registered(&group.arn).await.is_empty());
     });
 }
 
-/// Connections of one address that ask for metrics and read nothing.
+/// Connections of one address that request metrics and do not read the answer.
 #[test]
 fn slow_readers_of_metrics_take_neither_memory_nor_the_kubelet_s_probes_away() {
     alone(|world| async move {

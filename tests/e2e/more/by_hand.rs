@@ -1,5 +1,5 @@
-//! "Try it by hand" of docs/getting-started/local.md does what it says: its commands are taken from there and typed into a shell, as a
-//! newcomer does, in a world that is nobody else's.
+//! "Try it by hand" of docs/getting-started/local.md works. Its commands are read from the page and typed into a shell,
+//! like a new user, in a separate world.
 
 use headgate_harness::{
     headgate::beside,
@@ -7,7 +7,7 @@ use headgate_harness::{
 };
 use localstack_world::{Minor, Nodes, cache::Cache, kubernetes::Kubernetes};
 
-/// A world that is stopped whatever happens.
+/// A local world that is stopped in any case.
 struct Stopped<'a>(&'a str);
 
 impl Drop for Stopped<'_> {
@@ -23,7 +23,7 @@ async fn try_it_by_hand_runs_as_printed() {
         eprintln!("there is no AWS CLI here: docs/getting-started/local.md is not tested");
         return;
     }
-    // The first world on a machine builds Kubernetes, which takes as long as it takes; a world itself is up in seconds.
+    // The first world on a machine builds Kubernetes, which takes long. Later worlds start within seconds.
     let cache = Cache::from_environment().unwrap();
     Kubernetes::find(&cache, Nodes::Simulated, Minor::default(), &|said| eprintln!("{said}")).await.unwrap();
     let folder = std::env::temp_dir().join(format!("headgate-by-hand-{}", std::process::id()));
@@ -31,7 +31,7 @@ async fn try_it_by_hand_runs_as_printed() {
     let _world = Stopped(&name);
     let variables = [
         ("HEADGATE_WORLD", name.clone()),
-        // What this test is made of was just built, and building again would wait for other tests to be built.
+        // The programs were just built. Another build would wait for the build of other tests.
         ("CARGO", "true".to_owned()),
         ("KUBECACHEDIR", folder.display().to_string()),
     ];
@@ -41,10 +41,10 @@ async fn try_it_by_hand_runs_as_printed() {
     let blocks = blocks(&page("getting-started/local.md", Some("Try it by hand")));
     let count: usize = blocks.iter().map(Vec::len).sum();
     assert!(count >= 15, "there are {count} commands only");
-    // The page's world is called `default`.
+    // The page's world is named `default`.
     let programs = beside("world");
     let programs = programs.parent().unwrap().display().to_string();
-    // Cargo may have been told to put programs elsewhere.
+    // Cargo may put programs into another folder.
     let rename = |text: &str| {
         text.replace("World default", &format!("World {name}")).replace("target/debug", &programs)
     };

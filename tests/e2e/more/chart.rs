@@ -42,7 +42,7 @@ fn rights_are_split_by_need() {
         );
 
         let named = rendered(&[no_webhook, "--set=namespaces={a,b}"]).await.unwrap();
-        // Nobody asks for evictions without the webhook, nor sees nodes there.
+        // Without the webhook, nothing needs evictions or nodes.
         let mut without_evictions = rules("role.yaml");
         without_evictions.as_array_mut().unwrap().retain(|rule| {
             let resources = rule["resources"][0].as_str().unwrap();
@@ -243,7 +243,7 @@ fn what_a_replica_leaves_in_its_termination_log_is_found_in_the_status_of_its_po
         let (container, _) = pod_of(&rendered(&[]).await.unwrap());
         assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
         assert_eq!(container["terminationMessagePolicy"], "File");
-        // Without the name of the pod nobody knows whose status to look at.
+        // Without the pod's name, the program does not know its own pod.
         let name = container["env"].as_array().unwrap().iter().find(|one| one["name"] == "POD_NAME").unwrap();
         assert_eq!(name["valueFrom"]["fieldRef"]["fieldPath"], "metadata.name");
     });
@@ -336,7 +336,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
     });
 }
 
-/// The same with numbers written in one way: helm writes 1000.0 as 1000.
+/// The same with normalized numbers: helm writes 1000.0 as 1000.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),

@@ -1,5 +1,5 @@
-//! The examples: their permissions are those of deploy/iam, cfn-lint accepts the template, and the application gets gate,
-//! hold and targets.
+//! The examples: their permissions are those of deploy/iam, cfn-lint accepts the template, and the application gets the
+//! gate, the hold and targets.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -15,7 +15,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// What a text names between two quotes or spaces and begins like this.
+/// Words of a text with this prefix.
 fn named(text: &str, prefix: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| c.is_whitespace() || ['"', ',', '[', ']'].contains(&c));
     words.filter(|word| word.starts_with(prefix)).map(str::to_owned).collect()
@@ -32,7 +32,7 @@ fn the_role_of_each_example_is_the_tagged_policy() {
         for part in ["HeadgateReads", "HeadgateMovesTargets", "aws:ResourceTag/headgate.dev/managed"] {
             assert!(policy.contains(part) && text.contains(part), "{path} has no {part}");
         }
-        // The tag of the condition is on both target groups.
+        // Both target groups have the tag of the condition.
         assert_eq!(text.matches("headgate.dev/managed").count(), 3, "{path}");
     }
 }
@@ -49,7 +49,7 @@ fn cfn_lint_accepts_the_cloudformation_template() {
     let template = root().join("examples/cloudformation/headgate.yaml");
     let output = lint(&template);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // It does look: a target type that does not exist is an error.
+    // The check works: a target type that does not exist is an error.
     let wrong = std::env::temp_dir().join(format!("headgate-example-{}.yaml", std::process::id()));
     fs::write(&wrong, fs::read_to_string(&template).unwrap().replace("TargetType: ip", "TargetType: pod"))
         .unwrap();
@@ -71,7 +71,7 @@ fn the_sample_application_gets_its_gate_its_hold_and_its_targets() {
             let mut object: Value = serde_saphyr::from_str(document).unwrap();
             let kind = object["kind"].as_str().unwrap().to_owned();
             if kind == "Namespace" {
-                // The test's own namespace has this label as well.
+                // The test's own namespace has this label too.
                 assert_eq!(object["metadata"]["labels"]["headgate.dev/inject"], "true");
                 continue;
             }

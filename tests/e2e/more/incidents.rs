@@ -1,10 +1,10 @@
-//! A real Prometheus watches two replicas while one thing after the other goes wrong: the alert that is meant fires, and no
-//! other one. Of the six that people are woken for most, the first line of `headgate status` and the top of the page name the
-//! same word.
+//! A real Prometheus watches two replicas during one incident after the other. The expected alert fires, and no other
+//! one. For the six most important alerts, the first line of `headgate status` and the top of the page show the same
+//! reason.
 //!
-//! Its time runs [`FACTOR`] times as fast as that of the rules: every `for` and every window is divided by it, and Prometheus
-//! asks as much more often. Ages that a rule compares with are divided by [`AGES`]: a removal takes as long as ever, and longer
-//! on a busy machine. Headgate's own times are shortened by its flags.
+//! Time runs [`FACTOR`] times as fast as in the rules. Every `for` and every window is divided by it, and Prometheus
+//! reads more often. Ages in rules are divided by [`AGES`], because a removal takes its usual time, and longer on a
+//! busy machine. Flags shorten Headgate's own times.
 
 use std::{
     collections::BTreeSet,
@@ -36,19 +36,19 @@ use kube::api::DeleteParams;
 use localstack_world::World;
 use serde_json::{Value, json};
 
-/// How many times faster everything is than the rules say.
+/// The factor between the rules' times and the test's.
 const FACTOR: u32 = 60;
-/// By what ages are divided.
+/// The divisor for ages.
 const AGES: u32 = 15;
-/// Every half minute, as the PodMonitor asks, in milliseconds.
+/// The PodMonitor's interval of half a minute, shortened, in milliseconds.
 const PERIOD: u32 = 30_000 / FACTOR;
-/// For how many seconds a pod is held: longer than the load balancer needs and an incident with removals takes.
+/// The hold of pods in seconds: longer than the load balancer needs and an incident with removals takes.
 const HOLD: u32 = 15;
-/// Where the ALB listens.
+/// The port of the ALB.
 const ALB_PORT: u16 = 28_080;
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// What is looked at by all three ways: a bad health check, a blocked port, a zone without targets, a pause that was forgotten,
-/// a hold that is too short, and throttling.
+/// The alerts whose reason is checked in all three places: a bad health check, a blocked port, a zone without targets,
+/// a forgotten pause, a short hold, and throttling.
 const BY_ALL_WAYS: [&str; 6] = [
     "HeadgateTargetsUnhealthy",
     "HeadgatePortBlocked",
@@ -59,7 +59,7 @@ const BY_ALL_WAYS: [&str; 6] = [
 ];
 const AWS: &str = "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2";
 
-/// A duration of a rule, in milliseconds, shortened.
+/// The shortened duration of a rule, in milliseconds.
 fn shortened(duration: &str) -> String {
     let (number, unit) = duration.split_at(duration.len() - 1);
     let unit = match unit {
@@ -120,28 +120,28 @@ fn all_times_of_the_rules_are_shortened_alike() {
     assert_eq!(of(&rules, "for").len(), of(&short, "for").len());
 }
 
-/// What is played on.
+/// The stage of the incidents.
 struct Stage {
     s: Scenario,
     /// The label `app` of the pods, and the name of their Deployment and Service.
     app: String,
     group: Group,
     prometheus: Prometheus,
-    /// Where Prometheus asks the replicas.
+    /// The addresses that Prometheus reads.
     places: [Place; 2],
-    /// Between them and the API server.
+    /// The proxy to the API server.
     kubernetes: Proxy,
-    /// Between them and AWS.
+    /// The proxy to AWS.
     aws: Proxy,
     kubeconfig: PathBuf,
-    /// Where people ask each replica.
+    /// The debug address of each replica.
     asked: Mutex<[String; 2]>,
     browser: Browser,
     played: AtomicUsize,
 }
 
 impl Stage {
-    /// Six healthy pods in all zones with gate and hold, and two replicas that Prometheus asks.
+    /// Six healthy pods in all zones with gate and hold, and two replicas that Prometheus reads.
     async fn new(world: &'static World) -> (Self, Vec<Headgate>) {
         let s = Scenario::new(world, "alerts").await;
         let (kubernetes, aws) = (Proxy::to_api_server(s.facts()).await, Proxy::to_aws(s.facts()).await);
@@ -164,7 +164,7 @@ impl Stage {
         (stage, replicas)
     }
 
-    /// Starts a replica and shows it to Prometheus.
+    /// Starts a replica and adds it to Prometheus.
     async fn replica(&self, place: usize) -> Headgate {
         let namespace = &self.s.cluster.namespace;
         let aws = format!("http://{}", self.aws.address());
@@ -185,7 +185,7 @@ impl Stage {
         headgate
     }
 
-    /// A load balancer that learns at once, with quick health checks.
+    /// A load balancer without delays, with fast health checks.
     async fn quicken(&self, group: &Group) {
         let path = format!("/target-groups/{}/settings", group.name);
         self.s.aws.control("PATCH", &path, Some(&json!({"profile": "instant"}))).await;
@@ -194,7 +194,7 @@ impl Stage {
         modify.healthy_threshold_count(2).unhealthy_threshold_count(2).send().await.unwrap();
     }
 
-    /// Where the health check of a group asks, and how.
+    /// Changes the port and protocol of a group's health check.
     async fn check(&self, group: &Group, port: &str, protocol: ProtocolEnum) {
         let modify = self.s.aws.client().modify_target_group().target_group_arn(&group.arn);
         modify.health_check_port(port).health_check_protocol(protocol).send().await.unwrap();
@@ -230,13 +230,13 @@ impl Stage {
             .await;
     }
 
-    /// A Service of this name for the pods of this app, bound to a group.
+    /// A Service with this name for the pods of this app, bound to a group.
     async fn bind(&self, app: &str, group: &Group) {
         let binding = format!("http={}", group.name);
         self.s.cluster.service(app, app, http_port(), Some(&binding)).await;
     }
 
-    /// Waits until so many pods of an app, none of them among these, are the healthy targets of a group, for Headgate too.
+    /// Waits until `count` pods of an app, without these, are the healthy targets of a group, also in Headgate's state.
     async fn wait_serving(&self, app: &str, group: &Group, count: usize, but: &BTreeSet<String>) {
         wait::until(&format!("{count} pods of {app} are healthy targets"), || async {
             let running = self.s.cluster.running(app).await;
@@ -258,8 +258,8 @@ impl Stage {
         .await;
     }
 
-    /// Waits until Headgate has seen these pods healthy, and knows that this was their own health, and not that of whoever had
-    /// the address before.
+    /// Waits until Headgate has seen these pods healthy, and knows that the health is theirs and not of an earlier pod
+    /// with the address.
     async fn wait_proven(&self, app: &str, count: usize) {
         self.s.cluster.wait_gates(app, count, "True", "TargetsHealthy").await;
     }
@@ -269,7 +269,7 @@ impl Stage {
         self.wait_serving(&self.app, &self.group, 6, &BTreeSet::new()).await;
     }
 
-    /// The alerts that are pending or fire, asked a few times a second.
+    /// The alerts that are pending or fire, queried a few times per second.
     async fn alerts(&self) -> Vec<Alert> {
         tokio::time::sleep(Duration::from_millis(200)).await;
         self.prometheus.alerts().await
@@ -284,7 +284,7 @@ impl Stage {
         .await;
     }
 
-    /// Lets something happen for which no alert fires.
+    /// Plays something for which no alert may fire.
     async fn calm(&self, what: &str, play: impl AsyncFnOnce()) {
         let began = Instant::now();
         play().await;
@@ -294,7 +294,7 @@ impl Stage {
         eprintln!("{what}: no alert, in {:.1} s", began.elapsed().as_secs_f64());
     }
 
-    /// Lets something go wrong: this alert fires with this reason, and no other one, until it is over.
+    /// Plays an incident: this alert fires with this reason, and no other one, until the incident is over.
     async fn incident(&self, alert: &str, reason: &str, cause: impl AsyncFnOnce(), cure: impl AsyncFnOnce()) {
         let began = Instant::now();
         self.wait_fires(alert, reason, cause).await;
@@ -323,7 +323,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the first line of `headgate status` and the top of the page name this.
+    /// Waits until the first line of `headgate status` and the top of the page show this reason.
     async fn wait_first(&self, alert: &str, reason: &str) {
         let replicas = self.asked.lock().unwrap().clone();
         let leader = wait::until(&format!("{alert}: the first line of the status is {reason}"), || async {
@@ -349,7 +349,7 @@ impl Stage {
         assert!(fired == wanted, "{fired:?} fired, expected {wanted:?}; {}", self.counted().await);
     }
 
-    /// What helps to understand an alert that should not have fired.
+    /// Details that help to explain an unexpected alert.
     async fn counted(&self) -> String {
         let counted =
             "{__name__=~\"headgate_problems|headgate_(watch|lease)_failures_total|headgate_leader\"}";
@@ -357,7 +357,7 @@ impl Stage {
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// Has calls of an action about the group fail.
+    /// Makes calls of an action for the group fail.
     async fn fail(&self, action: &str, effect: &Value) {
         let fault = json!({"action": action, "target_group": self.group.name, "effect": effect});
         self.s.aws.control("POST", "/faults", Some(&fault)).await;
@@ -372,7 +372,7 @@ impl Stage {
     }
 }
 
-/// Which of them leads.
+/// The index of the leader.
 async fn leader(replicas: &[Headgate]) -> usize {
     wait::until("one of the replicas leads", || async {
         for (at, replica) in replicas.iter().enumerate() {
@@ -390,10 +390,10 @@ fn each_alert_fires_in_its_incident_and_in_no_other_and_none_when_all_is_well() 
     alone(|world| async move {
         let began = Instant::now();
         let (stage, mut replicas) = Box::pin(Stage::new(world)).await;
-        // At addresses that no other pod has had: else health counts as the pod's own after a minute and a half only.
+        // At addresses that no other pod had. If not, health counts as the pod's own only after 90 s.
         Box::pin(targets_are_ill(&stage)).await;
         Box::pin(all_is_well(&stage, &mut replicas)).await;
-        // The status names a pod that ended too early before that, for an hour.
+        // The status then names a pod that stopped too early for an hour.
         Box::pin(a_pause_is_forgotten(&stage)).await;
         Box::pin(pods_leave(&stage)).await;
         Box::pin(something_is_refused(&stage)).await;
@@ -401,7 +401,7 @@ fn each_alert_fires_in_its_incident_and_in_no_other_and_none_when_all_is_well() 
         Box::pin(the_way_is_cut(&stage, replicas)).await;
         let rules = rules();
         let alerts = each(&rules).len();
-        // These replicas serve no webhook: the alert of a certificate that ends is played by promtool alone.
+        // These replicas have no webhook. Only promtool tests the alert for an expiring certificate.
         assert_eq!(stage.played.into_inner() + 1, alerts, "each other alert has an incident");
         eprintln!("all of it took {:.0} s", began.elapsed().as_secs_f64());
     });
@@ -445,7 +445,7 @@ async fn targets_are_ill(stage: &Stage) {
             async || well(group).await,
         )
         .await;
-    // Connections there are taken, and nothing is ever answered. Only an ALB tells that from other failures.
+    // Connections there are accepted and never answered. Only an ALB distinguishes that from other failures.
     let walled = behind_an_alb(stage).await;
     stage.deploy("walled", "walled", 2, None).await;
     stage.bind("walled", &walled).await;
@@ -487,7 +487,7 @@ async fn targets_are_ill(stage: &Stage) {
         .await;
 }
 
-/// A target group behind an ALB of its own, as quick as the others.
+/// A target group behind a new ALB without delays.
 async fn behind_an_alb(stage: &Stage) -> Group {
     let (aws, name) = (&stage.s.aws, stage.s.name("walled"));
     let (balancer, dns_name) = aws.balancer(&name, LoadBalancerTypeEnum::Application).await;
@@ -526,7 +526,7 @@ async fn pods_leave(stage: &Stage) {
     stage.incident("HeadgateGroupNotRead", "HealthUnread", unread, async || stage.heal().await).await;
 }
 
-/// An IngressDaemonSet whose pods are not targets: nothing else is wrong then.
+/// An IngressDaemonSet whose pods are not targets, so nothing else fails.
 async fn a_set_stands_still(stage: &Stage) {
     let s = &stage.s;
     let template = |image: Option<&str>, gates: Value| {
@@ -594,7 +594,7 @@ async fn something_is_refused(stage: &Stage) {
     stage.incident("HeadgateRefused", "AccessDenied", denied, allowed).await;
     let misspelt = async || s.cluster.service("nowhere", app, http_port(), Some("http=no-such-group")).await;
     let corrected = async || {
-        // While something is wrong there is most to be seen.
+        // During an incident, most metrics have values.
         every_query_has_an_answer(stage).await;
         s.cluster.annotate("nowhere", None).await;
     };
@@ -626,7 +626,7 @@ async fn the_way_is_cut(stage: &Stage, replicas: Vec<Headgate>) {
     leader(&new).await;
     stage.wait_six().await;
     stage.wait_quiet().await;
-    // The last one: Headgate goes on more slowly for a minute.
+    // The last incident, because Headgate is slower for a minute afterwards.
     let began = Instant::now();
     let throttled = async || {
         let refused = json!({"refuse": {"code": "Throttling", "message": "Rate exceeded"}});
@@ -638,14 +638,14 @@ async fn the_way_is_cut(stage: &Stage, replicas: Vec<Headgate>) {
     stage.heal().await;
 }
 
-/// The query for all reasons: when nothing is wrong there are no problems of some.
+/// The query for all reasons, because without problems some reasons have no series.
 fn of_all_reasons(query: &str) -> String {
     let Some((before, rest)) = query.split_once(", reason=~\"") else { return query.to_owned() };
     let (_, after) = rest.split_once('"').expect("the reasons end with a quote");
     format!("{before}{after}")
 }
 
-/// Every query of the dashboard is understood, and gives something where its metrics are.
+/// Every query of the dashboard is valid, and returns values if its metrics exist.
 async fn every_query_has_an_answer(stage: &Stage) {
     let mut answered = 0;
     for (panel, query) in queries() {

@@ -12,8 +12,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use localstack_world::Nodes;
 use serde_json::json;
 
-/// Skipper, which answers every request with its pod's name, and need not wait for a load balancer when it is told
-/// to end: this test sends it nothing then.
+/// Skipper, which answers every request with its pod's name. It need not wait for a load balancer at its end, because
+/// this test sends it no requests then.
 fn skipper() -> serde_json::Value {
     json!({
         "metadata": {"name": "skipper"},

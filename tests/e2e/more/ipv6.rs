@@ -1,4 +1,4 @@
-//! Pods with IPv6 addresses, alone or beside IPv4 ones, and target groups that take these.
+//! Pods with IPv6 addresses, alone or in addition to IPv4, and target groups for them.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -15,7 +15,7 @@ use kube::{Api, api::PostParams};
 use localstack_world::Nodes;
 use serde_json::json;
 
-/// A Deployment whose pods have the readiness gate, and addresses of the families of this runtime class.
+/// A Deployment whose pods have the readiness gate and this runtime class's address families.
 async fn deploy(s: &Scenario, app: &str, class: &str) {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["runtimeClassName"] = class.into();
@@ -29,7 +29,7 @@ async fn deploy(s: &Scenario, app: &str, class: &str) {
         .await;
 }
 
-/// The addresses of an app's pods that live, of both families.
+/// The addresses of an app's running pods, of both families.
 async fn addresses(s: &Scenario, app: &str) -> Vec<IpAddr> {
     let alive = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
     let pods = s.cluster.pods_of(app).await.into_iter().filter(alive);
@@ -37,7 +37,7 @@ async fn addresses(s: &Scenario, app: &str) -> Vec<IpAddr> {
     ips.map(|ip| ip.ip.parse().unwrap()).collect()
 }
 
-/// Waits until a group has the addresses of its family, and no other, all of them healthy.
+/// Waits until a group has exactly the addresses of its family, all of them healthy.
 async fn wait_healthy(s: &Scenario, group: &Group, app: &str, is_of_it: fn(&IpAddr) -> bool) {
     wait::until(&format!("{} has the pods of {app}", group.name), || async {
         let ips = addresses(s, app).await.into_iter().filter(is_of_it);
@@ -49,7 +49,7 @@ async fn wait_healthy(s: &Scenario, group: &Group, app: &str, is_of_it: fn(&IpAd
     .await;
 }
 
-/// Waits until the load balancer has been answered by both pods.
+/// Waits until both pods have answered through the load balancer.
 async fn wait_served(s: &Scenario, group: &Group, app: &str) {
     wait::until(&format!("both pods answer through {}", group.name), || async {
         let pods: BTreeSet<_> =
@@ -92,7 +92,7 @@ fn pods_with_ipv6_addresses_are_targets_of_ipv6_groups_and_serve_on_real_nodes()
         wait_healthy(&s, &alone, "alone", |_| true).await;
         assert!(addresses(&s, "alone").await.iter().all(IpAddr::is_ipv6), "they have no other address");
         for (app, groups) in [("both", &[&v4, &v6][..]), ("alone", &[&alone])] {
-            // For a pod with two targets both have to be healthy.
+            // A pod with two targets needs both to be healthy.
             s.cluster.wait_gates(app, 2, "True", "TargetsHealthy").await;
             for group in groups {
                 wait_served(&s, group, app).await;

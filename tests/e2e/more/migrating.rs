@@ -1,5 +1,5 @@
-//! From the AWS Load Balancer Controller (LBC) to Headgate and back, by `headgate migrate lbc`, under traffic. LBC's part is
-//! played by `headgate_harness::lbc`.
+//! From the AWS Load Balancer Controller (LBC) to Headgate and back, with `headgate migrate lbc`, under traffic.
+//! `headgate_harness::lbc` simulates LBC.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -27,19 +27,20 @@ use kube::{
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};
 
-/// Longer than the nodes of the load balancer go on sending, in the time of the world: what careful users of LBC have.
+/// Longer than the load balancer's nodes keep sending at the local world's time scale, as careful users of LBC
+/// configure it.
 const SLEEP: u32 = 7;
 /// Requests per second.
 const RATE: f64 = 100.0;
 
-/// A Service and a Deployment `web` of careful pods, bound by LBC to a target group.
+/// A Service and a Deployment `web` of such pods, bound by LBC to a target group.
 async fn bound_by_lbc(s: &Scenario, pods: u32) -> (Group, Lbc) {
     let namespaces: Api<Namespace> = Api::all(s.cluster.client.clone());
     let label = json!({"metadata": {"labels": {INJECT: "enabled"}}});
     namespaces.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
     let group = s.group("web").await;
-    // Where the pods of a roll start is the scheduler's choice: a zone may have none for a while, and its node of the load
-    // balancer nobody to send to.
+    // The scheduler chooses the zones of a rollout's pods. A zone may have none for a while, so its load balancer node
+    // would have no target.
     s.aws.set_attribute(&group.arn, "load_balancing.cross_zone.enabled", "true").await;
     let lbc = Lbc::start(s).await;
     s.cluster.service("web", "web", http_port(), None).await;
@@ -87,7 +88,7 @@ async fn wait_rolled_out(s: &Scenario) {
     .await;
 }
 
-/// Replaces all pods by ones with these readiness gates in their template.
+/// Replaces all pods by pods with these readiness gates in their template.
 async fn roll(s: &Scenario, gates: Value) {
     let marked = json!({"annotations": {"rolled": now().to_string()}});
     let template = json!({"metadata": marked, "spec": {"readinessGates": gates}});
@@ -95,7 +96,7 @@ async fn roll(s: &Scenario, gates: Value) {
     wait_rolled_out(s).await;
 }
 
-/// Somebody who runs `headgate migrate lbc` for the namespace of a test.
+/// A user who runs `headgate migrate lbc` for the namespace of a test.
 struct Mover<'a> {
     s: &'a Scenario,
     lbc: &'a Lbc,
@@ -108,7 +109,7 @@ impl<'a> Mover<'a> {
         Self { s, lbc, kubeconfig: s.facts().kubeconfig.clone() }
     }
 
-    /// One who has the rights that it takes, and no others.
+    /// A user with only the needed permissions.
     async fn with_few_rights(s: &'a Scenario, lbc: &'a Lbc) -> Self {
         let kubeconfig = rights::of_movers(s, &s.cluster, &lbc.own, &lbc.webhook).await;
         Self { s, lbc, kubeconfig }
@@ -117,7 +118,7 @@ impl<'a> Mover<'a> {
     async fn run(&self, headgate: Option<&Headgate>, more: &[&str]) -> (Option<i32>, String) {
         let namespace = &*self.s.cluster.namespace;
         let own = format!("--own-namespace={namespace}");
-        // One that does not run is not there to be asked.
+        // A Headgate that does not run cannot be called.
         let address = headgate.map_or("127.0.0.1:1", Headgate::debug);
         let address = format!("--address={address}");
         let flags = self.lbc.flags();
@@ -148,7 +149,7 @@ async fn ledgers(s: &Scenario) -> usize {
 
 #[test]
 fn over_to_headgate_and_back_to_lbc_no_request_is_lost_and_no_target_goes() {
-    // A machine that is busy with others answers health checks late.
+    // On a busy machine, health checks are answered late.
     alone(|world| async move { Box::pin(over_and_back(&Scenario::new(world, "over").await)).await });
 }
 
@@ -199,7 +200,7 @@ async fn over_and_back(s: &Scenario) {
     load.mark("over");
     let (code, said) = mover.run(Some(&headgate), &["--apply", "--stop-lbc"]).await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("All of it is done."), "{said}");
+    assert!(said.contains("All steps are done."), "{said}");
     assert!(tgb(s).await.is_none());
     assert!(!annotations(s).await.contains_key("headgate.dev/paused"));
     assert_eq!(lbc.failure_policies().await, policies);
@@ -282,7 +283,7 @@ async fn by_hand(s: &Scenario) {
         }
     })
     .await;
-    // A pod that LBC was to open the gate of.
+    // A pod whose gate LBC should have opened.
     let mut late = pod_spec(&[("http", 8080)]);
     late["readinessGates"] = json!([{"conditionType": "target-health.elbv2.k8s.aws/web"}]);
     s.cluster.pod_with("late", "web", late).await;
@@ -299,7 +300,7 @@ async fn by_hand(s: &Scenario) {
     assert_eq!(s.cluster.api::<TargetBinding>().get("web").await.unwrap().spec.paused, None);
     assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-    // LBC comes back: its webhooks are as they were, and the target group is Headgate's.
+    // LBC runs again: its webhooks are as before, and the target group is Headgate's.
     scale_lbc(&lbc, 1).await;
     let (code, said) = mover.run(Some(&headgate), &["--apply"]).await;
     assert_eq!(code, Some(0), "{said}");
@@ -307,7 +308,7 @@ async fn by_hand(s: &Scenario) {
     assert_eq!(strict, 2);
     assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-    // And back, from a TargetBinding.
+    // Back to LBC, from a TargetBinding.
     s.cluster.end_pod("late").await;
     s.wait_quiet("web", 2).await;
     wait_registered_alone(s, &group).await;
@@ -323,7 +324,7 @@ async fn by_hand(s: &Scenario) {
     lbc.remove().await;
 }
 
-/// Waits until the pods that live are the targets, and no others.
+/// Waits until exactly the running pods are the targets.
 async fn wait_registered_alone(s: &Scenario, group: &Group) {
     let running = s.cluster.running("web").await;
     s.wait_targets(group, &targets(&running, 8080)).await;

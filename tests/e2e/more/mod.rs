@@ -1,5 +1,5 @@
-//! What `.ci/run` runs and `make test` does not: pages typed as printed, the chart, alerts in their incidents,
-//! moves from other controllers, IPv6, outages, nodes that go, attacks that take long.
+//! Tests that `.ci/run` runs and `make test` does not: pages typed as printed, the chart, alerts during incidents,
+//! migrations from other controllers, IPv6, outages, removed nodes, and long attacks.
 
 mod as_printed;
 mod attacks;

@@ -1,4 +1,4 @@
-//! The world breaks, and heals.
+//! Outages of the local world, and their end.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use headgate_harness::{
 use localstack_world::Component;
 use serde_json::Value;
 
-/// A `headgate` whose way to the API server can be cut.
+/// A `headgate` whose connection to the API server can be cut.
 async fn behind_a_proxy(s: &Scenario) -> (Proxy, Headgate) {
     let proxy = Proxy::to_api_server(s.facts()).await;
     let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
@@ -99,7 +99,7 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
     });
 }
 
-/// Whether this is what is logged when so many of a kind were listed.
+/// Whether this log line reports a list of this many objects of a kind.
 fn is_list_of(kind: &str, line: &Value, count: u64) -> bool {
     line["message"] == "listed" && line["kind"] == kind && line["count"] == count
 }
@@ -142,12 +142,12 @@ fn aws_may_be_away_for_a_while() {
         })
         .await;
         assert_eq!(headgate.metric("headgate_aws_reachable").await, Some(0.0));
-        // A connection that breaks is another cause than one that is refused.
+        // A broken connection has another cause than a refused one.
         let said = headgate.logged(|line| line["reason"] == "AwsUnreachable" && line["level"] == "WARN");
         assert!((1..=3).contains(&said.len()), "{said:#?}");
         s.aws.set_available(true).await;
         s.wait_registered(&group, "web", 1, 8080).await;
-        // AWS has taken the call a moment before its answer is here.
+        // AWS accepts the call a moment before its answer arrives.
         let reachable = || headgate.metric("headgate_aws_reachable");
         wait::until_equal("headgate knows that AWS is back", &Some(1.0), reachable).await;
         let over = headgate.logged(|line| line["reason"] == "AsExpected" && line["level"] == "INFO");
@@ -155,8 +155,8 @@ fn aws_may_be_away_for_a_while() {
     });
 }
 
-/// Counts in a page what a screen reader reads aloud: each change of a live region, with its time in milliseconds. And how
-/// often the text of the problems changes.
+/// Counts what a screen reader would read aloud: each change of a live region, with its time in milliseconds. Also
+/// counts changes of the text about problems.
 const LISTEN: &str = "(() => {
     const seen = { childList: true, characterData: true, subtree: true };
     window.aloud = []; window.drawn = new Set();
@@ -185,7 +185,7 @@ fn during_an_outage_the_page_counts_on_but_is_read_aloud_at_most_once_in_ten_sec
         browser.wait_text("#announcement", |text| text == "No problems.").await;
         assert_eq!(browser.evaluate(LISTEN).await, 1, "one live region");
 
-        // AWS is away; then the page's own connection breaks again and again; then AWS is back.
+        // AWS becomes unreachable, then the page's connection breaks repeatedly, then AWS is reachable again.
         aws.cut();
         s.cluster.scale("web", 3).await;
         browser.wait_text("#announcement", |text| text.starts_with("AwsUnreachable, AWS")).await;

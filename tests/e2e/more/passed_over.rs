@@ -1,4 +1,4 @@
-//! Pods that nobody evicts from a node that is drained, as those of a DaemonSet.
+//! Pods that the drain of a node does not evict, such as those of a DaemonSet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::json;
 
-/// The pods of the DaemonSet that are not ending, by node: name and address.
+/// The running pods of the DaemonSet by node: name and address.
 async fn by_node(stage: &Stage) -> BTreeMap<String, (String, String)> {
     let pods = stage.cluster.pods_of("web").await;
     let alive = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -24,13 +24,13 @@ async fn by_node(stage: &Stage) -> BTreeMap<String, (String, String)> {
     alive.filter_map(of).collect()
 }
 
-/// The targets that the pods on all nodes but this one are.
+/// The targets of the pods on all other nodes.
 fn but(pods: &BTreeMap<String, (String, String)>, node: &str) -> BTreeSet<String> {
     let others = pods.iter().filter(|(on, _)| *on != node);
     targets(&others.map(|(_, pod)| pod.clone()).collect(), 8080)
 }
 
-/// Waits until it is written on a node that no load balancer sends to it, or not.
+/// Waits until a node has or lacks the annotation that no load balancer sends to it.
 async fn wait_detached(stage: &Stage, node: &str, detached: bool) {
     let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
     wait::until(&format!("node {node} is detached: {detached}"), || async {
@@ -79,7 +79,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
 
         wait_detached(&stage, node, true).await;
 
-        // The DaemonSet makes another one there.
+        // The DaemonSet creates another pod there.
         stage.cluster.api::<Pod>().delete(pod, &DeleteParams::default()).await.unwrap();
         let next = wait::until("the next one has its gate open", || async {
             let now = by_node(&stage).await;
@@ -105,7 +105,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         wait_detached(&stage, node, false).await;
         stage.wait_healthy(nodes.len()).await;
 
-        // Whoever drains waits until its machine may end. What is written there of a time before does not count.
+        // The drain tool waits until its machine may end. An older annotation does not count.
         let node = nodes[1];
         let forged =
             json!({"metadata": {"annotations": {"headgate.dev/detached-at": "2027-01-15T08:00:00Z"}}});
@@ -118,7 +118,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         assert_eq!(code, Some(0), "{said}");
         let (pod, ip) = &by_node(&stage).await[node];
         for expected in [
-            format!("{pod}: left alone, of a DaemonSet"),
+            format!("{pod}: not evicted, of a DaemonSet"),
             format!("{pod}: no load balancer sends to it any more (EvictionAllowed: "),
             format!("node {node}: no load balancer sends to a pod there since 20"),
         ] {

@@ -1,6 +1,6 @@
-//! The commands of README.md, docs/getting-started and docs/install/iam.md that need AWS or a registry. A real shell runs them,
-//! with programs that only record their arguments. Each call is compared with the chart, the IAM files, the examples and the
-//! command line.
+//! The commands of README.md, docs/getting-started and docs/install/iam.md that need AWS or a registry. A real shell
+//! runs them with programs that only record their arguments. Each call is compared with the chart, the IAM files, the
+//! examples and the command line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,9 @@ use std::{
 use headgate_harness::{headgate::beside, helm, pages::prose, root, typed::has_aws_cli};
 use serde_json::Value;
 
-/// Programs whose calls are recorded. A page that calls another one fails.
+/// The recorded programs. A page that calls another program fails.
 const RECORDED: [&str; 8] = ["aws", "cargo", "curl", "eksctl", "headgate", "helm", "kubectl", "terraform"];
-/// What the pages leave to the reader.
+/// Values that the pages leave to the reader.
 const GIVEN: [(&str, &str); 4] = [
     ("REGISTRY", "123456789012.dkr.ecr.eu-central-1.amazonaws.com"),
     ("CLUSTER", "my-cluster"),
@@ -30,10 +30,10 @@ const RECORDER: &str = "#!/bin/sh
 case \"$*\" in *get-caller-identity*) echo 123456789012 ;; *) echo value-1 ;; esac
 ";
 
-/// A call of a program: its name, and what it was given.
+/// A call of a program: its name and arguments.
 type Call = Vec<String>;
 
-/// The blocks of a page that a reader types.
+/// The blocks of a page that readers type.
 fn script(page: &str) -> String {
     let mut script = String::new();
     let mut inside = false;
@@ -48,7 +48,7 @@ fn script(page: &str) -> String {
     script
 }
 
-/// The calls that the commands of a page make.
+/// The calls of a page's commands.
 fn calls(page: &str) -> Vec<Call> {
     let name = page.replace(['/', '.'], "-");
     let folder = std::env::temp_dir().join(format!("headgate-printed-{name}-{}", std::process::id()));
@@ -62,7 +62,7 @@ fn calls(page: &str) -> Vec<Call> {
     for name in RECORDED {
         program(name, RECORDER);
     }
-    // A loop over thousands of requests is read once.
+    // A loop over thousands of requests runs once.
     program("seq", "#!/bin/sh\necho 1\n");
     for name in ["basename", "sed", "sort", "uniq"] {
         let _ = std::os::unix::fs::symlink(format!("/usr/bin/{name}"), programs.join(name));
@@ -87,19 +87,19 @@ fn calls(page: &str) -> Vec<Call> {
     record.split_terminator('\u{1e}').map(call).collect()
 }
 
-/// The value of a flag, as `--flag value` or `--flag=value`.
+/// The value of a flag, from `--flag value` or `--flag=value`.
 fn flag<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
     let with = format!("{name}=");
     let at = call.iter().position(|word| word == name || word.starts_with(&with))?;
     call[at].strip_prefix(&with).or_else(|| call.get(at + 1).map(String::as_str))
 }
 
-/// The values of a flag that may come several times.
+/// The values of a flag that may be repeated.
 fn flags<'a>(call: &'a Call, name: &str) -> Vec<&'a str> {
     call.windows(2).filter(|pair| pair[0] == name).map(|pair| &*pair[1]).collect()
 }
 
-/// Its long flags.
+/// The long flags of a call.
 fn long(call: &Call) -> BTreeSet<&str> {
     call.iter().filter(|word| word.starts_with("--")).map(|word| word.split('=').next().unwrap()).collect()
 }
@@ -108,7 +108,7 @@ fn exists(path: &str) {
     assert!(root().join(path).exists(), "{path} does not exist");
 }
 
-/// The folder that a page has the files of a call in: that of the repository, or the one where it downloads IAM policies to.
+/// The folder of a call's files: that of the repository, or the one into which the page downloads IAM policies.
 fn folder_of(call: &Call) -> PathBuf {
     let downloaded = root().join("deploy/iam");
     let mut files = call.iter().filter_map(|word| word.strip_prefix("file://"));
@@ -116,7 +116,7 @@ fn folder_of(call: &Call) -> PathBuf {
     if is_downloaded { downloaded } else { root().to_owned() }
 }
 
-/// What the help of a program says; it has to know all flags of the call.
+/// Checks that the help of a program lists all flags of the call.
 fn knows(program: &Path, subcommands: &[&str], call: &Call) {
     let output = Command::new(program).args(subcommands).arg("--help").output().unwrap();
     let help = String::from_utf8_lossy(&output.stdout);
@@ -129,10 +129,10 @@ fn knows(program: &Path, subcommands: &[&str], call: &Call) {
     }
 }
 
-/// Where releases put the chart that is in this repository.
+/// The published address of this repository's chart.
 const PUBLISHED_CHART: &str = "oci://ghcr.io/headgate/charts/headgate";
 
-/// What the chart makes of a `helm install`.
+/// The chart's output for a `helm install`.
 struct Rendered {
     account: (String, String),
     role: Option<String>,
@@ -163,7 +163,8 @@ async fn render(call: &Call) -> Rendered {
     }
 }
 
-/// That AWS has this operation with these parameters: the AWS CLI accepts the call, and only then fails to reach this address.
+/// Checks that AWS has this operation with these parameters: the AWS CLI accepts the call, and fails only because it
+/// cannot reach this address.
 fn aws_knows(call: &Call) {
     let program = std::env::var("HEADGATE_CLIENTS").map_or("aws".into(), |folder| format!("{folder}/aws"));
     let output = Command::new(program)
@@ -178,7 +179,7 @@ fn aws_knows(call: &Call) {
     assert!(said.contains("Could not connect to the endpoint URL"), "{call:?}: {said}");
 }
 
-/// The parameters of the stack: those that have to be given, and all.
+/// The parameters of the stack: the required ones, and all.
 fn parameters() -> (BTreeSet<String>, BTreeSet<String>) {
     let text = fs::read_to_string(root().join("examples/cloudformation/headgate.yaml")).unwrap();
     let section = text.split("\nParameters:\n").nth(1).unwrap().split("\nResources:\n").next().unwrap();
@@ -199,7 +200,7 @@ fn parameters() -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// The variables of the terraform example: those that have to be given, and all.
+/// The variables of the terraform example: the required ones, and all.
 fn variables() -> (BTreeSet<String>, BTreeSet<String>) {
     let text = fs::read_to_string(root().join("examples/terraform/main.tf")).unwrap();
     let blocks = text.split("\nvariable \"").skip(1).map(|block| block.split("\n}").next().unwrap());
@@ -210,7 +211,7 @@ fn variables() -> (BTreeSet<String>, BTreeSet<String>) {
     (needed, named.into_iter().map(|(name, _)| name).collect())
 }
 
-/// That these are given: all that are needed, and none that does not exist.
+/// Checks that a call has all required names, and only names that exist.
 fn given(call: &Call, names: &BTreeSet<String>, (needed, all): &(BTreeSet<String>, BTreeSet<String>)) {
     assert!(
         needed.is_subset(names) && names.is_subset(all),
@@ -262,7 +263,7 @@ fn check_kubectl(call: &Call) {
     }
 }
 
-/// Of eksctl only what it has in common with the chart and the policy: its flags are not known here.
+/// Checks eksctl calls only against the chart and the policy, because its flags are not known here.
 fn check_eksctl(page: &str, call: &Call, rendered: &Rendered, policies: &BTreeSet<String>) {
     let account = flag(call, "--service-account-name").or_else(|| flag(call, "--name"));
     match call[2].as_str() {
@@ -287,7 +288,7 @@ fn check_eksctl(page: &str, call: &Call, rendered: &Rendered, policies: &BTreeSe
     }
 }
 
-/// The programs that a page calls, after every call was compared.
+/// The programs that a page calls, after a check of every call.
 async fn check(page: &str) -> BTreeSet<String> {
     let calls = calls(page);
     let of = |program: &'static str| calls.iter().filter(move |call| call[0] == program);
@@ -328,7 +329,7 @@ async fn check(page: &str) -> BTreeSet<String> {
     calls.into_iter().map(|call| call[0].clone()).collect()
 }
 
-/// The page about IAM, README.md, and the pages of getting started. Another test types that of the local world.
+/// The page about IAM, README.md, and the pages of getting started. Another test types the page about the local world.
 fn pages() -> Vec<String> {
     let folder: PathBuf = root().join("docs/getting-started");
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -353,10 +354,10 @@ async fn commands_that_need_aws_or_a_registry_fit_the_chart_the_iam_files_and_th
     assert_eq!(eks, ["aws", "cargo", "curl", "eksctl", "headgate", "helm", "kubectl"]);
 }
 
-/// The one source of the commands about IAM.
+/// The source of the commands about IAM.
 const IAM: &str = "docs/install/iam.md";
 
-/// The calls of a page that are about IAM, whatever folder they have the policies in.
+/// The calls of a page that are about IAM, for any folder of the policies.
 fn about_iam(page: &str) -> BTreeSet<Call> {
     let is_about = |call: &Call| {
         let of_aws =

@@ -1,4 +1,4 @@
-//! IngressDaemonSets beside objects that somebody else has written into their namespace.
+//! IngressDaemonSets next to objects that another user created in their namespace.
 
 use headgate::kube::daemonsets::template;
 use headgate_harness::{
@@ -25,7 +25,7 @@ fn a_controllerrevision_that_takes_the_name_of_another_one_makes_no_pod() {
         let kept = revisions.list(&ListParams::default()).await.unwrap().items.remove(0);
         let its_name = kept.name_any();
 
-        // The template under another name, and another template under its name. The label of each fits its content.
+        // The template under another name, and another template under its name. The label of each matches its content.
         let named = |name: &str, template: &Value| {
             let mut object = serde_json::to_value(&kept).unwrap();
             object["metadata"] = json!({

@@ -1,4 +1,4 @@
-//! More shapes: pods that were copied with what stood on them, Services whose ports change, and what platforms ask of pods.
+//! More shapes: copied pods with stale annotations, Services whose ports change, and platform requirements for pods.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,8 @@ fn a_pod_that_was_copied_with_its_notes_gate_and_finalizer_begins_anew() {
         s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-        // Its finalizer keeps the object after the pod has ended. Its address is taken out when it is deleted, and stays out.
+        // Its finalizer keeps the object after the pod has ended. The address is deregistered at the deletion and is
+        // not registered again.
         s.cluster.api::<Pod>().delete("copy", &DeleteParams::default().grace_period(1)).await.unwrap();
         s.wait_targets(&group, &BTreeSet::new()).await;
         s.cluster.pod("next", "web", &[("http", 8080)]).await;
@@ -87,7 +88,7 @@ fn a_service_whose_ports_change_takes_its_targets_along_or_says_why_not() {
             s.cluster.patch::<Service>("web", &json!({"spec": {"ports": [port]}})).await;
         };
 
-        // Another name than the annotation has: what was in force stays, until the annotation follows.
+        // The name differs from the annotation: the last valid state remains in force until the annotation follows.
         set(json!({"name": "renamed", "port": 80, "targetPort": 8080})).await;
         s.cluster
             .wait_warning(
@@ -97,17 +98,17 @@ fn a_service_whose_ports_change_takes_its_targets_along_or_says_why_not() {
             )
             .await;
         s.cluster.annotate("web", Some(&format!("renamed={}", group.name))).await;
-        // A protocol that the target group does not carry.
+        // A protocol that the target group does not support.
         set(json!({"name": "renamed", "port": 80, "targetPort": 8080, "protocol": "UDP"})).await;
         s.cluster.wait_warning("web", "TargetGroupUnsupported", "UDP").await;
         assert_eq!(s.aws.registered(&group.arn).await, at_first);
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, [], "nothing went until now");
 
-        // Another port of the pods: the new targets are healthy before the old ones go.
+        // Another pod port: the new targets become healthy before the old ones are deregistered.
         set(json!({"name": "renamed", "port": 80, "targetPort": 9090, "protocol": "TCP"})).await;
         s.wait_targets(&group, &at_other).await;
 
-        // Deleted, and made anew: headless, with other ports.
+        // Deleted and created again: headless, with other ports.
         let services = s.cluster.api::<Service>();
         services.delete("web", &DeleteParams::default()).await.unwrap();
         let headless = json!({
@@ -123,7 +124,7 @@ fn a_service_whose_ports_change_takes_its_targets_along_or_says_why_not() {
     });
 }
 
-/// A container as Pod Security's level `restricted` asks for.
+/// A container that meets Pod Security's level `restricted`.
 fn restricted(pod: &mut Value) {
     pod["spec"]["containers"][0]["securityContext"] = json!({
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
@@ -158,7 +159,7 @@ fn where_pod_security_and_a_limit_range_are_strict_pods_get_what_they_may_have()
         assert_eq!(made["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
         assert_eq!(made["spec"]["containers"][0]["resources"]["limits"]["memory"], "64Mi");
 
-        // A hook that a script can wait in front of, and one that a program of Headgate's would have to be mounted for.
+        // One hook that a shell script can delay, and one for which a program of Headgate would have to be mounted.
         pod["metadata"]["annotations"] = json!({"headgate.dev/own-prestop": "wrap"});
         for (hook, said) in [
             (json!({"exec": {"command": ["/bin/sh", "-c", "nginx -s quit"]}}), "OwnPreStopWrapped"),

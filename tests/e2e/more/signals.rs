@@ -1,4 +1,4 @@
-//! Early signals: nodes that say that they are about to go, and what becomes of the targets of their pods.
+//! Early signals: nodes that signal their removal, and the targets of their pods.
 
 use std::{
     collections::BTreeSet,
@@ -18,11 +18,11 @@ use localstack_world::World;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-/// Signs that no other test's Headgate looks at.
+/// Signals that no other test's Headgate uses.
 const DYING: &str = "test.headgate.dev/dying";
 const DISRUPTED: &str = "test.headgate.dev/disrupted";
 
-/// A pod of the app `web` on a node, with its hold or without.
+/// A pod of the app `web` on a node, with or without its hold.
 async fn pod_on(stage: &Stage, name: &str, node: &str, is_held: bool) {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["nodeName"] = json!(node);
@@ -42,15 +42,15 @@ fn kubectl(stage: &Stage) -> Kubectl {
     Kubectl::new(stage.s.facts(), &stage.cluster.namespace)
 }
 
-/// One after the other: kubectl writes the whole list as it was when it looked, and several tests share a node.
+/// One after the other, because kubectl replaces the whole list of taints, and several tests share a node.
 async fn taint(stage: &Stage, node: &str, taint: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let _held = ONE_AT_A_TIME.lock().await;
     kubectl(stage).run(&["taint", "node", node, taint]).await;
 }
 
-/// Pods called like that, with their hold or without, on one of two nodes each, all healthy for the leader, too. The
-/// replicas see the signs of these tests alone.
+/// Pods with these names on one of two nodes, with or without their hold, all healthy for the leader too. The replicas
+/// only use the signals of these tests.
 async fn with_pods(
     world: &'static World,
     test: &str,
@@ -75,13 +75,13 @@ async fn fill(stage: Stage, pods: &[(&str, usize, bool)]) -> (Stage, Running, [S
     (stage, running, nodes)
 }
 
-/// The targets that these of the pods are.
+/// The targets of these pods.
 fn only(running: &Running, pods: &[&str]) -> BTreeSet<String> {
     let these = running.iter().filter(|(name, _)| pods.contains(&name.as_str()));
     targets(&these.map(|(name, ip)| (name.clone(), ip.clone())).collect(), 8080)
 }
 
-/// How many lines with this message and reason all replicas have logged.
+/// The number of log lines of all replicas with this message and reason.
 fn logged(stage: &Stage, message: &str, reason: &str) -> usize {
     let of = |it: &headgate_harness::headgate::Headgate| {
         it.logged(|line| line["message"] == message && line["reason"] == reason).len()
@@ -96,7 +96,7 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
         let pods = [("held", 0, true), ("plain", 0, false), ("other", 1, true)];
         let (stage, running, [node, _]) = fill(stage, &pods).await;
         let all = targets(&running, 8080);
-        // One key of each kind: the core has a test of every key.
+        // One key of each kind. A unit test of the core covers every key.
         let (disrupted, dying) = (["karpenter.sh/disrupted"], ["node.kubernetes.io/out-of-service"]);
         for (keys, stay, reason) in [
             (&disrupted[..], &["held", "other"][..], "NodeDisrupted"),
@@ -112,7 +112,7 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
                 stage.s.wait_targets(&stage.group, &all).await;
                 let put_back = logged(&stage, "registering", "RegisteredAgain") - before;
                 assert_eq!(put_back, 3 - stay.len(), "{key}");
-                // It may be the last healthy one next time.
+                // It may be the last healthy target next time.
                 stage.wait_healthy(2).await;
             }
         }
@@ -157,7 +157,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
         .await;
         let stay: Vec<&str> = running.keys().map(String::as_str).filter(|pod| *pod != gone).collect();
         stage.s.wait_targets(&stage.group, &only(&running, &stay)).await;
-        // The eviction of the one that is out is let through; then the next one may leave.
+        // The eviction of the deregistered pod is allowed. Then the next one may be deregistered.
         stage.evict_until_done(gone).await;
         let deregistered = stage.deregistered(&running[gone]).await.unwrap();
         let waited = SystemTime::now().duration_since(deregistered).unwrap();
@@ -171,7 +171,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
             }
             String::new()
         };
-        let two = format!("Pods that are targets on nodes that leave: 2: {node} 2 (NodeDisrupted)");
+        let two = format!("Pods that are targets on nodes that will be removed: 2: {node} 2 (NodeDisrupted)");
         wait::until("the status counts what is left there", || async {
             let said = shown().await;
             if said.contains(&two) { Ok(()) } else { Err(said) }
@@ -180,7 +180,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
         taint(&stage, &node, &format!("{DISRUPTED}-early-pdb-")).await;
         wait::until("the status says nothing of nodes", || async {
             let said = shown().await;
-            if said.contains("on nodes that leave") { Err(said) } else { Ok(()) }
+            if said.contains("on nodes that will be removed") { Err(said) } else { Ok(()) }
         })
         .await;
         stage.end().await;

@@ -1,4 +1,4 @@
-//! The style check finds what it should: each pattern of each rule in a planted sentence, and suppressions without a reason.
+//! Tests of the style check: each pattern of each rule finds its planted sentence, and suppressions need a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ fn style() -> PathBuf {
     root().join("tools/style")
 }
 
-/// A folder that is removed at the end.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,7 +43,7 @@ fn check(arguments: &[&str]) -> Output {
     Command::new(style().join("check")).args(arguments).output().unwrap()
 }
 
-/// The findings of vale with this configuration: for each rule, the lines that it found something in.
+/// The findings of vale with this configuration: for each rule, the lines with findings.
 fn found(config: &Path, page: &Path) -> BTreeMap<String, BTreeSet<usize>> {
     let program = check(&["--program"]);
     assert!(program.status.success(), "{program:?}");
@@ -60,7 +60,7 @@ fn found(config: &Path, page: &Path) -> BTreeMap<String, BTreeSet<usize>> {
     found
 }
 
-/// A rule as its file has it: what all patterns share, and the lines of its patterns, if it has any.
+/// A rule in its file: the part that all patterns share, and the lines of its patterns, if any.
 fn split(rule: &str) -> (String, Vec<String>) {
     let Some(at) = rule.find("tokens:\n").or_else(|| rule.find("swap:\n")) else {
         return (rule.to_owned(), vec![String::new()]);
@@ -69,7 +69,7 @@ fn split(rule: &str) -> (String, Vec<String>) {
     (shared.to_owned(), patterns.lines().map(|line| format!("{line}\n")).collect())
 }
 
-/// The lines of planted.md that have a sentence, with the rule that they are for.
+/// The lines of planted.md with a sentence, and the rule for each.
 fn planted(page: &str) -> BTreeMap<usize, String> {
     let mut rule = None;
     let mut planted = BTreeMap::new();
@@ -89,7 +89,7 @@ fn each_pattern_of_each_rule_is_found_in_a_planted_sentence() {
     let text = fs::read_to_string(style().join("planted.md")).unwrap();
     let planted = planted(&text);
     let page = folder.write("planted.md", &text);
-    // Each pattern becomes a rule of its own: one that finds nothing cannot hide behind the others of its rule.
+    // Each pattern becomes a separate rule, so a pattern that finds nothing is detected.
     let mut patterns = BTreeMap::new();
     for entry in fs::read_dir(style().join("styles/Plain")).unwrap() {
         let path = entry.unwrap().path();

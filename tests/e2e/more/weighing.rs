@@ -1,5 +1,5 @@
-//! From another controller to Headgate by the weights of a listener: the commands of docs/guides/from-hostport.md, typed as
-//! they are printed, under traffic. The other controller's part is played by hand: its targets are registered here.
+//! From another controller to Headgate by the weights of a listener. The commands of docs/guides/from-hostport.md are
+//! typed as printed, under traffic. The test plays the other controller: it registers its targets.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use kube::api::DeleteParams;
 use localstack_load::{Client, Plan, Run, Target};
 use serde_json::{Value, json};
 
-/// A terminal in which kubectl works in the namespace of the test, as with a context that names it.
+/// A terminal in which kubectl uses the namespace of the test, like a context with that namespace.
 async fn terminal(s: &Scenario, variables: &[(&str, &str)]) -> Terminal {
     let mut terminal = Terminal::in_world(s.facts(), variables);
     let own = format!("kubectl() {{ command kubectl --namespace {} \"$@\"; }}", s.cluster.namespace);
@@ -27,7 +27,7 @@ async fn terminal(s: &Scenario, variables: &[(&str, &str)]) -> Terminal {
     terminal
 }
 
-/// Waits until each node of the load balancer acts on what the API shows.
+/// Waits until each node of the load balancer acts on the state that the API shows.
 async fn settled(s: &Scenario, name: &str) {
     wait::until("the load balancer acts on it", || async {
         if s.aws.is_settled(name).await { Ok(()) } else { Err(()) }
@@ -44,7 +44,7 @@ async fn wait_healthy(s: &Scenario, arn: &str, count: usize) {
     .await;
 }
 
-/// What serves before, a pod with hostPort on each node; gives the number of pods.
+/// The old workload: a pod with hostPort on each node. Returns the number of pods.
 async fn deploy_old(s: &Scenario) -> usize {
     let mut spec = on_every_node();
     spec["containers"][0]["ports"][0]["hostPort"] = 8080.into();
@@ -61,7 +61,7 @@ async fn deploy_old(s: &Scenario) -> usize {
     nodes(s)
 }
 
-/// What serves after, two pods on each node; gives the number of pods.
+/// The new workload: two pods on each node. Returns the number of pods.
 async fn deploy_new(s: &Scenario) -> usize {
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": on_every_node()});
     s.cluster
@@ -82,14 +82,14 @@ fn nodes(s: &Scenario) -> usize {
     s.facts().zones.iter().map(|zone| zone.nodes.len()).sum()
 }
 
-/// A pod of every node that has a kubelet.
+/// A node selector for every node that has a kubelet.
 fn on_every_node() -> Value {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     spec
 }
 
-/// Plays the page behind a load balancer of a kind.
+/// Runs the page behind a load balancer of a kind.
 async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, port: u16) {
     let balancer = s.name("lb");
     let (balancer_arn, dns_name) = s.aws.balancer(&balancer, kind).await;
@@ -143,7 +143,7 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     s.wait_registered(&new, "web", count, 8080).await;
     wait_healthy(s, &new.arn, count).await;
     settled(s, &balancer).await;
-    // When the target was chosen, of each connection or request that has ended.
+    // When the target of each ended connection or request was chosen.
     let connections = async |group: &str| -> Vec<Timestamp> {
         let trace = s.aws.control("GET", "/trace?since=0", None).await;
         let entries = trace["entries"].as_array().unwrap().iter();
@@ -179,7 +179,7 @@ async fn play(s: &Scenario, kind: LoadBalancerTypeEnum, protocol: ProtocolEnum, 
     let old = connections(&old_name).await;
     assert!(old.iter().all(|opened| *opened <= moved), "only those that were open have ended since");
     headgate.terminate().await;
-    // Its budget would hold up other tests' drains.
+    // Its budget would block other tests' drains.
     let api = s.cluster.api::<IngressDaemonSet>();
     api.delete("web", &DeleteParams::background()).await.unwrap();
     wait::until_equal("its pods go with the set", &0, || s.cluster.count("web")).await;

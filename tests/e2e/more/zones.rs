@@ -41,7 +41,7 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         assert_eq!(code, Some(0), "{said}");
         let line = |what: &str| said.lines().any(|line| line.contains(&pod) && line.contains(what));
         assert!(line("EvictionWaits") && line("gone"), "{said}");
-        assert!(said.contains("takes no new pods"), "{said}");
+        assert!(said.contains("accepts no new pods"), "{said}");
         let ip = all.items[0].status.as_ref().unwrap().pod_ip.clone().unwrap();
         assert!(stage.deregistered(&ip).await.is_some());
         let missing = command(stage.s.facts(), &["drain", "nobody", &namespace]).await;
@@ -63,7 +63,7 @@ fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy
         let zones = &stage.s.facts().zones;
         assert!(zones.iter().all(|zone| zone.nodes.len() == 2));
         let firsts: Vec<&String> = zones.iter().map(|zone| &zone.nodes[0]).collect();
-        // The pods of other tests are left out.
+        // Skips the pods of other tests.
         let hash = hash_of(before.keys().next().unwrap());
         let only = format!("--pod-selector=app=web,pod-template-hash={hash}");
         let drains = firsts.iter().map(|node| {

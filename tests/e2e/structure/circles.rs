@@ -1,7 +1,7 @@
-//! No folder imports in a circle: what is in one can be read, and changed, without the others that import it.
+//! No folder imports in a circle, so each can be read and changed without the folders that import it.
 //!
-//! Of any two files or folders beside each other, at most one imports the other, however many lie between. What is only
-//! there for tests does not count. And no file with end-to-end tests is imported by another.
+//! Of any two files or folders in the same folder, at most one imports the other, directly or indirectly. Test code
+//! does not count. No file of end-to-end tests imports another one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,20 +16,20 @@ use syn::{
 
 use super::{Module, is_for_tests, modules};
 
-/// The modules of a crate by their paths, each with the paths that its file names.
+/// The modules of a crate by path, each with the paths in its file.
 type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-/// Which modules import which, by the folder that they are in.
+/// The imports between modules, by their folder.
 type Arrows = BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>>;
 
-/// Reads a file: the paths that it names.
+/// Reads the paths in a file.
 struct File<'a> {
     module: &'a [String],
     names: BTreeSet<Vec<String>>,
 }
 
 impl File<'_> {
-    /// Notes a path that begins with `crate`, `self` or `super`; any other is of something that was imported.
+    /// Records a path that begins with `crate`, `self` or `super`. Other paths refer to imported names.
     fn note(&mut self, path: &[String]) {
         let Some(first) = path.first() else { return };
         let mut from: Vec<String> = match first.as_str() {
@@ -78,14 +78,14 @@ impl<'ast> Visit<'ast> for File<'_> {
     }
 }
 
-/// The paths that a file names.
+/// The paths in a file.
 fn names(module: &Module) -> BTreeSet<Vec<String>> {
     let mut file = File { module: &module.path, names: BTreeSet::new() };
     file.visit_file(&module.syntax);
     file.names
 }
 
-/// What the names mean for the modules beside each other.
+/// The imports between modules in the same folder.
 fn arrows(modules: &Modules) -> Arrows {
     let mut arrows = Arrows::new();
     for (module, names) in modules {
@@ -102,7 +102,7 @@ fn arrows(modules: &Modules) -> Arrows {
     arrows
 }
 
-/// Those that are in a circle with each other.
+/// The modules of a circle.
 fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let reaches = |from: &String| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
@@ -118,7 +118,7 @@ fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     arrows.keys().filter(|module| reaches(module).contains(module)).cloned().collect()
 }
 
-/// The folders with a circle in each of our crates.
+/// The folders with a circle, by crate.
 fn circles() -> BTreeMap<String, Vec<String>> {
     let root = root();
     let folders = ["src", "localstack", "tests", "tools"];
@@ -150,7 +150,7 @@ fn nothing_imports_in_a_circle() {
     assert!(found.is_empty(), "these import each other in a circle: {found:#?}");
 }
 
-/// What two test files share is in `tests/harness`.
+/// Code that test files share belongs to `tests/harness`.
 #[test]
 fn no_test_file_imports_another() {
     let all = modules(&root().join("tests/e2e/main.rs"));

@@ -1,4 +1,4 @@
-//! The engine has few fields, and each machine a small face that is made in its own folder.
+//! The engine has few fields. Each part has a small interface, defined in its own folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use syn::{Fields, ImplItem, Item, ItemImpl, Type, Visibility};
 
 use super::{Module, is_for_tests, is_test, modules};
 
-/// The engine, and what it keeps its machines in.
+/// The engine, and the types that contain its parts.
 const HOLDERS: [&str; 3] = ["Engine", "Knowledge", "Leader"];
-/// Fields of each of these, at most.
+/// The maximum number of fields of each of these.
 const FIELDS: usize = 12;
-/// Public methods of a machine, at most, but for that which makes it.
+/// The maximum number of public methods of a part, without its constructor.
 const METHODS: usize = 8;
 
-/// Fields and methods of any other type that decides, at most; facts in `model` are as many as there are.
+/// The maximum numbers of fields and methods of other deciding types. Facts in `model` have no limit.
 const STATE: (usize, usize) = (12, 30);
-/// Those that are larger, by the folder they are in, with the fields and methods that they have at most: they only shrink.
+/// Larger types, by folder, with their maximum numbers of fields and methods. These may only decrease.
 const LARGE: [(&str, usize, usize); 9] = [
     ("engine/Engine", 12, 112),
     ("eviction/Departure", 13, 30),
@@ -29,13 +29,14 @@ const LARGE: [(&str, usize, usize); 9] = [
     ("targets/Registrations", 14, 117),
 ];
 
-/// The name of a type, without what is in angle brackets.
+/// The name of a type without its generic arguments.
 fn name(of: &Type) -> Option<String> {
     let Type::Path(path) = of else { return None };
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// The structs and enums of a crate, each with the folder that it is made in. A name that comes twice is left out.
+/// The structs and enums of a crate, each with the folder of its definition. A name with several definitions is left
+/// out.
 fn made_in(modules: &[Module]) -> BTreeMap<String, Option<&str>> {
     let mut all: BTreeMap<String, Option<&str>> = BTreeMap::new();
     for module in modules {
@@ -53,7 +54,7 @@ fn made_in(modules: &[Module]) -> BTreeMap<String, Option<&str>> {
     all
 }
 
-/// What is written for a type itself, and for no trait, each with its module.
+/// The inherent impls of types, each with its module.
 fn own_impls(modules: &[Module]) -> impl Iterator<Item = (&Module, String, &ItemImpl)> {
     modules.iter().flat_map(|module| {
         module.syntax.items.iter().filter(|item| !is_for_tests(item)).filter_map(move |item| match item {
@@ -67,12 +68,12 @@ fn core() -> Vec<Module> {
     modules(&root().join("src/core/src/lib.rs"))
 }
 
-/// The crates that decide.
+/// The deciding crates.
 fn deciding() -> [Vec<Module>; 2] {
     [core(), modules(&root().join("src/daemonset/src/lib.rs"))]
 }
 
-/// The fields of one of these: the type of each.
+/// The types of the fields of one of these.
 fn fields(core: &[Module], of: &str) -> Vec<String> {
     let here = |module: &&Module| module.path.first().is_some_and(|name| name == "engine");
     let items = core.iter().filter(here).flat_map(|module| &module.syntax.items);
@@ -84,7 +85,7 @@ fn fields(core: &[Module], of: &str) -> Vec<String> {
     fields.named.iter().filter_map(|field| name(&field.ty)).collect()
 }
 
-/// The public methods of a type that ask it something or change it.
+/// The public methods with a receiver of a type.
 fn methods(core: &[Module], of: &str) -> BTreeSet<String> {
     let blocks = own_impls(core).filter(|(_, name, _)| name == of);
     let items = blocks.flat_map(|(_, _, block)| &block.items);
@@ -129,7 +130,7 @@ fn the_engine_has_few_fields_and_its_machines_small_faces() {
     assert!(wrong.is_empty(), "expected at most {METHODS}: {wrong:#?}");
 }
 
-/// The fields and the methods of each type that decides, by the folder it is in.
+/// The numbers of fields and methods of each deciding type, by its folder.
 fn sizes(core: &[Module]) -> BTreeMap<String, (usize, usize)> {
     let mut all: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let folder = |module: &Module| module.path.first().cloned().filter(|name| name != "model");

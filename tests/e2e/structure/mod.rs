@@ -1,5 +1,4 @@
-//! What the sources look like: who imports whom, and how large the engine and its machines are. What is only there for
-//! tests does not count.
+//! The structure of the sources: imports, and the size of the engine and its parts. Test code does not count.
 
 mod circles;
 mod machines;
@@ -14,13 +13,13 @@ use syn::{Attribute, Item};
 
 /// A file of a crate.
 struct Module {
-    /// Where it is in the crate.
+    /// Its path in the crate.
     path: Vec<String>,
     text: String,
     syntax: syn::File,
 }
 
-/// All modules of the crate that begins with this file.
+/// All modules of the crate with this root file.
 fn modules(file: &Path) -> Vec<Module> {
     let mut all = Vec::new();
     read(file, Vec::new(), &mut all);

@@ -1,4 +1,4 @@
-//! The threat model in SECURITY.md names the tests that show it, and they exist.
+//! The threat model in SECURITY.md names its tests, and they exist.
 
 use std::{fs, path::Path};
 

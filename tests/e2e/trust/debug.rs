@@ -1,4 +1,4 @@
-//! What Headgate knows is not for every pod of the cluster to ask.
+//! Pods of the cluster cannot read Headgate's state.
 
 use headgate_harness::{http, scenario::Scenario, shared_world::beside_others};
 
@@ -6,7 +6,7 @@ use headgate_harness::{http, scenario::Scenario, shared_world::beside_others};
 fn at_the_address_of_the_probes_nobody_is_told_who_is_behind_which_load_balancer() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "debug").await;
-        // The last one of a flag counts, as with a chart's extraArgs.
+        // The last value of a flag counts, like with a chart's extraArgs.
         let headgate = s.headgate_with(&["--admin-address=[::]:0"]).await;
         let (_, port) = headgate.admin().rsplit_once(':').unwrap();
         for address in [format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {

@@ -1,5 +1,5 @@
-//! With Headgate's own token, and the chart's own roles and policies, the API server refuses whatever is not Headgate's to
-//! do; and Headgate can do all that it must.
+//! With Headgate's own token, and the chart's own roles and policies, the API server rejects all writes outside of
+//! Headgate's task. Headgate can do all that it must.
 
 use headgate_core::model::node::DETACHED_AT;
 use headgate_harness::{
@@ -26,10 +26,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// The fence around the controller of sets.
+/// The policies for the controller of sets.
 const SETS: &str = include_str!("../../../config/admission/daemonsets-writes-on-nodes.yaml");
 
-/// A pod that no test's Service selects, as a tenant has it.
+/// A pod of a tenant that no test's Service selects.
 async fn victim(s: &Scenario) -> Pod {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["readinessGates"] = json!([{"conditionType": OWN_GATE}, {"conditionType": "example.com/warm"}]);
@@ -40,7 +40,7 @@ async fn victim(s: &Scenario) -> Pod {
     s.cluster.api::<Pod>().get("victim").await.unwrap()
 }
 
-/// Evicts it, or asks what would come of that.
+/// Evicts it, or sends a dry run.
 async fn evict(release: &Release, s: &Scenario, dry_run: bool) -> kube::Result<Value> {
     let (namespace, name) = (&s.cluster.namespace, "victim");
     let options = if dry_run { json!({"dryRun": ["All"]}) } else { json!({}) };
@@ -101,7 +101,7 @@ fn of_a_pod_headgate_may_change_its_own_annotations_and_condition_and_nothing_el
         );
         assert!(now.metadata.deletion_timestamp.is_none());
 
-        // What it does itself.
+        // Headgate's own writes.
         for (name, value) in [
             ("headgate.dev/leaving", json!("u since x")),
             ("headgate.dev/may-go", json!("u x")),
@@ -140,7 +140,7 @@ fn headgate_may_neither_make_nor_delete_pods() {
         forbidden("a new pod", pods.create(&post, &made).await.unwrap_err());
         forbidden("a deleted pod", pods.delete("victim", &DeleteParams::default()).await.unwrap_err());
 
-        // Nor if somebody gives its account every right to pods.
+        // Even if a user grants its account all permissions on pods.
         let resources = ["pods", "pods/status", "pods/ephemeralcontainers"];
         let rule = json!({"apiGroups": [""], "resources": resources, "verbs": ["*"]});
         s.cluster.create::<Role>(json!({"metadata": {"name": "too-much"}, "rules": [rule]})).await;
@@ -172,7 +172,7 @@ fn headgate_may_neither_make_nor_delete_pods() {
     });
 }
 
-/// Asserts that who has this client may change this annotation of a Node, and nothing else of it.
+/// Asserts that this client may change this annotation of a Node, and nothing else.
 async fn may_write_only(s: &Scenario, client: &Client, key: &str, another: &str) {
     let name = s.name("node");
     let all: Api<Node> = Api::all(s.cluster.client.clone());
@@ -208,13 +208,14 @@ async fn may_write_only(s: &Scenario, client: &Client, key: &str, another: &str)
     }
     let now = all.get(&name).await.unwrap();
     assert_eq!(now.metadata.labels, before.metadata.labels);
-    // Kubernetes adds taints of its own.
+    // Kubernetes adds its own taints.
     let spec = now.spec.clone().unwrap();
     assert_eq!(spec.unschedulable, Some(true));
     assert!(spec.taints.into_iter().flatten().any(|taint| taint.key == "example.com/t"));
     let others = |node: &Node| {
         let mut all = node.metadata.annotations.clone().unwrap_or_default();
-        // Kubernetes writes its own, and so may the Headgate of another test: the node is cordoned.
+        // Kubernetes adds its own annotations, and the Headgate of another test may add one, because the node is
+        // cordoned.
         all.retain(|name, _| !name.contains("kubernetes.io/") && name != DETACHED_AT);
         all
     };
@@ -260,7 +261,7 @@ on_real_nodes! {
         s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
         s.wait_quiet("web", 2).await;
 
-        // A pod without a hold leaves by the marks that Headgate writes on it; one after the other.
+        // A pod without a hold is evicted with the annotations that Headgate writes, one after the other.
         let running = s.wait_registered(&group, "web", 2, 8080).await;
         let (pod, here) = (running.keys().next().unwrap(), format!("--namespace={namespace}"));
         let (code, said) = command(s.facts(), &["drain", &format!("pod/{pod}"), &here]).await;
@@ -280,7 +281,7 @@ on_real_nodes! {
         let refused = headgate.logged(|line| line.to_string().contains("ValidatingAdmissionPolicy"));
         assert_eq!(refused, Vec::<Value>::new());
 
-        // And it leaves: the gate of a pod that nobody has opened is opened, with the same account.
+        // Uninstall: it opens closed gates with the same account.
         headgate.terminate().await;
         s.cluster.deploy_gated("late", 1, &[("http", 8080)]).await;
         s.cluster.wait_running("late", 1).await;
@@ -325,7 +326,7 @@ mod more {
             let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, &account).await).await;
             may_write_only(&s, &client, "detach", DETACHED_AT).await;
             release.remove().await;
-            // And without the chart, where nobody has written any keys yet.
+            // Also without the chart, before a user has set keys.
             let (text, _) = SETS.split_once("\n---\n").unwrap();
             let policy: ValidatingAdmissionPolicy = serde_saphyr::from_str(text).unwrap();
             let all = Api::all(s.cluster.client.clone());

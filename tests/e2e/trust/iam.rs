@@ -1,4 +1,4 @@
-//! The IAM policies in `deploy/iam`: the five actions, in every partition of AWS, and nothing else. `make iam` writes them.
+//! The IAM policies in `deploy/iam`: exactly the five actions, in every partition of AWS. `make iam` writes them.
 
 use std::{collections::BTreeSet, fs};
 
@@ -9,7 +9,7 @@ use headgate_harness::{
 use serde_json::{Value, json};
 
 const PARTITIONS: [&str; 4] = ["aws", "aws-cn", "aws-us-gov", "aws-eusc"];
-/// The line of the template that only the tagged policies have.
+/// The line of the template for the tagged policies only.
 const TAGGED: &str =
     ",\n      \"Condition\": {\"StringEquals\": {\"aws:ResourceTag/headgate.dev/managed\": \"true\"}}";
 
@@ -33,7 +33,7 @@ fn the_policies_are_the_template_with_their_partition() {
     }
 }
 
-/// The commands of the page are for the chart with its defaults, which is installed as `headgate` in namespace `headgate`.
+/// The commands of the page are for the chart with its defaults, installed as `headgate` in namespace `headgate`.
 #[test]
 fn trust_policies_and_commands_name_what_the_chart_installs() {
     block(async {

@@ -1,4 +1,4 @@
-//! What Headgate reads back from pods is written by Headgate, and by whoever may.
+//! Only Headgate and authorized users can write the pod data that Headgate reads back.
 
 use headgate_harness::{
     accounts,
@@ -18,7 +18,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Gives the ServiceAccount `tenant` a Role of its own with these rules.
+/// Grants the ServiceAccount `tenant` a new Role with these rules.
 async fn grant(s: &Scenario, role: &str, rules: Value) {
     s.cluster.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
     s.cluster
@@ -30,7 +30,7 @@ async fn grant(s: &Scenario, role: &str, rules: Value) {
         .await;
 }
 
-/// Binds the pod `waiting` to a node that does not exist, by a Binding with this annotation.
+/// Binds the pod `waiting` to a node that does not exist, with a Binding that has this annotation.
 async fn bind(client: &Client, s: &Scenario, legacy: bool, annotation: &str) -> kube::Result<Value> {
     let namespace = &s.cluster.namespace;
     let binding = json!({
@@ -60,7 +60,7 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, "tenant").await).await;
         let api: Api<Pod> = Api::namespaced(client.clone(), &s.cluster.namespace);
 
-        // What a pod has from its creation is not touched.
+        // Annotations from the creation of a pod are not checked.
         let annotations = json!({"headgate.dev/leaving": "x", "headgate.dev/hold": "5s"});
         let pod = json!({
             "metadata": {"name": "own", "labels": {"app": "own"}, "annotations": annotations},
@@ -88,13 +88,13 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         for forged in &forged {
             let said = by_policy(api.patch("own", &plain, &merge(forged)).await);
             let said = said.unwrap_or_else(|other| panic!("{forged}: {other}"));
-            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
-            // A patch of the status would change them as well.
+            assert!(said.contains("grant the verb write on podmarks.headgate.dev"), "{said}");
+            // A patch of the status would change them too.
             by_policy(api.patch_status("own", &plain, &merge(forged)).await).unwrap();
         }
         by_policy(api.patch_status("own", &plain, &Patch::Strategic(&gate)).await).unwrap();
 
-        // A scheduler's Binding gives its annotations to the pod.
+        // The annotations of a scheduler's Binding are added to the pod.
         let mut waiting = pod.clone();
         waiting.metadata.name = Some("waiting".into());
         waiting.metadata.annotations = None;
@@ -103,14 +103,14 @@ fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_
         for legacy in [false, true] {
             let said = by_policy(bind(&client, &s, legacy, "headgate.dev/leaving").await);
             let said = said.unwrap_or_else(|other| panic!("{other}"));
-            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
+            assert!(said.contains("grant the verb write on podmarks.headgate.dev"), "{said}");
         }
         bind(&client, &s, false, "example.com/a").await.unwrap();
         let bound = api.get("waiting").await.unwrap().metadata.annotations.unwrap_or_default();
         assert_eq!(bound.get("example.com/a").map(String::as_str), Some("x"), "{bound:?}");
         assert!(!bound.contains_key("headgate.dev/leaving"), "{bound:?}");
 
-        // All else stays the tenant's.
+        // The tenant may still write everything else.
         for patch in [
             annotated("headgate.dev/hold", json!("7s")),
             annotated("example.com/a", json!("c")),

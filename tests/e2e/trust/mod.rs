@@ -1,4 +1,4 @@
-//! Attacks, and what Headgate does about them: `cargo test -p headgate-tests --test e2e -- trust::`.
+//! Attacks, and Headgate's defenses: `cargo test -p headgate-tests --test e2e -- trust::`.
 
 mod debug;
 mod fence;

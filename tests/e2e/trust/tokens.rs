@@ -1,4 +1,4 @@
-//! What a stolen token is worth, with the chart's own roles.
+//! What a stolen token allows, with the chart's own roles.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ async fn may(client: &Client, attributes: Value) -> bool {
     reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
 }
 
-/// All that its token allows in a namespace and in the cluster, rule by rule.
+/// All permissions of a token in a namespace and in the cluster, rule by rule.
 async fn rules(client: &Client, namespace: &str) -> BTreeSet<String> {
     let review = serde_json::from_value(json!({"spec": {"namespace": namespace}})).unwrap();
     let reviews: Api<SelfSubjectRulesReview> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! What is written on a pod: each line is an annotation, `NAME=VALUE`. What is believed of it is checked as the program does.
+//! Annotations of a pod: each line is `NAME=VALUE`. The test checks that Headgate believes them like the program does.
 #![no_main]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Bodies of requests to the webhook. Whatever comes, the answer to a review of a new pod has a patch that applies.
+//! Bodies of requests to the webhook. For any body, the answer to a review of a new pod has a valid patch.
 #![no_main]
 
 use headgate::webhook::{evict, patch, pod, review::Request};

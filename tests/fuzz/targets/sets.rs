@@ -1,4 +1,4 @@
-//! IngressDaemonSets: the input is the JSON of one. The controller plans it for three nodes, and its pods are made.
+//! IngressDaemonSets: the input is the JSON of one. The controller plans it for three nodes and creates its pods.
 #![no_main]
 
 use std::time::Duration;

@@ -31,7 +31,7 @@ pub async fn kubeconfig(facts: &Facts, cluster: &Cluster, account: &str) -> Path
     path
 }
 
-/// A client for whoever has this kubeconfig, which shows each answer of the API server.
+/// A client with this kubeconfig that returns every answer of the API server, without retries.
 pub async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();

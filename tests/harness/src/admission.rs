@@ -1,5 +1,5 @@
-//! The admission policy about Headgate's marks in a world: what a user does once with `kubectl apply -f config/admission`.
-//! So every test runs under it. That about Headgate's own account is for a release, see the tests of `trust`.
+//! Headgate's admission policy about eviction annotations in a local world, like `kubectl apply -f config/admission`.
+//! All tests run with it. The tests of `trust` cover the policies about Headgate's own account.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,

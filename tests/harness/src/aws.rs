@@ -1,4 +1,4 @@
-//! The AWS side of a test, over the real SDK, and the stand-in's own control API.
+//! The AWS side of a test, through the real SDK and the stand-in's control API.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 
-/// The environment that leads a program to the stand-in, as `world env` prints it.
+/// The environment variables for the stand-in, like those of `world env`.
 pub fn environment(facts: &Facts) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2".into(), facts.aws_endpoint.clone()),
@@ -27,7 +27,7 @@ pub fn environment(facts: &Facts) -> BTreeMap<String, String> {
     ])
 }
 
-/// AWS as a test uses it.
+/// The AWS API and the stand-in's control API.
 #[derive(Clone, Debug)]
 pub struct Aws {
     client: Client,
@@ -50,13 +50,13 @@ pub struct Group {
 }
 
 impl Aws {
-    /// AWS in the world.
+    /// A client for AWS in the local world.
     pub async fn new(facts: &Facts) -> Self {
         let config = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new(facts.region.clone()))
             .endpoint_url(&facts.aws_endpoint)
             .credentials_provider(Credentials::new("test", "test", None, None, "the local world takes any"))
-            // A test is not about a busy machine.
+            // A busy machine must not fail a test.
             .retry_config(RetryConfig::standard().with_max_attempts(10))
             .load()
             .await;
@@ -73,7 +73,7 @@ impl Aws {
         &self.client
     }
 
-    /// A TCP target group behind a Network Load Balancer of its own in all zones.
+    /// A TCP target group behind a new Network Load Balancer in all zones.
     pub async fn nlb_group(&self, name: &str, listener_port: u16) -> Group {
         let (balancer, dns_name) = self.nlb(name).await;
         let arn = self.create_ip_group(name, 8080).await;
@@ -81,7 +81,7 @@ impl Aws {
         Group { name: name.into(), arn, dns_name, listener_port }
     }
 
-    /// A TCP target group for IPv6 addresses behind a Network Load Balancer of its own, whose clients come by IPv4.
+    /// A TCP target group for IPv6 addresses behind a new Network Load Balancer, whose clients use IPv4.
     pub async fn ipv6_nlb_group(&self, name: &str, listener_port: u16) -> Group {
         let create = self.client.create_load_balancer().name(name).r#type(LoadBalancerTypeEnum::Network);
         let create = create.ip_address_type(IpAddressType::Dualstack).set_subnets(Some(self.subnets.clone()));
@@ -93,17 +93,17 @@ impl Aws {
         Group { name: name.into(), arn, dns_name, listener_port }
     }
 
-    /// A Network Load Balancer in all zones: its ARN and DNS name.
+    /// A Network Load Balancer in all zones. Returns its ARN and DNS name.
     pub async fn nlb(&self, name: &str) -> (String, String) {
         self.balancer(name, LoadBalancerTypeEnum::Network).await
     }
 
-    /// A Network Load Balancer in the first so many zones: its ARN and DNS name.
+    /// A Network Load Balancer in the first `zones` zones. Returns its ARN and DNS name.
     pub async fn nlb_in(&self, name: &str, zones: usize) -> (String, String) {
         self.balancer_in(name, LoadBalancerTypeEnum::Network, zones).await
     }
 
-    /// A load balancer in all zones: its ARN and DNS name.
+    /// A load balancer in all zones. Returns its ARN and DNS name.
     pub async fn balancer(&self, name: &str, kind: LoadBalancerTypeEnum) -> (String, String) {
         self.balancer_in(name, kind, self.subnets.len()).await
     }
@@ -127,7 +127,7 @@ impl Aws {
         self.listen_as(balancer, ProtocolEnum::Tcp, port, group).await;
     }
 
-    /// A listener of a protocol, that of the load balancer's kind, that forwards to a target group.
+    /// A listener that forwards to a target group. The protocol must match the kind of load balancer.
     pub async fn listen_as(&self, balancer: &str, protocol: ProtocolEnum, port: u16, group: &str) {
         let forward = Action::builder().r#type(ActionTypeEnum::Forward).target_group_arn(group).build();
         let listener = self.client.create_listener().load_balancer_arn(balancer).port(port.into());
@@ -139,7 +139,7 @@ impl Aws {
         self.create_ip_group_as(name, ProtocolEnum::Tcp, port).await
     }
 
-    /// A target group of type `ip` and a protocol.
+    /// A target group of type `ip` with a protocol.
     pub async fn create_ip_group_as(&self, name: &str, protocol: ProtocolEnum, port: u16) -> String {
         let create = self.client.create_target_group().name(name).target_type(TargetTypeEnum::Ip);
         let create = create.protocol(protocol).port(port.into()).vpc_id(&self.vpc);
@@ -154,7 +154,7 @@ impl Aws {
         modify.attributes(attribute).send().await.unwrap();
     }
 
-    /// Zones of this load balancer may be shifted away from.
+    /// Allows zonal shifts of this load balancer.
     pub async fn allow_zonal_shifts(&self, name: &str) {
         let found = self.client.describe_load_balancers().names(name).send().await.unwrap();
         let arn = found.load_balancers()[0].load_balancer_arn().unwrap();
@@ -163,7 +163,7 @@ impl Aws {
         modify.attributes(on).send().await.unwrap();
     }
 
-    /// A target group of port 8080 that no load balancer uses.
+    /// A target group with port 8080 that no load balancer uses.
     pub async fn bare_group(
         &self,
         name: &str,
@@ -204,10 +204,10 @@ impl Aws {
         targets.into_iter().filter(|(_, state)| state != "draining").map(|(target, _)| target).collect()
     }
 
-    /// The calls of an action that named this group, in the order of their arrival: the targets of each as
-    /// `ip:port`, and when it arrived in microseconds since 1970.
+    /// The calls of an action for this group, in the order of arrival: the targets of each as `ip:port`, and its
+    /// arrival in microseconds since 1970.
     pub async fn calls(&self, action: &str, group: &str) -> Vec<(Vec<String>, u64)> {
-        // What a call has done is there before its answer, with which it enters the trace.
+        // A call is recorded in the trace when it is answered, after its effect.
         let trace = self.control("GET", "/trace?since=0&settled=true", None).await;
         let entries = trace["entries"].as_array().unwrap();
         let of = |entry: &&Value| {
@@ -224,7 +224,7 @@ impl Aws {
             .collect()
     }
 
-    /// When targets of this group turned to a state, as `ip:port` and microseconds since 1970, in order.
+    /// When targets of this group changed to a state: `ip:port` and microseconds since 1970, in order.
     pub async fn turned(&self, group: &str, state: &str) -> Vec<(String, u64)> {
         let trace = self.control("GET", "/trace?since=0", None).await;
         let entries = trace["entries"].as_array().unwrap().iter();
@@ -234,39 +234,39 @@ impl Aws {
         turned.map(|entry| (entry["target"].as_str().unwrap().to_owned(), micros(&entry["at"]))).collect()
     }
 
-    /// Registers a target, as somebody else would: `IP:PORT`.
+    /// Registers a target `IP:PORT`, like another writer.
     pub async fn register_by_hand(&self, arn: &str, target: &str) {
         let (ip, port) = target.rsplit_once(':').unwrap();
         let target = TargetDescription::builder().id(ip).port(port.parse().unwrap()).build();
         self.client.register_targets().target_group_arn(arn).targets(target).send().await.unwrap();
     }
 
-    /// Deregisters a target, as somebody else would: `IP:PORT`.
+    /// Deregisters a target `IP:PORT`, like another writer.
     pub async fn deregister_by_hand(&self, arn: &str, target: &str) {
         let (ip, port) = target.rsplit_once(':').unwrap();
         let target = TargetDescription::builder().id(ip).port(port.parse().unwrap()).build();
         self.client.deregister_targets().target_group_arn(arn).targets(target).send().await.unwrap();
     }
 
-    /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.
+    /// Makes the AWS API answer or refuse connections. The data plane continues in both cases.
     pub async fn set_available(&self, available: bool) {
         self.control("PATCH", "/settings", Some(&json!({ "api_available": available }))).await;
     }
 
-    /// Whether nothing of a load balancer is on its way: what each of its nodes acts on is what the API shows.
+    /// Whether all changes of a load balancer have arrived: each of its nodes acts on the state that the API shows.
     pub async fn is_settled(&self, load_balancer: &str) -> bool {
         let balancers = self.control("GET", "/load-balancers", None).await;
         let ours = balancers.as_array().into_iter().flatten().find(|one| one["name"] == load_balancer);
         ours.is_some_and(|one| one["settled"] == true)
     }
 
-    /// Asks the stand-in's control API.
+    /// Sends a request to the stand-in's control API.
     pub async fn control(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         http::json(method, &self.control_address, path, body).await
     }
 }
 
-/// `host:port` of an address that may come as a URL.
+/// The `host:port` of an address, which may be a URL.
 pub fn authority(address: &str) -> String {
     address.trim_start_matches("http://").trim_end_matches('/').to_owned()
 }

@@ -1,4 +1,4 @@
-//! TargetBindings, as users write and see them.
+//! TargetBindings as users write and see them.
 
 use kube::{
     Api,
@@ -22,18 +22,16 @@ fn of(cluster: &Cluster) -> Api<DynamicObject> {
     Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &kind())
 }
 
-/// Writes a TargetBinding by hand.
+/// Creates a TargetBinding.
 ///
-/// # Errors
-/// What the API server said against it.
+/// # Errors The error of the API server.
 pub async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
     write_in(&s.cluster, name, spec).await
 }
 
 /// The same in a namespace.
 ///
-/// # Errors
-/// What the API server said against it.
+/// # Errors The error of the API server.
 pub async fn write_in(cluster: &Cluster, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
     let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
     of(cluster).create(&PostParams::default(), &object).await
@@ -44,12 +42,12 @@ pub async fn change(cluster: &Cluster, name: &str, patch: &Value) {
     of(cluster).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-/// Pods with the label `app: APP`, at port 8080.
+/// A spec for pods with the label `app: APP` at port 8080.
 pub fn pods_of(app: &str, group: &str) -> Value {
     json!({"targetGroup": {"name": group}, "podSelector": {"matchLabels": {"app": app}}, "port": 8080})
 }
 
-/// The reason of a condition, with its status: `True AllHealthy`.
+/// Status and reason of a condition: `True AllHealthy`.
 pub fn condition(object: &DynamicObject, kind: &str) -> String {
     let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.iter().find(|condition| condition["type"] == kind);
@@ -58,7 +56,7 @@ pub fn condition(object: &DynamicObject, kind: &str) -> String {
     })
 }
 
-/// Waits until the only TargetBinding `is` so.
+/// Waits until the only TargetBinding meets the condition `is`.
 pub async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
     wait::until(&format!("a TargetBinding {what}"), || async {
         let all = api(s).list(&ListParams::default()).await.unwrap().items;

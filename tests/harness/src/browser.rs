@@ -1,4 +1,5 @@
-//! A real browser: Chromium from its Debian package, without a window, driven by the Chrome DevTools Protocol over its pipe.
+//! A real browser: headless Chromium from its Debian package, controlled with the Chrome DevTools Protocol over its
+//! pipe.
 
 use std::{
     collections::BTreeMap,
@@ -22,21 +23,21 @@ use tokio::{
 
 use crate::wait;
 
-/// For one answer of the browser.
+/// How long one answer of the browser may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Chromium talks through the descriptors 3 and 4.
+/// Chromium uses the file descriptors 3 and 4.
 const THROUGH_ITS_PIPE: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
 
 type Answers = Arc<Mutex<BTreeMap<u64, oneshot::Sender<Value>>>>;
 
-/// A browser with one page. It ends when it is dropped.
+/// A browser with one page. It ends when this is dropped.
 pub struct Browser {
     _child: Child,
     profile: PathBuf,
     to: tokio::sync::Mutex<ChildStdin>,
     next: AtomicU64,
     answers: Answers,
-    /// What the page has said in its console, and what went wrong in it.
+    /// The messages and errors of the page's console.
     console: Arc<Mutex<Vec<String>>>,
     session: String,
 }
@@ -48,7 +49,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts it; fetches it if it was never there.
+    /// Starts the browser. Downloads it first if necessary.
     pub async fn start() -> Self {
         let unpacked =
             debian::unpacked_with_needs(&["chromium", "fonts-dejavu-core"], &|said| eprintln!("{said}"))
@@ -115,13 +116,13 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// Goes to an address.
+    /// Opens an address.
     pub async fn open(&self, url: &str) {
         let opened = self.call("Page.navigate", json!({ "url": url })).await;
         assert!(opened.get("errorText").is_none(), "{url}: {opened}");
     }
 
-    /// What an expression of JavaScript comes to, once it is settled.
+    /// The result of a JavaScript expression, after its promise has resolved.
     pub async fn evaluate(&self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let done = self.call("Runtime.evaluate", asked).await;
@@ -129,13 +130,13 @@ impl Browser {
         done["result"]["value"].clone()
     }
 
-    /// The text of an element; nothing if there is none.
+    /// The text of an element. Empty if there is none.
     pub async fn text(&self, selector: &str) -> String {
         let found = self.evaluate(&format!("document.querySelector({selector:?})?.innerText ?? ''")).await;
         found.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the text of an element is so, and gives it.
+    /// Waits until the text of an element meets a condition, and returns it.
     pub async fn wait_text(&self, selector: &str, is: impl Fn(&str) -> bool) -> String {
         wait::until(&format!("{selector} of the page says so"), || async {
             let text = self.text(selector).await;
@@ -144,12 +145,12 @@ impl Browser {
         .await
     }
 
-    /// What was said in the console, and what went wrong, since the beginning.
+    /// All messages and errors of the console so far.
     pub fn console(&self) -> Vec<String> {
         self.console.lock().unwrap().clone()
     }
 
-    /// How wide and high it is, as on a phone or not, and whether it prefers dark.
+    /// Sets the size of the page, whether it looks like a phone, and whether it prefers dark mode.
     pub async fn looks(&self, (width, height): (u32, u32), dark: bool) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", size).await;
@@ -157,7 +158,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": [scheme] })).await;
     }
 
-    /// A picture of what is seen, as a PNG in a file.
+    /// Saves a screenshot as a PNG file.
     pub async fn picture(&self, file: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;
         std::fs::write(file, base64(shot["data"].as_str().unwrap())).unwrap();
@@ -193,14 +194,14 @@ fn fresh() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Decodes base64 (RFC 4648) as the browser writes it.
+/// Decodes base64 (RFC 4648).
 fn base64(text: &str) -> Vec<u8> {
     use k8s_openapi::ByteString;
     serde_json::from_value::<ByteString>(text.into()).unwrap().0
 }
 
-/// axe-core, the accessibility checker: from `HEADGATE_AXE`, where it must be (CI puts it there), or else by npm, if there is
-/// one.
+/// axe-core, the accessibility checker. It must be in `HEADGATE_AXE` if that is set, which it is in CI. Without it, the
+/// function uses npm, if there is one.
 pub async fn axe() -> Option<String> {
     if let Some(file) = std::env::var_os("HEADGATE_AXE") {
         return Some(
@@ -223,5 +224,5 @@ pub async fn axe() -> Option<String> {
     text
 }
 
-/// What npm calls it.
+/// The npm package.
 const AXE: &str = "axe-core@4.10.3";

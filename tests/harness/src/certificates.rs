@@ -1,6 +1,6 @@
 //! The certificate and the secret path of the webhooks.
 //!
-//! All replicas that a test program starts serve with the same files. Where nothing else is said, nobody renews them.
+//! All replicas that a test program starts use the same files. By default, nothing renews them.
 
 use std::{
     collections::BTreeMap,
@@ -19,22 +19,22 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::root;
 
-/// What the world's API server calls the replicas by.
+/// The name with which the local world's API server calls the replicas.
 pub const NAME: &str = "127.0.0.1";
 
-/// The certificate, the key and the path that the webhooks of this program serve with.
+/// The certificate, the key and the path of the webhooks in this program.
 #[derive(Debug)]
 pub struct Files {
-    /// Where they are.
+    /// The folder of the files.
     pub folder: PathBuf,
-    /// What whoever calls has to trust, PEM.
+    /// The certificates that callers must trust, PEM.
     pub trusted: String,
     /// The secret path.
     pub path: String,
 }
 
 impl Files {
-    /// Makes them once for this program.
+    /// Creates the files once for this program.
     pub fn shared() -> &'static Self {
         static FILES: LazyLock<Files> = LazyLock::new(|| {
             let folder = root().join("target/webhook").join(std::process::id().to_string());
@@ -55,7 +55,7 @@ impl Files {
         Self { folder, trusted: issued.authority().to_owned(), path: path.as_str().to_owned() }
     }
 
-    /// The Secret that has them, of this name.
+    /// A Secret with this name that contains the files.
     #[must_use]
     pub fn secret(&self, name: &str) -> Value {
         let data = json!({"ca.crt": self.trusted, "path": self.path[1..]});
@@ -63,15 +63,15 @@ impl Files {
     }
 }
 
-/// The Secret of `headgate certificates` as a folder: simulated nodes have no kubelet that mounts it.
+/// The Secret of `headgate certificates` as a folder. Simulated nodes have no kubelet that mounts it.
 pub struct Mount {
-    /// Where its files are.
+    /// The folder of its files.
     pub folder: PathBuf,
     following: JoinHandle<()>,
 }
 
 impl Mount {
-    /// Brings each change of a Secret into a new folder, this long after it was made.
+    /// Writes each change of a Secret into a new folder, after this delay.
     pub fn of(client: Client, namespace: &str, secret: &str, number: usize, lag: Duration) -> Self {
         let folder = root().join("target/webhook").join(format!("{namespace}-{number}"));
         fs::create_dir_all(&folder).unwrap();
@@ -101,7 +101,7 @@ impl Drop for Mount {
     }
 }
 
-/// Writes the files that the chart mounts, as a kubelet does: into a new folder, to which a link leads from then on.
+/// Writes the files that the chart mounts, like a kubelet: into a new folder, and then changes a link to it.
 fn mount(folder: &Path, version: u32, data: &BTreeMap<String, ByteString>) {
     let name = format!("..{version}");
     let new = folder.join(&name);

@@ -1,4 +1,4 @@
-//! The Kubernetes side of a test: objects of its namespace.
+//! The Kubernetes side of a test: the objects of its namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,20 +31,20 @@ pub struct Cluster {
     pub namespace: String,
 }
 
-/// How the world's API server is reached.
+/// The client configuration for the local world's API server.
 async fn config(facts: &Facts) -> Config {
     let kubeconfig = Kubeconfig::read_from(&facts.kubeconfig).unwrap();
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-/// A client that shows each answer of the API server: others try again by themselves what was answered with 429.
+/// A client that returns every answer of the API server. Other clients retry after a 429.
 pub async fn client_without_retries(facts: &Facts) -> Client {
     let mut config = config(facts).await;
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-/// A pod that runs: its name and IP.
+/// Running pods: the IP by name.
 pub type Running = BTreeMap<String, String>;
 
 impl Cluster {
@@ -55,12 +55,12 @@ impl Cluster {
         cluster
     }
 
-    /// The TargetBindings there.
+    /// The TargetBindings of the namespace.
     pub async fn bindings(&self) -> Vec<TargetBinding> {
         self.listed(&ListParams::default()).await
     }
 
-    /// What there is of a kind.
+    /// The objects of a kind.
     async fn listed<K>(&self, parameters: &ListParams) -> Vec<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>
@@ -78,7 +78,7 @@ impl Cluster {
         self.listed(&ListParams::default().labels(&format!("app={app}"))).await
     }
 
-    /// Writes a TargetBinding by hand, of the pods of an app that has its name.
+    /// Creates a TargetBinding for the pods of an app with the same name.
     pub async fn write_binding(&self, name: &str, group: &Group) {
         let written = json!({
             "apiVersion": "headgate.dev/v1alpha1", "kind": "TargetBinding", "metadata": {"name": name},
@@ -87,8 +87,8 @@ impl Cluster {
         self.create::<TargetBinding>(written).await;
     }
 
-    /// Creates a namespace with labels, and its default ServiceAccount, without which it takes no pods: the controller
-    /// that makes one comes later, or is not there.
+    /// Creates a namespace with labels and its default ServiceAccount. Pods need that account, and the controller that
+    /// creates it is late or does not run.
     pub async fn create_namespace(&self, name: &str, labels: &[(&str, &str)]) {
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let object = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
@@ -99,7 +99,7 @@ impl Cluster {
         made(&accounts, &account).await;
     }
 
-    /// The same cluster, looked at through another namespace.
+    /// The same cluster, with another namespace.
     #[must_use]
     pub fn within(&self, namespace: &str) -> Self {
         Self { client: self.client.clone(), namespace: namespace.into() }
@@ -125,7 +125,7 @@ impl Cluster {
         K::DynamicType: Default,
     {
         let object: K = serde_json::from_value(object).unwrap();
-        // The API server may be coming back, or a quota controller catching up.
+        // The API server may be restarting, or a quota controller may be late.
         wait::until("an object is created", || {
             let (api, object) = (self.api::<K>(), object.clone());
             async move { api.create(&PostParams::default(), &object).await }
@@ -133,9 +133,10 @@ impl Cluster {
         .await
     }
 
-    /// A Deployment of pods with the label `app: NAME` that serve on these named ports.
+    /// A Deployment of pods with the label `app: NAME` with servers on these named ports.
     pub async fn deploy(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
-        // No other namespace has pods of the same template hash, by which a drain of a shared node can leave theirs out.
+        // A label that no other namespace has, so that a drain of a shared node can skip pods of other tests with the
+        // same template hash.
         let own = json!({"namespace": self.namespace});
         self.create::<Deployment>(json!({
             "metadata": {"name": name},
@@ -148,7 +149,7 @@ impl Cluster {
         .await;
     }
 
-    /// The same, with Headgate's readiness gate, and no pod taken away before another one is ready.
+    /// The same, with Headgate's readiness gate. A rollout keeps each old pod until a new one is ready.
     pub async fn deploy_gated(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
         let mut spec = pod_spec(ports);
         spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
@@ -164,7 +165,7 @@ impl Cluster {
         .await;
     }
 
-    /// A PodDisruptionBudget of the pods with the label `app: NAME`, with this limit; waits until it allows so many
+    /// A PodDisruptionBudget for the pods with the label `app: NAME` and this limit. Waits until it allows `count`
     /// disruptions.
     pub async fn limit_disruptions(&self, name: &str, limit: &str, count: i32, allowed: i32) {
         let selector = json!({"matchLabels": {"app": name}});
@@ -178,14 +179,14 @@ impl Cluster {
         .await;
     }
 
-    /// Lets a Deployment replace all of its pods.
+    /// Restarts the rollout of a Deployment, which replaces all its pods.
     pub async fn restart(&self, name: &str) {
         let now = k8s_openapi::jiff::Timestamp::now().to_string();
         let template = json!({"metadata": {"annotations": {"restarted": now}}});
         self.patch::<Deployment>(name, &json!({"spec": {"template": template}})).await;
     }
 
-    /// The readiness gates of the pods of `app` that are not ending, each with its condition.
+    /// The readiness gates of the pods of `app` that do not terminate, each with its condition.
     pub async fn gates(&self, app: &str) -> BTreeMap<String, Option<PodCondition>> {
         let alive =
             self.pods_of(app).await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -196,8 +197,8 @@ impl Cluster {
         gates.collect()
     }
 
-    /// Waits until there are `count` pods of `app`, each with a gate whose status and reason are these; gives the
-    /// messages by pod.
+    /// Waits until there are `count` pods of `app`, each with a gate with this status and reason. Returns the messages
+    /// by pod.
     pub async fn wait_gates(&self, app: &str, count: usize, status: &str, reason: &str) -> Running {
         wait::until(&format!("{count} gates of {app} are {status} for {reason}"), || async {
             let gates = self.gates(app).await;
@@ -226,12 +227,12 @@ impl Cluster {
         self.pod_with(name, app, pod_spec(ports)).await;
     }
 
-    /// A pod with the label `app: APP` and a spec of one's own.
+    /// A pod with the label `app: APP` and a given spec.
     pub async fn pod_with(&self, name: &str, app: &str, spec: Value) {
         self.create::<Pod>(json!({"metadata": {"name": name, "labels": {"app": app}}, "spec": spec})).await;
     }
 
-    /// A Service that selects `app: APP`, with ports given as JSON, and the annotation if there is one.
+    /// A Service that selects `app: APP`, with ports as JSON, and with the annotation if given.
     pub async fn service(&self, name: &str, app: &str, ports: Value, target_groups: Option<&str>) {
         let mut object = json!({
             "metadata": {"name": name, "annotations": {}},
@@ -243,13 +244,13 @@ impl Cluster {
         self.create::<Service>(object).await;
     }
 
-    /// Sets or takes away the annotation of a Service.
+    /// Sets or removes the target group annotation of a Service.
     pub async fn annotate(&self, service: &str, target_groups: Option<&str>) {
         let patch = json!({"metadata": {"annotations": {"headgate.dev/target-groups": target_groups}}});
         self.patch::<Service>(service, &patch).await;
     }
 
-    /// Sets or takes away any annotation of a Service.
+    /// Sets or removes any annotation of a Service.
     pub async fn set_annotation(&self, service: &str, annotation: &str, value: Option<&str>) {
         self.patch::<Service>(service, &json!({"metadata": {"annotations": {annotation: value}}})).await;
     }
@@ -276,13 +277,13 @@ impl Cluster {
             pods.delete(name, &parameters)
         });
         match deleted.await {
-            // An answer may have been lost.
+            // The answer to an earlier attempt may have been lost.
             Err(kube::Error::Api(status)) if status.code == 404 && asked > 1 => {}
             answer => drop(answer.unwrap()),
         }
     }
 
-    /// Makes sure that a pod is gone at once, whether or not somebody deleted it already.
+    /// Makes sure that a pod is deleted at once, even if it was deleted before.
     pub async fn end_pod(&self, name: &str) {
         let (pods, parameters) = (self.api::<Pod>(), DeleteParams::default().grace_period(0));
         match wait::answered("a pod is ended", || pods.delete(name, &parameters)).await {
@@ -292,19 +293,19 @@ impl Cluster {
         }
     }
 
-    /// Evicts a pod through the API, as `kubectl drain` does.
+    /// Evicts a pod through the API, like `kubectl drain`.
     pub async fn evict(&self, name: &str) {
         self.api::<Pod>().evict(name, &EvictParams::default()).await.unwrap();
     }
 
-    /// The pods of `app` that have an IP and are not ending.
+    /// The pods of `app` that have an IP and do not terminate.
     pub async fn running(&self, app: &str) -> Running {
         let alive =
             self.pods_of(app).await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         alive.filter_map(|pod| Some((pod.metadata.name?, pod.status?.pod_ip?))).collect()
     }
 
-    /// How many pods of `app` there are, in whatever state.
+    /// The number of pods of `app` in any state.
     pub async fn count(&self, app: &str) -> usize {
         self.pods_of(app).await.len()
     }
@@ -318,7 +319,7 @@ impl Cluster {
         .await
     }
 
-    /// What kubectl asks for to print columns.
+    /// The table that kubectl requests to print columns.
     pub async fn table(&self, path: &str) -> Value {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let request = hyper::Request::get(path).header("Accept", accept).body(Vec::new()).unwrap();
@@ -341,12 +342,12 @@ impl Cluster {
         ours.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
     }
 
-    /// Waits for a Warning Event with this reason, whose note has this in it.
+    /// Waits for a Warning Event with this reason and this part of the note.
     pub async fn wait_warning(&self, about: &str, reason: &str, part: &str) {
         self.wait_event("Warning", about, reason, part).await;
     }
 
-    /// The same of an Event of this type.
+    /// The same, for an Event of this type.
     pub async fn wait_event(&self, kind: &str, about: &str, reason: &str, part: &str) {
         wait::until(&format!("a {kind} Event {reason} with \"{part}\" on {about}"), || async {
             let events = self.events(kind, about).await;
@@ -357,7 +358,7 @@ impl Cluster {
     }
 }
 
-/// Creates what may be there already: somebody else makes it too, or an answer was lost.
+/// Creates an object that may exist already, because another test creates it too or an answer was lost.
 async fn made<K>(api: &Api<K>, object: &K)
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
@@ -370,13 +371,13 @@ where
     }
 }
 
-/// A client of a world's API server, as an administrator.
+/// A client of a local world's API server, as an administrator.
 pub async fn client(facts: &Facts) -> Client {
     Client::try_from(config(facts).await).unwrap()
 }
 
-/// The spec of a pod with one container that serves on these named ports, and little grace. It is the same on both
-/// kinds of nodes: a simulated kubelet reads ports and annotations itself, a real server is told in its environment.
+/// The spec of a pod with one container and servers on these named ports, and a short grace period. It is the same for
+/// both kinds of nodes: a simulated kubelet reads ports and annotations, and a real server reads its environment.
 pub fn pod_spec(ports: &[(&str, u16)]) -> Value {
     let numbers: Vec<String> = ports.iter().map(|(_, port)| port.to_string()).collect();
     let field =

@@ -1,8 +1,7 @@
-//! A client that means no good: it opens connections as fast as it can, says little on them, and opens again what is
-//! closed.
+//! A malicious client: it opens connections as fast as it can, sends little, and reopens closed ones.
 //!
-//! It has a thread of its own, so what it does costs the test's other tasks no turn of theirs. And it has an address of its
-//! own, as a pod has: whoever else calls, the kubelet or the API server, calls from another one.
+//! It has a separate thread, so that it does not delay the test's other tasks. It has its own address like a pod,
+//! different from that of the kubelet and the API server.
 
 use std::{
     io,
@@ -28,17 +27,17 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// A header that does not end.
+/// A header without an end.
 const HALF: &[u8] = b"POST /inject HTTP/1.1\r\nHost: headgate\r\nContent-Type: appl";
-/// The beginning of a request whose body comes byte by byte.
+/// The beginning of a request whose body is sent byte by byte.
 const SLOW: &[u8] = b"POST /inject HTTP/1.1\r\nHost: headgate\r\nContent-Type: application/json\r\n\
                       Content-Length: 1000000\r\n\r\n{";
-/// Between two bytes of it.
+/// The pause between two of these bytes.
 const DRIP: Duration = Duration::from_millis(100);
-/// After a connection that was refused.
+/// The pause after a refused connection.
 const REFUSED: Duration = Duration::from_millis(10);
 
-/// Where the crowd calls from.
+/// The address of the client.
 const ADDRESS: &str = "127.0.0.2:0";
 
 async fn connect(to: &str) -> io::Result<TcpStream> {
@@ -46,36 +45,36 @@ async fn connect(to: &str) -> io::Result<TcpStream> {
     let (from, to): (SocketAddr, SocketAddr) =
         (ADDRESS.parse().map_err(invalid)?, to.parse().map_err(invalid)?);
     let socket = TcpSocket::new_v4()?;
-    // Many connections share a port as long as they go to different places, or follow each other.
+    // Many connections can share a port if they have different destinations, or follow each other.
     socket.set_reuseaddr(true)?;
     socket.bind(from)?;
     socket.connect(to).await
 }
 
-/// Connections that are tried at once.
+/// The number of concurrent connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// That say nothing, or send half a header.
+    /// Connections that send nothing, or half a header.
     pub silent: usize,
-    /// That send the body of a request slowly.
+    /// Connections that send the body of a request slowly.
     pub slow: usize,
 }
 
 /// 2,000 connections, 500 of which are slow POSTs.
 pub const LARGE: Size = Size { silent: 1500, slow: 500 };
 
-/// What it has done.
+/// Statistics of the client.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Connections that were accepted, with their handshake if there is one.
+    /// Accepted connections, including the TLS handshake if there is one.
     pub opened: AtomicU64,
-    /// Of those, how many were closed by the other side.
+    /// The accepted connections that the other side closed.
     pub closed: AtomicU64,
 }
 
-/// The crowd. Dropping it ends it.
+/// The client. It ends when this is dropped.
 pub struct Crowd {
-    /// What it has done so far.
+    /// The statistics so far.
     pub counts: Arc<Counts>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -91,7 +90,7 @@ impl Drop for Crowd {
 }
 
 impl Crowd {
-    /// At an HTTPS server whose certificate one of these authorities (PEM) has signed.
+    /// Connects to an HTTPS server whose certificate is signed by one of these authorities (PEM).
     pub fn at_https(address: &str, authorities: &str, size: Size) -> Self {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -124,7 +123,7 @@ impl Crowd {
     }
 }
 
-/// What is said on a connection.
+/// What a connection sends.
 #[derive(Clone, Copy)]
 enum What {
     Nothing,
@@ -146,7 +145,7 @@ impl Client {
                 sleep(REFUSED).await;
                 continue;
             };
-            // Who says nothing does not even begin a handshake.
+            // A silent connection does not even begin a handshake.
             if matches!(what, What::Nothing) {
                 self.say(what, stream).await;
                 continue;
@@ -158,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Until the other side hangs up.
+    /// Sends until the other side closes the connection.
     async fn say(&self, what: What, stream: impl AsyncRead + AsyncWrite) {
         self.counts.opened.fetch_add(1, Relaxed);
         let (mut reader, mut writer) = tokio::io::split(stream);
@@ -190,12 +189,12 @@ impl Client {
     }
 }
 
-/// Connections that stay open until this is dropped, each with half a header.
+/// Connections that remain open until this is dropped, each with half a header.
 pub async fn half_sent(address: &str, count: usize) -> Vec<TcpStream> {
     let mut all = Vec::new();
     for _ in 0..count {
         let mut stream = connect(address).await.unwrap();
-        // One that has been closed already has been closed: that is what is asked for.
+        // A connection that was closed before is the expected result.
         let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: head").await;
         all.push(stream);
     }

@@ -1,4 +1,4 @@
-//! IngressDaemonSets of a test, and the controller that makes their pods.
+//! The IngressDaemonSets of a test, and the controller that creates their pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,41 +16,41 @@ use serde_json::{Value, json};
 
 use crate::{cluster::pod_spec, headgate::Headgate, scenario::Scenario, wait};
 
-/// The label of a pod that says what it was made from.
+/// The label of a pod with the hash of its template.
 pub const REVISION: &str = "controller-revision-hash";
 
-/// A set in a test's part of the world.
+/// A set in a test's part of the local world.
 pub struct Set {
-    /// The part of the world.
+    /// The test's part of the local world.
     pub s: Scenario,
     /// Its name.
     pub name: String,
-    /// The nodes of the world.
+    /// The nodes of the local world.
     pub nodes: BTreeSet<String>,
 }
 
-/// A pod as it was seen.
+/// A pod, as listed.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its name.
     pub name: String,
     /// Its node.
     pub node: String,
-    /// What it was made from.
+    /// The hash of its template.
     pub revision: String,
     /// Whether it is Ready.
     pub ready: bool,
-    /// Whether it is on its way out.
+    /// Whether it terminates.
     pub terminating: bool,
 }
 
 impl Set {
-    /// A set called `edge`, of `spec` beside a template of pods that serve, on all nodes of the world.
+    /// A set `edge` on all nodes of the local world, with `spec` and a template of pods that serve.
     pub async fn new(world: &'static World, test: &str, spec: &Value) -> Self {
         let s = Scenario::new(world, test).await;
         let nodes: Api<Node> = Api::all(s.cluster.client.clone());
         let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
-        // A test of the bench may have made some that have no kubelet.
+        // The benchmark's tests may have created nodes without a kubelet.
         let is_ready = |node: &Node| {
             let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
             conditions.into_iter().flatten().any(|is| is.type_ == "Ready" && is.status == "True")
@@ -77,10 +77,10 @@ impl Set {
         })
     }
 
-    /// A template whose pods serve; another version is another template.
+    /// A template whose pods serve. Another version gives another template.
     pub fn template(&self, version: &str) -> Value {
         let mut spec = pod_spec(&[("http", 8080)]);
-        // Nodes without a kubelet, of other tests, are none.
+        // Excludes nodes without a kubelet, which belong to other tests.
         spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
         spec["terminationGracePeriodSeconds"] = 5.into();
         json!({"metadata": {"labels": {"app": self.name}, "annotations": {"version": version}}, "spec": spec})
@@ -96,7 +96,7 @@ impl Set {
         self.controller_as(&self.s.facts().kubeconfig, arguments).await
     }
 
-    /// The same of somebody with this kubeconfig.
+    /// The same, with this kubeconfig.
     pub async fn controller_as(&self, kubeconfig: &Path, arguments: &[&str]) -> Headgate {
         let only = format!("--namespaces={}", self.s.cluster.namespace);
         let arguments = [&[&*only], arguments].concat();
@@ -108,7 +108,7 @@ impl Set {
         self.s.cluster.patch::<IngressDaemonSet>(&self.name, &json!({"spec": spec})).await;
     }
 
-    /// The set as it is.
+    /// The current set.
     pub async fn read(&self) -> IngressDaemonSet {
         let api = self.s.cluster.api::<IngressDaemonSet>();
         wait::answered("the set", || api.get(&self.name)).await.unwrap()
@@ -130,7 +130,7 @@ impl Set {
         .await;
     }
 
-    /// Waits until the roll is over, and nothing is missing.
+    /// Waits until the rollout is complete and no pod is missing.
     pub async fn wait_done(&self) {
         wait::until("all nodes are updated, and all pods are available", || async {
             let set = self.read().await;
@@ -146,7 +146,7 @@ impl Set {
         .await;
     }
 
-    /// Takes it away with its pods and its budget: other tests drain these nodes.
+    /// Deletes it with its pods and its budget, because other tests drain these nodes.
     pub async fn end(&self) {
         let api = self.s.cluster.api::<IngressDaemonSet>();
         let background = DeleteParams::default();
@@ -164,7 +164,7 @@ impl Set {
         pods.into_iter().map(seen).collect()
     }
 
-    /// How many pods that are not on their way out each node has.
+    /// The number of pods on each node that do not terminate.
     pub async fn by_node(&self) -> BTreeMap<String, usize> {
         let mut all = BTreeMap::new();
         for pod in self.pods().await.into_iter().filter(|pod| !pod.terminating) {
@@ -173,7 +173,7 @@ impl Set {
         all
     }
 
-    /// So many pods on every node.
+    /// `count` pods on every node.
     pub fn everywhere(&self, count: usize) -> BTreeMap<String, usize> {
         self.nodes.iter().map(|node| (node.clone(), count)).collect()
     }

@@ -1,4 +1,4 @@
-//! Asking the stand-in's name server.
+//! Queries the stand-in's name server.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! A stage for evictions: a Service bound to a target group, and replicas of Headgate that the API server asks about the
+//! The stage of eviction tests: a Service bound to a target group, and replicas of Headgate whose webhooks handle the
 //! evictions of its pods.
 
 use std::{
@@ -25,7 +25,7 @@ use crate::{
 
 /// A namespace whose evictions go through the webhooks of these replicas.
 pub struct Stage {
-    /// The test, and the namespace of its Headgates.
+    /// The test, and the namespace of its Headgate replicas.
     pub s: Scenario,
     /// The namespace of the pods.
     pub cluster: Cluster,
@@ -34,28 +34,28 @@ pub struct Stage {
     /// The replicas.
     pub headgates: Vec<Headgate>,
     configuration: Option<Configuration>,
-    /// Asks for evictions.
+    /// The client that sends evictions.
     client: Client,
 }
 
-/// How an eviction was answered.
+/// The answer to an eviction.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod goes.
+    /// The pod is being deleted.
     Done,
-    /// Not yet, with `Retry-After` in seconds and the message.
+    /// The eviction must wait: `Retry-After` in seconds, and the message.
     Wait(u32, String),
 }
 
 impl Stage {
-    /// A Service that is bound to a target group, and a number of replicas of Headgate, with Roles only.
+    /// A Service that is bound to a target group, and replicas of Headgate with Roles only.
     pub async fn new(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
         let s = Scenario::new(world, test).await;
         let serves = [format!("--namespaces={},{}", s.cluster.namespace, s.name("pods"))];
         Self::serving(s, replicas, &serves, arguments).await
     }
 
-    /// The same, with replicas that see nodes.
+    /// The same, with replicas that can read nodes.
     pub async fn with_nodes(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
         let s = Scenario::new(world, test).await;
         let serves = [
@@ -83,7 +83,7 @@ impl Stage {
         Self { s, cluster, group, headgates, configuration: Some(configuration), client }
     }
 
-    /// A Deployment `web`, all of whose pods are targets, and an API server that asks about their evictions.
+    /// A Deployment `web` whose pods are all targets, and an API server that calls the webhooks for their evictions.
     pub async fn deployed(world: &'static World, test: &str, replicas: usize, pods: u32) -> (Self, Running) {
         let stage = Self::new(world, test, replicas, &[]).await;
         stage.cluster.deploy("web", pods, &[("http", 8080)]).await;
@@ -91,7 +91,7 @@ impl Stage {
         (stage, running)
     }
 
-    /// Waits until the pods of `app` are targets and their evictions are asked about.
+    /// Waits until the pods of `app` are targets and the webhooks are called for their evictions.
     pub async fn wait_asked(&self, app: &str, count: usize) -> Running {
         let running = self.cluster.wait_running(app, count).await;
         self.s.wait_targets(&self.group, &targets(&running, 8080)).await;
@@ -99,7 +99,7 @@ impl Stage {
         running
     }
 
-    /// Waits until the API server asks every replica about the eviction of a pod.
+    /// Waits until the API server calls every replica for the eviction of a pod.
     async fn wait_heard(&self, pod: &str) {
         wait::until("the API server asks every replica", || async {
             self.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap();
@@ -111,7 +111,7 @@ impl Stage {
         .await;
     }
 
-    /// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.
+    /// Deletes pods of earlier tests from the node. Some have a hold that would outlast the drain.
     pub async fn remove_those_that_end_slowly(&self, node: &str) {
         let client = &self.s.cluster.client;
         let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
@@ -125,25 +125,24 @@ impl Stage {
         for pod in pods.list(&on_node).await.unwrap().items.into_iter().filter(is_slow) {
             let meta = pod.metadata;
             let here: Api<Pod> = Api::namespaced(client.clone(), &meta.namespace.unwrap());
-            // It may have ended by itself meanwhile.
+            // The pod may have been deleted in the meantime.
             let _ = here.delete(&meta.name.unwrap(), &DeleteParams::default().grace_period(0)).await;
         }
     }
 
-    /// Asks for an eviction as `kubectl drain` does, once.
+    /// Sends one eviction, like `kubectl drain`.
     ///
-    /// # Errors
-    /// Any other answer than that it is done or has to wait.
+    /// # Errors Any answer other than success or 429.
     pub async fn try_evict(&self, pod: &str, options: &Value) -> kube::Result<Answer> {
         try_evict(&self.client, &self.cluster.namespace, pod, options).await
     }
 
-    /// Asks for an eviction, once.
+    /// Sends one eviction.
     pub async fn evict(&self, pod: &str) -> Answer {
         self.try_evict(pod, &json!({})).await.unwrap()
     }
 
-    /// Asks for an eviction that is not let through; gives why.
+    /// Sends an eviction that must not be allowed. Returns the message.
     pub async fn must_wait(&self, pod: &str) -> String {
         match self.evict(pod).await {
             Answer::Wait(_, said) => said,
@@ -151,20 +150,20 @@ impl Stage {
         }
     }
 
-    /// What all replicas have logged of evictions.
+    /// The log lines of all replicas about evictions.
     pub fn said(&self) -> String {
         let of = |it: &Headgate| it.logged(|line| line["reason"].is_string() && line["pod"].is_string());
         let lines = self.headgates.iter().flat_map(of).map(|line| line.to_string());
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Asks until it is done; gives when.
+    /// Repeats the eviction until it is allowed. Returns when.
     pub async fn evict_until_done(&self, pod: &str) -> SystemTime {
         wait::until(&format!("{pod} is evicted"), || async {
             match self.evict(pod).await {
                 Answer::Done => Ok(SystemTime::now()),
                 Answer::Wait(seconds, said) => {
-                    assert!((1..=5).contains(&seconds) && said.contains("ask again"), "{seconds} {said}");
+                    assert!((1..=5).contains(&seconds) && said.contains("retry"), "{seconds} {said}");
                     Err(said)
                 }
             }
@@ -172,7 +171,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until the pod with this address is deregistered, and sees that no other is.
+    /// Waits until the pod with this address is deregistered, and checks that no other pod is.
     pub async fn wait_only_deregistered(&self, ip: &str) {
         wait::until("the pod is deregistered", || async { self.deregistered(ip).await.ok_or("not yet") })
             .await;
@@ -181,7 +180,7 @@ impl Stage {
         assert_eq!(gone, BTreeSet::from([format!("{ip}:8080")]));
     }
 
-    /// When AWS was told to remove the target at this address, if it was.
+    /// When the target at this address was deregistered, if it was.
     pub async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
         let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
         let target = format!("{ip}:8080");
@@ -189,21 +188,21 @@ impl Stage {
         call.map(|(_, at)| SystemTime::UNIX_EPOCH + Duration::from_micros(at))
     }
 
-    /// What Headgate has written on a pod.
+    /// Headgate's annotations on a pod.
     pub async fn annotations(&self, pod: &str) -> BTreeMap<String, String> {
         let pod = self.cluster.api::<Pod>().get_opt(pod).await.unwrap();
         let all = pod.and_then(|pod| pod.metadata.annotations).unwrap_or_default();
         all.into_iter().filter(|(name, _)| name.starts_with("headgate.dev/")).collect()
     }
 
-    /// How many targets are healthy.
+    /// The number of healthy targets.
     pub async fn healthy(&self) -> usize {
         let targets = self.s.aws.targets(&self.group.arn).await;
         targets.values().filter(|state| *state == "healthy").count()
     }
 
-    /// Waits until so many are, in Headgate's own view too: it reads a group that is healthy rarely, and one that is not
-    /// soon.
+    /// Waits until `count` targets are healthy, also in Headgate's state. Headgate reads a healthy group rarely, and an
+    /// unhealthy one soon.
     pub async fn wait_healthy(&self, count: usize) {
         let seen = [("target_group", &*self.group.name), ("state", "healthy")];
         wait::until("the leader has read that all are healthy", || async {
@@ -217,7 +216,7 @@ impl Stage {
         .await;
     }
 
-    /// Takes the webhook configurations away.
+    /// Deletes the webhook configurations.
     pub async fn end(mut self) {
         if let Some(configuration) = self.configuration.take() {
             configuration.remove().await;
@@ -225,10 +224,9 @@ impl Stage {
     }
 }
 
-/// Asks for an eviction as `kubectl drain` does, once. The `client` is one [without retries](client_without_retries).
+/// Sends one eviction, like `kubectl drain`. The `client` must be one [without retries](client_without_retries).
 ///
-/// # Errors
-/// Any other answer than that it is done or has to wait.
+/// # Errors Any answer other than success or 429.
 pub async fn try_evict(client: &Client, namespace: &str, pod: &str, options: &Value) -> kube::Result<Answer> {
     let body = json!({
         "apiVersion": "policy/v1", "kind": "Eviction",

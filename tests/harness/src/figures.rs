@@ -1,6 +1,6 @@
-//! Figures for people: tables and percentiles.
+//! Tables and percentiles for reports.
 
-/// A table of Markdown that is aligned in a terminal too. A column of figures is aligned to the right.
+/// A Markdown table that is also aligned in a terminal. Columns of numbers are right-aligned.
 pub fn table<const COLUMNS: usize>(head: &[&str; COLUMNS], rows: &[[String; COLUMNS]]) -> String {
     let is_figure = |cell: &String| {
         cell == "–" || cell.trim_start_matches('*').starts_with(|first: char| first.is_ascii_digit())
@@ -27,7 +27,7 @@ pub fn table<const COLUMNS: usize>(head: &[&str; COLUMNS], rows: &[[String; COLU
     text
 }
 
-/// The value that so many percent of them do not exceed, by nearest rank.
+/// The nearest-rank percentile.
 pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

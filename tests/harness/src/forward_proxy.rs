@@ -1,4 +1,4 @@
-//! A proxy as companies have them: by CONNECT of HTTP, or by SOCKS 5, at the same port.
+//! A forward proxy like in companies, with HTTP CONNECT and SOCKS 5 on the same port.
 
 use std::{
     io,
@@ -18,9 +18,9 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Serves until it is dropped.
+/// A proxy that serves until it is dropped.
 pub struct ForwardProxy {
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
     by_http: Arc<AtomicUsize>,
     by_socks: Arc<AtomicUsize>,
@@ -28,7 +28,7 @@ pub struct ForwardProxy {
 }
 
 impl ForwardProxy {
-    /// On loopback.
+    /// Starts it on loopback.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ impl ForwardProxy {
                     if client.peek(&mut first).await.is_err() {
                         return;
                     }
-                    // What goes wrong is the client's to see.
+                    // The client sees all errors.
                     let _ = if first == [5] {
                         socks(client, &by_socks).await
                     } else {
@@ -54,12 +54,12 @@ impl ForwardProxy {
         Self { address, by_http, by_socks, serving }
     }
 
-    /// How many connections it has led on, by HTTP and by SOCKS.
+    /// The number of forwarded connections, by HTTP and by SOCKS.
     pub fn led(&self) -> (usize, usize) {
         (self.by_http.load(Relaxed), self.by_socks.load(Relaxed))
     }
 
-    /// Writes a kubeconfig whose cluster has this `proxy-url`.
+    /// Writes a kubeconfig whose cluster has this proxy as its `proxy-url`.
     pub fn kubeconfig(&self, facts: &Facts, folder: &Path, scheme: &str) -> PathBuf {
         let direct = std::fs::read_to_string(&facts.kubeconfig).unwrap();
         let mut kubeconfig: Value = serde_saphyr::from_str(&direct).unwrap();

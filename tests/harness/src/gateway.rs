@@ -1,5 +1,5 @@
-//! A gateway before the API server that can give wrong lists, as one does that has lost data, or leads elsewhere;
-//! that can refuse requests, and take its time for them.
+//! A gateway in front of the API server that can return wrong lists, like one that has lost data or uses another API
+//! server. It can also reject and delay requests.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// What somebody lists and watches: the end of the path, and a part of the query.
+/// A list or watch: the end of its path, and a part of its query.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     path: &'static str,
@@ -33,7 +33,7 @@ pub struct Listed {
 
 /// The pods.
 pub const PODS: Listed = Listed { path: "/pods", query: "" };
-/// The TargetBindings that somebody has written.
+/// The TargetBindings that users created.
 pub const WRITTEN_BINDINGS: Listed = Listed { path: "/targetbindings", query: "made-from" };
 
 impl Listed {
@@ -43,23 +43,23 @@ impl Listed {
     }
 }
 
-/// The gateway. It asks the API server with the rights of an administrator.
+/// The gateway. It calls the API server as an administrator.
 #[derive(Clone)]
 pub struct Gateway {
     client: Client,
     address: String,
-    /// Which lists are wrong.
+    /// The lists that are wrong.
     misled: Arc<Mutex<Option<Listed>>>,
-    /// Whether the next watch of those is told that it is too old.
+    /// Whether the next watch of them gets the error that its version is too old.
     expires: Arc<AtomicBool>,
-    /// How many more lists of them are empty.
+    /// How many more of these lists are empty.
     empty_lists: Arc<AtomicU32>,
-    /// Requests whose path ends so are answered with this status.
+    /// Requests whose path has this end get this status.
     refusals: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Gateway {
-    /// A gateway that leads to where `client` does.
+    /// A gateway to the API server of `client`.
     pub async fn to(client: Client) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -76,14 +76,14 @@ impl Gateway {
         gateway
     }
 
-    /// Whoever watches these has to list them anew, and so many lists will be empty.
+    /// Makes the watchers of these objects list them again, and makes the next `lists` lists empty.
     pub fn mislead(&self, listed: Listed, lists: u32) {
         *self.misled.lock().unwrap() = Some(listed);
         self.empty_lists.store(lists, SeqCst);
         self.expires.store(true, SeqCst);
     }
 
-    /// Refuses requests whose path ends so, with a code and a message.
+    /// Rejects requests whose path has this end, with a code and a message.
     pub fn refuse(&self, end: &str, code: u16, message: &str) {
         let status = json!({
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message,
@@ -91,7 +91,7 @@ impl Gateway {
         self.refusals.lock().unwrap().push((end.to_owned(), status));
     }
 
-    /// Refuses nothing any more.
+    /// Rejects no more requests.
     pub fn relent(&self) {
         self.refusals.lock().unwrap().clear();
     }
@@ -101,7 +101,7 @@ impl Gateway {
         refusals.iter().find(|(end, _)| path.ends_with(end)).map(|(_, status)| status.clone())
     }
 
-    /// Writes a kubeconfig that leads here.
+    /// Writes a kubeconfig for this gateway.
     pub fn kubeconfig(&self, folder: &Path) -> PathBuf {
         let here = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "gateway",
@@ -116,7 +116,7 @@ impl Gateway {
 
     async fn forward(&self, request: Request) -> Result<hyper::Response<kube::client::Body>, kube::Error> {
         let (mut head, body) = request.into_parts();
-        // The client names host and encoding itself.
+        // The client sets host and encoding.
         head.headers.remove(HOST);
         head.headers.remove(ACCEPT_ENCODING);
         let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
@@ -154,7 +154,7 @@ async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
     Response::from_parts(head, Body::new(body))
 }
 
-/// One line, as an event of a watch is too.
+/// One line of JSON, which is also the format of a watch event.
 fn json_answer(value: &Value) -> Response {
     let line = value.to_string() + "\n";
     Response::builder().header(CONTENT_TYPE, "application/json").body(line.into()).unwrap()

@@ -1,4 +1,4 @@
-//! Grants, as administrators write them.
+//! TargetGroupGrants as administrators write them.
 
 use kube::{
     Api,
@@ -13,21 +13,20 @@ fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetGroupGrant"))
 }
 
-/// All TargetGroupGrants of the world.
+/// All TargetGroupGrants of the local world.
 pub fn api(cluster: &Cluster) -> Api<DynamicObject> {
     Api::all_with(cluster.client.clone(), &kind())
 }
 
-/// Writes a TargetGroupGrant.
+/// Creates a TargetGroupGrant.
 ///
-/// # Errors
-/// What the API server said against it.
+/// # Errors The error of the API server.
 pub async fn write(cluster: &Cluster, name: &str, spec: &Value) -> Result<DynamicObject, kube::Error> {
     let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
     api(cluster).create(&PostParams::default(), &object).await
 }
 
-/// Lets these namespaces bind this target group.
+/// A spec that lets these namespaces bind this target group.
 pub fn of(group: &str, namespaces: &[&str]) -> Value {
     json!({"targetGroups": [group], "namespaces": {"names": namespaces}})
 }

@@ -1,4 +1,4 @@
-//! The `headgate` program as a process of its own.
+//! The `headgate` program as a process.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,22 +17,22 @@ use tokio::{
 
 use crate::{aws, certificates::Files, http, wait};
 
-/// A running `headgate`. Dropping it kills it.
+/// A running `headgate`. Its drop kills the process.
 pub struct Headgate {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     admin: String,
     debug: String,
-    /// When its metrics were read last.
+    /// When its metrics were last read.
     read: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Where Cargo has put the program: beside this one, or one folder up if this one is a test.
+/// The path of the program, where Cargo puts it: next to this one, or one folder up if this is a test.
 pub fn program() -> PathBuf {
     beside("headgate")
 }
 
-/// A program of the workspace, beside this one or one folder up if this is a test.
+/// The path of a program of the workspace: next to this one, or one folder up if this is a test.
 pub fn beside(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program =
@@ -42,12 +42,12 @@ pub fn beside(name: &str) -> PathBuf {
     })
 }
 
-/// Runs another command of the program to its end; gives the exit code and what it printed.
+/// Runs another command of the program to its end. Returns the exit code and the output.
 pub async fn command(facts: &Facts, arguments: &[&str]) -> (Option<i32>, String) {
     command_as(facts, &facts.kubeconfig, arguments).await
 }
 
-/// The same for somebody with this kubeconfig.
+/// The same, with this kubeconfig.
 pub async fn command_as(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let done = Command::new(program())
         .args(arguments)
@@ -69,12 +69,12 @@ impl Headgate {
         headgate
     }
 
-    /// Starts `headgate run` and waits until it answers at all.
+    /// Starts `headgate run` and waits until it responds, ready or not.
     pub async fn start_unready(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         Self::start_within(facts, kubeconfig, arguments, &[]).await
     }
 
-    /// The same with more environment variables.
+    /// The same, with more environment variables.
     pub async fn start_within(
         facts: &Facts,
         kubeconfig: &Path,
@@ -86,7 +86,7 @@ impl Headgate {
         Self::start_program(&program(), facts, kubeconfig, &arguments, environment).await
     }
 
-    /// The same of another version of the program, with no more arguments than that one knows.
+    /// The same, with another version of the program, and only with arguments that it supports.
     pub async fn start_program(
         program: &Path,
         facts: &Facts,
@@ -97,12 +97,12 @@ impl Headgate {
         Self::start_command(program, "run", (facts, kubeconfig), arguments, environment).await
     }
 
-    /// Starts `headgate certificates` with these arguments, which listens nowhere.
+    /// Starts `headgate certificates` with these arguments. It has no server.
     pub async fn start_certificates(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         Self::start_command(&program(), "certificates", (facts, kubeconfig), arguments, &[]).await
     }
 
-    /// Starts `headgate daemonsets` with these arguments, and waits until it answers at all.
+    /// Starts `headgate daemonsets` with these arguments, and waits until it responds.
     pub async fn start_daemonsets(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         Self::start_command(&program(), "daemonsets", (facts, kubeconfig), arguments, &[]).await
     }
@@ -114,7 +114,7 @@ impl Headgate {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        // Tests run beside each other: each has a Lease and a memory of its own.
+        // Tests run at the same time, so each needs its own Lease and ledgers.
         let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
         let own = named.and_then(|named| named.split(',').next());
         let own = own.filter(|_| !arguments.iter().any(|argument| argument.starts_with("--own-namespace=")));
@@ -131,7 +131,7 @@ impl Headgate {
             .args(files)
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
-            // Tests also look at details.
+            // Tests also read detailed metrics.
             .env("HEADGATE_METRICS", "debug")
             .envs(aws::environment(facts))
             .envs(environment.iter().copied())
@@ -161,7 +161,7 @@ impl Headgate {
         headgate
     }
 
-    /// Where it serves its webhook.
+    /// The address of its webhook.
     pub async fn webhook(&self) -> String {
         wait::until("headgate says where its webhook is", || async {
             let said = self.logged(|line| line["webhook"].is_string()).into_iter().next();
@@ -170,36 +170,35 @@ impl Headgate {
         .await
     }
 
-    /// Where it serves probes and metrics.
+    /// The address of its probes and metrics.
     pub fn admin(&self) -> &str {
         &self.admin
     }
 
-    /// Where it answers people's questions.
+    /// The address of its debug server.
     pub fn debug(&self) -> &str {
         &self.debug
     }
 
-    /// What it has logged, as one text.
+    /// All its log lines as one text.
     pub fn text(&self) -> String {
         self.lines.lock().unwrap().join("\n")
     }
 
-    /// The log lines that `are` so.
+    /// The log lines that meet a condition.
     pub fn logged(&self, are: impl Fn(&Value) -> bool) -> Vec<Value> {
         let lines = self.lines.lock().unwrap();
         lines.iter().filter_map(|line| serde_json::from_str(line).ok()).filter(|line| are(line)).collect()
     }
 
-    /// The log lines at info and above: what everybody sees.
+    /// The log lines of level info and above.
     pub fn lines(&self) -> Vec<Value> {
         self.logged(|line| ["INFO", "WARN", "ERROR"].iter().any(|level| line["level"] == *level))
     }
 
-    /// Asks the admin server, or for `/debug/*` the other one; `Err` if the answer is not 200.
+    /// Sends a GET to the admin server, or for `/debug/*` to the debug server.
     ///
-    /// # Errors
-    /// What was answered instead.
+    /// # Errors The answer, if its status is not 200.
     pub async fn probe(&self, path: &str) -> Result<String, String> {
         let address = if path.starts_with("/debug/") { &self.debug } else { &self.admin };
         match http::request("GET", address, path, None).await? {
@@ -208,7 +207,7 @@ impl Headgate {
         }
     }
 
-    /// The metrics as they are now: those who ask within a second share a page.
+    /// The current metrics. Requests within a second share one answer.
     async fn metrics(&self) -> String {
         const SHARED_FOR: Duration = Duration::from_millis(1050);
         let mut read = self.read.lock().await;
@@ -220,13 +219,13 @@ impl Headgate {
         page
     }
 
-    /// The value of a metric, by its name and labels as `/metrics` shows them.
+    /// The value of a metric, by its name and labels as in `/metrics`.
     pub async fn metric(&self, line: &str) -> Option<f64> {
         let page = self.metrics().await;
         page.lines().find_map(|row| row.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
     }
 
-    /// The sum of the samples of a metric that have these labels, whatever others they have; `None`: there are none.
+    /// The sum of a metric's samples that have at least these labels. `None`: there are none.
     pub async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let page = self.metrics().await;
         let has = |row: &&str| labels.iter().all(|(label, is)| row.contains(&format!("{label}=\"{is}\"")));
@@ -240,22 +239,22 @@ impl Headgate {
         self.child.id().unwrap()
     }
 
-    /// How many file descriptors its process has open.
+    /// The number of open file descriptors of its process.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
-    /// Whether it leads.
+    /// Whether it is the leader.
     pub async fn leads(&self) -> bool {
         self.metric("headgate_leader").await == Some(1.0)
     }
 
-    /// Whether it leads those that see to IngressDaemonSets.
+    /// Whether it is the leader of `headgate daemonsets`.
     pub async fn leads_sets(&self) -> bool {
         self.metric("headgate_daemonsets_leader").await == Some(1.0)
     }
 
-    /// Waits until it leads.
+    /// Waits until it is the leader.
     pub async fn wait_leads(&self) {
         wait::until("this headgate leads", || async {
             if self.leads().await { Ok(()) } else { Err(self.text()) }
@@ -263,19 +262,19 @@ impl Headgate {
         .await;
     }
 
-    /// Sends a signal by its name, as `STOP` or `CONT`.
+    /// Sends a signal by its name, for example `STOP` or `CONT`.
     pub async fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().await.unwrap();
         assert!(sent.success());
     }
 
-    /// Kills it with SIGKILL and waits until it is gone.
+    /// Kills it with SIGKILL and waits for its end.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Sends SIGTERM and waits for the end; gives the exit code.
+    /// Sends SIGTERM and waits for the end. Returns the exit code and the log.
     pub async fn terminate(mut self) -> (Option<i32>, String) {
         self.signal("TERM").await;
         let ended = tokio::time::timeout(wait::DEADLINE, self.child.wait()).await;

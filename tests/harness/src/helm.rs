@@ -15,15 +15,15 @@ pub fn chart() -> PathBuf {
     root().join("deploy/helm/headgate")
 }
 
-/// The file with what the chart renders with its defaults, which `make manifests` writes.
+/// The file with the default output of the chart, which `make manifests` writes.
 pub fn manifest() -> PathBuf {
     root().join("deploy/install.yaml")
 }
 
-/// The repository of the image that the chart and [`manifest`] name.
+/// The image repository in the chart and in [`manifest`].
 pub const PUBLISHED: &str = "ghcr.io/headgate/headgate";
 
-/// The program: `HEADGATE_HELM`, or the one that the local world builds once.
+/// The path of `helm`: `HEADGATE_HELM`, or the one that the local world builds.
 pub async fn program() -> &'static PathBuf {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
     PROGRAM
@@ -39,16 +39,15 @@ pub async fn program() -> &'static PathBuf {
         .await
 }
 
-/// With which helm leaves its settings on this machine alone.
+/// Environment variables that keep helm away from the user's settings.
 pub fn environment() -> [(&'static str, String); 3] {
     let nowhere = root().join("target/helm").display().to_string();
     ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|home| (home, nowhere.clone()))
 }
 
-/// Runs helm with these arguments, and leaves its settings on this machine alone.
+/// Runs helm with these arguments, without the user's settings.
 ///
-/// # Errors
-/// What it said on standard error.
+/// # Errors Its standard error.
 pub async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program().await);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).envs(environment());
@@ -58,10 +57,9 @@ pub async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<String
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// The objects that the chart makes with these values, for a release `headgate` in namespace `own`.
+/// The objects that the chart renders with these values, for a release `headgate` in namespace `own`.
 ///
-/// # Errors
-/// What helm said.
+/// # Errors Helm's error.
 pub async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
     let chart = chart();
     let chart = chart.to_str().unwrap();
@@ -79,7 +77,7 @@ pub async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
     Ok(documents.filter(|object| !object.is_null()).collect())
 }
 
-/// The chart as an archive in a folder of this name, as a release has it.
+/// The chart as an archive in a folder with this name, like in a release.
 pub async fn packaged(folder: &str) -> PathBuf {
     let folder = root().join("target/helm").join(folder);
     let (chart, to) = (chart(), format!("--destination={}", folder.display()));
@@ -87,7 +85,7 @@ pub async fn packaged(folder: &str) -> PathBuf {
     folder.join("headgate-0.1.0.tgz")
 }
 
-/// Those of a kind.
+/// The objects of a kind.
 pub fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
 }
@@ -104,7 +102,7 @@ pub fn pod_of(objects: &[Value]) -> (Value, Value) {
     (pod["containers"][0].clone(), pod)
 }
 
-/// Runs a test that needs no world.
+/// Runs a test that does not need a local world.
 pub fn block<F: Future<Output = ()>>(test: F) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }

@@ -1,4 +1,4 @@
-//! What a hostile tenant writes into a namespace of its own, and what a client does that reads metrics.
+//! Objects of a hostile tenant in its namespace, and a hostile reader of metrics.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -14,7 +14,7 @@ use crate::{
     scenario::http_port,
 };
 
-/// So many labels, of seven bytes each.
+/// `count` labels of seven bytes each.
 pub fn many(count: usize) -> BTreeMap<String, String> {
     (0..count).map(|at| (format!("k{at:05}"), "x".to_owned())).collect()
 }
@@ -26,7 +26,7 @@ pub fn never_started(name: &str, labels: &BTreeMap<String, String>) -> Value {
     json!({"metadata": {"name": name, "labels": labels}, "spec": spec})
 }
 
-/// A pod and a Service with 50,000 labels and as many pairs in the selector, which names this target group.
+/// A pod and a Service with 50,000 labels, and a selector with as many entries. The Service names this target group.
 pub async fn large_selector(tenant: &Cluster, group: &str) {
     let labels = many(50_000);
     tenant.create::<Pod>(never_started("large-pod", &labels)).await;
@@ -38,14 +38,14 @@ pub async fn large_selector(tenant: &Cluster, group: &str) {
         .await;
 }
 
-/// Writes both, so that every replica has two events.
+/// Updates both, so that every replica gets two events.
 pub async fn touch_large_selector(tenant: &Cluster, at: usize) {
     let annotations = json!({"metadata": {"annotations": {"example.com/at": at.to_string()}}});
     tenant.patch::<Pod>("large-pod", &annotations).await;
     tenant.patch::<Service>("large", &annotations).await;
 }
 
-/// Eight Services that name 200 target groups each. None of them exists.
+/// Eight Services that name 200 missing target groups each.
 pub async fn names_that_do_not_exist(tenant: &Cluster) {
     let ports: Vec<Value> = (1..=200).map(|port| json!({"name": format!("p{port}"), "port": port})).collect();
     for service in 0..8 {
@@ -54,7 +54,7 @@ pub async fn names_that_do_not_exist(tenant: &Cluster) {
     }
 }
 
-/// Creates and deletes a pod with 0.9 MB of labels, of a workload of its own.
+/// Creates and deletes a pod with 0.9 MB of labels, each time of a new workload.
 pub async fn large_pod(tenant: &Cluster, at: usize) {
     let mut labels = many(70_000);
     let name = format!("large-{at}");
@@ -63,12 +63,12 @@ pub async fn large_pod(tenant: &Cluster, at: usize) {
     tenant.delete_pod(&name, 0).await;
 }
 
-/// A connection that asks for metrics and reads nothing. It has another address than probes have.
+/// A connection that requests metrics and does not read the answer. Its address differs from that of probes.
 pub async fn slow_reader(admin: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut reader = socket.connect(admin).await.unwrap();
-    // The server may have closed it: that is its answer.
+    // The server may have closed the connection, which is fine.
     let _ = reader.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
     reader
 }

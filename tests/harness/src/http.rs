@@ -12,17 +12,16 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::{net::TcpStream, time::timeout};
 
-/// Longer than anything on loopback takes to answer; an image for all nodes takes longest, on a busy machine more than a
-/// minute.
+/// Longer than any answer on loopback takes. Loading an image onto all nodes takes longest, more than a minute on a
+/// busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long an answer is waited for that was there before its connection ended.
+/// How long to wait for an answer that arrived before its connection ended.
 const AFTERWARDS: Duration = Duration::from_millis(100);
 
-/// Sends one request on a connection of its own; gives the status and the body.
+/// Sends one request on a new connection. Returns the status and the body.
 ///
-/// # Errors
-/// A sentence, if there is no complete answer.
+/// # Errors A message, if there is no complete answer.
 pub async fn request(
     method: &str,
     address: &str,
@@ -41,7 +40,7 @@ pub async fn request(
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))?;
         let mut answer = pin!(sender.send_request(request));
-        // A request that is handed over while its connection is reset is never answered.
+        // A request that is passed on while its connection is reset never gets an answer.
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer?,
@@ -61,7 +60,7 @@ pub async fn request(
     }
 }
 
-/// Asks for a representation; gives its type and the body.
+/// Requests a media type. Returns the content type and the body.
 pub async fn accepting(address: &str, path: &str, accept: &str) -> (String, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -74,7 +73,8 @@ pub async fn accepting(address: &str, path: &str, accept: &str) -> (String, Stri
     (kind, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Asks as a browser does that takes the server for `host`; gives the status and the headers, a line for each.
+/// Sends a GET like a browser that uses the server under the name `host`. Returns the status and the headers, one per
+/// line.
 pub async fn get_as(address: &str, path: &str, host: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -89,7 +89,7 @@ pub async fn get_as(address: &str, path: &str, host: &str) -> (u16, String) {
     (answer.status().as_u16(), headers)
 }
 
-/// Sends a request that must succeed; gives the JSON of the answer.
+/// Sends a request that must succeed. Returns the JSON of the answer.
 pub async fn json(method: &str, address: &str, path: &str, body: Option<&Value>) -> Value {
     let (status, text) = request(method, address, path, body).await.unwrap();
     assert!((200..300).contains(&status), "{method} {address}{path}: {status} {text}");
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client of a load balancer sees whose target refuses: a reset, at any moment of its request.
+    /// If a target refuses, the load balancer resets the client's connection at any moment of its request.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_connection_that_is_reset_is_an_error_and_no_wait() {
         const REQUESTS: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! The ingresses of `docs/guides/proxies`, as their page shows them, on real nodes.
+//! The ingresses of `docs/guides/proxies` as shown on their page, on real nodes.
 
 use headgate_core::model::lifespan::hold_of_command;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// What stands in a manifest, and how long it means, in seconds: the ingress's own time-outs, which follow the time scale of
-/// the load balancer.
+/// Timeouts in the manifests, with their values in seconds. They follow the time scale of the load balancer.
 const TIMES: [(&str, f64); 5] = [
     ("-wait-for-healthcheck-interval=5s", 5.0),
     ("requestAcceptGraceTimeout=5s", 5.0),
@@ -26,14 +25,14 @@ pub fn manifest(ingress: Ingress, kind: &str, time_scale: f64) -> Vec<Value> {
     for (time, seconds) in TIMES {
         let (named, _) = time.rsplit_once(['=', ' ']).expect("a name and a time");
         let separator = &time[named.len()..=named.len()];
-        // In milliseconds, which all of them read; never nothing.
+        // In milliseconds, which all ingresses accept, and never zero.
         let scaled = format!("{named}{separator}{:.0}ms", (seconds * time_scale * 1000.0).max(1.0));
         text = text.replace(time, &scaled);
     }
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
 }
 
-/// For how many seconds a pod's first container is held.
+/// The hold of a pod's first container, in seconds.
 #[must_use]
 pub fn hold(pod: &Pod) -> Option<u64> {
     let hook = |container: &Container| container.lifecycle.clone()?.pre_stop;

@@ -1,4 +1,4 @@
-//! New pods, and what the webhook gives them.
+//! New pods, and what the webhook adds to them.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::{cluster::Cluster, headgate::Headgate, scenario::Scenario};
 
-/// A scenario with a namespace whose pods are injected and one whose pods are not.
+/// A scenario with one namespace whose pods get the injection, and one without it.
 pub struct Stage {
     /// The scenario.
     pub s: Scenario,
     /// The namespace with the label.
     pub labelled: Cluster,
-    /// The one without.
+    /// The namespace without the label.
     pub plain: Cluster,
 }
 
 impl Stage {
-    /// In this world.
+    /// A stage in this local world.
     pub async fn new(world: &'static localstack_world::World, test: &str) -> Self {
         let s = Scenario::new(world, test).await;
         let (labelled, plain) = (s.cluster.within(&s.name("yes")), s.cluster.within(&s.name("no")));
@@ -28,7 +28,7 @@ impl Stage {
         Self { s, labelled, plain }
     }
 
-    /// A Headgate that serves both, with a webhook.
+    /// A Headgate for both namespaces, with a webhook.
     pub async fn headgate(&self, more: &[&str]) -> Headgate {
         let Self { s, labelled, plain } = self;
         let namespaces =
@@ -39,7 +39,7 @@ impl Stage {
     }
 }
 
-/// Creates a pod and gives it as it was stored, or would have been.
+/// Creates a pod and returns it as it was stored, or as it would have been (dry run).
 pub async fn create(cluster: &Cluster, pod: &Value, dry_run: bool) -> Value {
     let pod = serde_json::from_value(pod.clone()).unwrap();
     let parameters = PostParams { dry_run, ..PostParams::default() };
@@ -47,7 +47,7 @@ pub async fn create(cluster: &Cluster, pod: &Value, dry_run: bool) -> Value {
     serde_json::to_value(created).unwrap()
 }
 
-/// What its annotation says that it was given.
+/// The annotation that lists what was injected.
 pub fn injected(pod: &Value) -> Option<&str> {
     pod["metadata"]["annotations"]["headgate.dev/injected"].as_str()
 }

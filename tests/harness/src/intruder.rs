@@ -1,4 +1,4 @@
-//! Somebody who reaches a webhook over the network and is not the API server.
+//! A client that reaches a webhook over the network and is not the API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,11 +16,11 @@ use tokio_rustls::TlsConnector;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One who trusts these certificates, PEM.
+/// A client that trusts these certificates, PEM.
 pub struct Intruder(TlsConnector);
 
 impl Intruder {
-    /// The certificate of a webhook is no secret.
+    /// Creates it. The certificate of a webhook is not secret.
     pub fn new(trusted: &str) -> Self {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
@@ -30,8 +30,8 @@ impl Intruder {
         Self(TlsConnector::from(Arc::new(config)))
     }
 
-    /// Sends one request on a connection of its own; gives the status, the body, and whether the connection is to be
-    /// closed.
+    /// Sends one request on a new connection. Returns the status, the body, and whether the server closes the
+    /// connection.
     pub async fn send(&self, method: &str, address: &str, path: &str, body: &Value) -> (u16, String, bool) {
         let exchange = async {
             let stream = TcpStream::connect(address).await.unwrap();
@@ -56,7 +56,7 @@ impl Intruder {
     }
 }
 
-/// A forged request for the eviction of a pod, as the API server would write it.
+/// A forged eviction review in the API server's format.
 pub fn forged_eviction(namespace: &str, pod: &str) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

@@ -1,5 +1,5 @@
-//! The judge: pure. From the requests, the stand-in's trace and the lives of the pods to a verdict, with each lost
-//! request explained.
+//! The judge. Pure. It turns the requests, the stand-in's trace and the history of the pods into a verdict, and
+//! explains each lost request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,21 +14,21 @@ use crate::recorder::{Micros, PodLife, Record, Traced};
 /// A request as the client saw it.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// When it was meant to start.
+    /// When it should have started.
     pub start: Micros,
-    /// When its outcome was known.
+    /// When its result was known.
     pub end: Micros,
     /// The address of the load balancer's node.
     pub node: Option<IpAddr>,
-    /// The client's port, which tells its connections apart.
+    /// The client's port, which identifies its connection.
     pub local_port: Option<u16>,
-    /// The phase it belongs to.
+    /// Its phase.
     pub phase: String,
-    /// What the client saw.
+    /// The error that the client saw.
     pub error: String,
 }
 
-/// The lost requests of a load, as the judge takes them.
+/// The lost requests of a load, in the form that the judge uses.
 pub fn lost(report: &Report) -> Vec<Request> {
     let request = |sent: &Sent| Request {
         start: sent.intended_us,
@@ -41,24 +41,24 @@ pub fn lost(report: &Report) -> Vec<Request> {
     report.lost().map(request).collect()
 }
 
-/// Why a request was lost: the rule that made it so.
+/// Why a request was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// Sent to a target after its DeregisterTargets was answered.
+    /// Sent to a target after DeregisterTargets was answered.
     AfterDeregister,
     /// Sent to a pod that had closed its listener, before DeregisterTargets was answered.
     BeforeDeregister,
-    /// The node had no target to send to.
+    /// The node had no target.
     BeforeRegistrationWasKnown,
-    /// Sent to a pod that went while the connection was open.
+    /// Sent to a pod that terminated while the connection was open.
     CutWhileOpen,
-    /// No node has a trace of it.
+    /// The trace of no node contains it.
     NotSeenByANode,
 }
 
 impl Rule {
-    /// What it means, for someone who has never heard of it.
+    /// An explanation for a reader who does not know the rules.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::AfterDeregister => {
@@ -82,45 +82,45 @@ impl Rule {
 /// A lost request, explained.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
-    /// When it was meant to start, in microseconds since 1970.
+    /// When it should have started, in microseconds since 1970.
     pub at_us: Micros,
     /// The phase.
     pub phase: String,
     /// The node that sent it.
     pub node: Option<IpAddr>,
-    /// Where.
+    /// The target it was sent to.
     pub target: Option<SocketAddr>,
     /// The pod that had this address.
     pub pod: Option<String>,
-    /// The rule that made it so.
+    /// The reason.
     pub rule: Rule,
-    /// Milliseconds from the answer of DeregisterTargets to the connection: negative if it came before.
+    /// Milliseconds from the answer of DeregisterTargets to the connection. Negative if the connection was earlier.
     pub after_deregister_ms: Option<f64>,
     /// Milliseconds from the connection until the node knew of a target.
     pub before_registration_was_known_ms: Option<f64>,
-    /// What the client saw.
+    /// The error that the client saw.
     pub error: String,
 }
 
 impl Explained {
-    /// Whether no connection was found for it.
+    /// Whether no connection matches it.
     pub fn is_unseen(&self) -> bool {
         self.rule == Rule::NotSeenByANode
     }
 }
 
-/// What the trace says of a run.
+/// The results from the trace of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// New connections delivered to pods after their Deregister was answered.
+    /// New connections to pods after the answer of their deregistration.
     pub after_deregister: u64,
-    /// The longest time from the answer of a Deregister to a new connection, in microseconds.
+    /// The longest time from the answer of a deregistration to a new connection, in microseconds.
     pub largest_lag: Micros,
-    /// Pods that ended.
+    /// The number of pods that terminated.
     pub pods_replaced: usize,
     /// The lost requests, explained.
     pub lost: Vec<Explained>,
-    /// Live pods that were marked unhealthy: the machine was too slow, and the run proves nothing.
+    /// Running pods that became unhealthy: the machine was too slow, and the run proves nothing.
     pub unhealthy_alive: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ struct Connection<'a> {
     outcome: &'a str,
 }
 
-/// Looks into everything.
+/// Examines a run.
 pub fn examine(record: &Record, lost: &[Request]) -> Findings {
     let calls = Calls::of(&record.trace);
     let connections = connections(&record.trace);
@@ -176,8 +176,8 @@ fn connections(trace: &[Traced]) -> Vec<Connection<'_>> {
     trace.iter().filter_map(of).collect()
 }
 
-/// For each lost request the connection it was: the newest from the client's port to the node, of those that were
-/// opened before the request ended. The clocks of client and node need not agree for that.
+/// Matches each lost request with its connection: the newest from the client's port to the node that was opened before
+/// the request ended. The clocks of client and node need not agree for that.
 fn matched<'a>(lost: &[Request], connections: &[Connection<'a>]) -> Vec<Option<Connection<'a>>> {
     let mut by_client: BTreeMap<(IpAddr, u16), Vec<&Connection<'a>>> = BTreeMap::new();
     for connection in connections {
@@ -191,10 +191,10 @@ fn matched<'a>(lost: &[Request], connections: &[Connection<'a>]) -> Vec<Option<C
     lost.iter().map(of).collect()
 }
 
-/// A port is not given to another connection so soon.
+/// A port is not reused for another connection within this time.
 const SAME_PORT: Micros = 1_000_000;
 
-/// When each target was deregistered and registered, as AWS answered.
+/// When each target was deregistered and registered, by AWS's answers.
 #[derive(Default)]
 struct Calls<'a> {
     answered: BTreeMap<(&'a str, SocketAddr), Vec<(Micros, bool)>>,
@@ -222,7 +222,7 @@ impl<'a> Calls<'a> {
         calls
     }
 
-    /// When the target was deregistered for the last time before `at`, if it was not registered since.
+    /// When the target was last deregistered before `at`, if it has not been registered since.
     fn deregistered_before(&self, group: &str, target: SocketAddr, at: Micros) -> Option<Micros> {
         let answered = self.answered.get(&(group, target))?;
         let last = answered.iter().filter(|(when, _)| *when <= at).max_by_key(|(when, _)| *when)?;
@@ -241,7 +241,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// When each node began to send to any target.
+/// When each node started to send to any target.
 fn first_routes(trace: &[Traced]) -> BTreeMap<IpAddr, Vec<Micros>> {
     let mut routes: BTreeMap<IpAddr, Vec<Micros>> = BTreeMap::new();
     for entry in trace {
@@ -292,7 +292,7 @@ fn explain(
     explained
 }
 
-/// The pod that had this address: the last one that got it before `at`, which is one that had not left for long.
+/// The pod that had this address: the last one that got it before `at` and had not terminated long before.
 fn owner(pods: &BTreeMap<String, PodLife>, ip: IpAddr, at: Micros) -> Option<&PodLife> {
     let had = pods.values().filter(|pod| pod.ip == Some(ip));
     had.max_by_key(|pod| {
@@ -400,7 +400,7 @@ mod tests {
                 routing: true,
                 at: 6_000,
             },
-            // The same port again, later: not this request's.
+            // The same port later, so not this request.
             connection(1, 9_000_000, Some(TARGET), "ok"),
         ];
         let requests = [lost(1, 910), lost(2, 960), lost(3, 3_010), lost(4, 4_010), lost(5, 5_000)];

@@ -1,4 +1,4 @@
-//! The kinds of Headgate in a world, and its own namespace: what a user does once with `kubectl apply -f config/crd` and
+//! Headgate's CRDs in a local world, and its own namespace, like with `kubectl apply -f config/crd` and
 //! `kubectl create namespace headgate`.
 
 use k8s_openapi::{
@@ -13,12 +13,12 @@ use crate::{cluster, wait};
 /// The file that users apply.
 const DEFINITIONS: &str = include_str!("../../../config/crd/headgate.dev.yaml");
 
-/// Creates the kinds, and waits until the API server serves them.
+/// Creates the CRDs, and waits until the API server serves them.
 pub async fn install(facts: &Facts) {
     install_as(facts, DEFINITIONS).await;
 }
 
-/// The same with the definitions of another version.
+/// The same, with the CRDs of another version.
 pub async fn install_as(facts: &Facts, definitions: &str) {
     let client = cluster::client(facts).await;
     let own = serde_json::from_value(json!({"metadata": {"name": "headgate"}})).unwrap();

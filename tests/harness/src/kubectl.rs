@@ -1,32 +1,32 @@
-//! The real `kubectl`, in one namespace or in those that objects name.
+//! The real `kubectl`, in one namespace or in the namespaces of the objects.
 
 use std::{path::PathBuf, process::Stdio};
 
 use localstack_world::Facts;
 use tokio::process::Command;
 
-/// `kubectl` as an administrator of a world.
+/// `kubectl` as an administrator of a local world.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// None: what objects name, or the default.
+    /// `None`: the namespaces in the objects, or the default.
     namespace: Option<String>,
 }
 
 impl Kubectl {
-    /// For this namespace.
+    /// Uses this namespace.
     pub fn new(facts: &Facts, namespace: &str) -> Self {
         let (program, kubeconfig) = (facts.kubectl.clone(), facts.kubeconfig.clone());
         Self { program, kubeconfig, namespace: Some(namespace.into()) }
     }
 
-    /// For the namespaces that objects name.
+    /// Uses the namespaces in the objects.
     pub fn of_objects(facts: &Facts) -> Self {
         Self { namespace: None, ..Self::new(facts, "") }
     }
 
-    /// Runs it; panics with what it said if it fails.
+    /// Runs it. Panics with its output if it fails.
     pub async fn run(&self, arguments: &[&str]) -> String {
         match self.try_run(arguments).await {
             Ok(said) => said,
@@ -36,13 +36,12 @@ impl Kubectl {
 
     /// Runs it.
     ///
-    /// # Errors
-    /// What it said, if it fails.
+    /// # Errors Its output, if it fails.
     pub async fn try_run(&self, arguments: &[&str]) -> Result<String, String> {
         Ok(self.both(arguments).await?.0)
     }
 
-    /// Runs it; gives all that it said, also what it complained about. Panics with that if it fails.
+    /// Runs it and returns standard output and standard error. Panics with them if it fails.
     pub async fn transcript(&self, arguments: &[&str]) -> String {
         match self.both(arguments).await {
             Ok((said, complained)) => said + &complained,

@@ -1,9 +1,9 @@
-//! The part of the AWS Load Balancer Controller (LBC), as far as Headgate meets it, after its sources: a TargetGroupBinding
-//! owns its target group. What is not among its endpoints is deregistered, and then what is missing is registered; when the
-//! binding is deleted, the finalizer keeps it until all targets are deregistered. Each binding has a readiness gate on pods,
-//! which the webhook for pods adds and this controller opens.
+//! The parts of the AWS Load Balancer Controller (LBC) that Headgate interacts with, modelled on its sources. A
+//! TargetGroupBinding owns its target group: LBC first deregisters targets that are not among its endpoints, and then
+//! registers missing ones. When the binding is deleted, its finalizer keeps it until all targets are deregistered. Each
+//! binding has a readiness gate on pods, which the webhook for pods adds and the controller opens.
 //!
-//! It works while a pod of its Deployment is ready, so that whoever scales that down stops it, and its webhooks with it.
+//! It works while a pod of its Deployment is ready. Scaling that to zero stops it and its webhooks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,12 +63,12 @@ use crate::{
 pub const FINALIZER: &str = "elbv2.k8s.aws/resources";
 /// The name of its Deployment.
 pub const DEPLOYMENT: &str = "aws-load-balancer-controller";
-/// The label of namespaces whose new pods are given its readiness gates.
+/// The namespace label for the injection of its readiness gates.
 pub const INJECT: &str = "elbv2.k8s.aws/pod-readiness-gate-inject";
 const CHECKPOINT: &str = "elbv2.k8s.aws/checkpoint";
 const LEASE: &str = "aws-load-balancer-controller-leader";
 const GATE: &str = "target-health.elbv2.k8s.aws/";
-/// Between two looks. The real one waits for events, and polls while a gate is closed.
+/// The interval between two reconciliations. The real LBC waits for events, and polls while a gate is closed.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// The kind.
@@ -76,7 +76,7 @@ pub fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("elbv2.k8s.aws", "v1beta1", "TargetGroupBinding"))
 }
 
-/// One that works for a namespace.
+/// An LBC for one namespace.
 pub struct Lbc {
     /// Its own namespace.
     pub own: Cluster,
@@ -92,7 +92,7 @@ impl Drop for Lbc {
 }
 
 impl Lbc {
-    /// Starts it for the namespace of a test, and waits until it works.
+    /// Starts it for the namespace of a test, and waits until it is ready.
     pub async fn start(s: &Scenario) -> Self {
         install_kind(s.cluster.client.clone()).await;
         let own = s.cluster.within(&s.name("lbc"));
@@ -109,12 +109,12 @@ impl Lbc {
         lbc
     }
 
-    /// The arguments that lead `headgate migrate lbc` to it.
+    /// The arguments of `headgate migrate lbc` for this LBC.
     pub fn flags(&self) -> [String; 2] {
         [format!("--lbc-namespace={}", self.own.namespace), format!("--lbc-webhook={}", self.webhook)]
     }
 
-    /// Takes its webhooks away; the rest ends with it.
+    /// Deletes its webhook configurations. It ends with this value.
     pub async fn remove(self) {
         let client = self.own.client.clone();
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
@@ -123,7 +123,7 @@ impl Lbc {
         validating.delete(&self.webhook, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What becomes, by its webhooks, of bindings that are written while nobody answers: the failure policies by entry.
+    /// The failure policies of its webhooks, by entry: what happens to bindings while no pod answers.
     pub async fn failure_policies(&self) -> BTreeMap<String, String> {
         let client = self.own.client.clone();
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
@@ -144,7 +144,7 @@ pub fn tgbs(cluster: &Cluster) -> Api<DynamicObject> {
     Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &kind())
 }
 
-/// Writes a TargetGroupBinding of port `http` of the Service of an app.
+/// Creates a TargetGroupBinding for port `http` of an app's Service.
 pub async fn bind(cluster: &Cluster, app: &str, arn: &str) {
     let object = json!({
         "apiVersion": "elbv2.k8s.aws/v1beta1", "kind": "TargetGroupBinding", "metadata": {"name": app},
@@ -155,7 +155,7 @@ pub async fn bind(cluster: &Cluster, app: &str, arn: &str) {
     wait::until("the binding is written", || api.create(&parameters, &object)).await;
 }
 
-/// The kind with the fields of version v1beta1 that its documentation names.
+/// The CRD with the documented fields of version v1beta1.
 async fn install_kind(client: Client) {
     let text = |values: &[&str]| match values {
         [] => json!({"type": "string"}),
@@ -208,7 +208,7 @@ async fn install_kind(client: Client) {
     .await;
 }
 
-/// Its webhooks: one that gives pods their gates, and two that look at bindings, without which none may be written.
+/// Its webhooks: one adds gates to pods, and two validate bindings. Without them, no binding can be written.
 async fn serve_webhooks(s: &Scenario, works: Arc<AtomicBool>) -> (String, JoinHandle<()>) {
     let issued =
         certificate::issue(&["127.0.0.1".into()], SystemTime::now(), Duration::from_secs(3600)).unwrap();
@@ -221,7 +221,7 @@ async fn serve_webhooks(s: &Scenario, works: Arc<AtomicBool>) -> (String, JoinHa
     let serving = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // Who does not run does not answer.
+            // A stopped LBC does not answer.
             if !works.load(Ordering::Relaxed) {
                 continue;
             }
@@ -269,7 +269,7 @@ async fn answer(
     cluster: Cluster,
     works: Arc<AtomicBool>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    // A connection is kept, and whoever was stopped since then does not answer there either.
+    // A connection may be kept alive. An LBC that was stopped since then does not answer on it either.
     if !works.load(Ordering::Relaxed) {
         let mut gone = Response::new(Full::default());
         *gone.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
@@ -320,7 +320,7 @@ async fn service(cluster: &Cluster, tgb: &DynamicObject) -> Option<Service> {
     cluster.api::<Service>().get_opt(name).await.unwrap()
 }
 
-/// The number of the target port, which has to be a number here.
+/// The number of the target port. It must be a number here.
 fn port(tgb: &DynamicObject, service: &Service) -> Option<u16> {
     let wanted = &tgb.data["spec"]["serviceRef"]["port"];
     let ports = service.spec.as_ref()?.ports.as_ref()?;
@@ -356,12 +356,12 @@ impl Controller {
             let works = pods.iter().any(is_ready);
             self.works.store(works, Ordering::Relaxed);
             if works {
-                // A leader renews its Lease every two seconds.
+                // The leader renews its Lease every two seconds.
                 if ticks.is_multiple_of(20) {
                     self.renew().await;
                 }
                 ticks += 1;
-                // The API server may be coming back, or another write has come between; it goes round again.
+                // The API server may be restarting, or another write came in between. The next round retries.
                 let _ = self.reconcile_all().await;
             }
             tokio::time::sleep(PERIOD).await;
@@ -394,7 +394,7 @@ impl Controller {
         api.patch(&tgb.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
     }
 
-    /// Everything goes, whoever has registered it.
+    /// Deregisters all targets, including those of other writers.
     async fn clean_up(&self, tgb: &DynamicObject) -> kube::Result<()> {
         if !tgb.finalizers().iter().any(|name| name == FINALIZER) {
             return Ok(());
@@ -460,14 +460,14 @@ fn is_gate(kind: &str) -> bool {
     kind.starts_with(GATE) || kind == OWN_GATE
 }
 
-/// Watches the readiness gates of living pods, LBC's and Headgate's: one that was open must not close.
+/// Watches the readiness gates of living pods, both LBC's and Headgate's. An open gate must not close.
 pub struct Gates {
     closed: Arc<std::sync::Mutex<Vec<String>>>,
     watching: JoinHandle<()>,
 }
 
 impl Gates {
-    /// From now on.
+    /// Starts the watch.
     pub fn watch(cluster: &Cluster) -> Self {
         let closed: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
         let mut events = watcher(cluster.api::<Pod>(), watcher::Config::default()).default_backoff().boxed();
@@ -490,14 +490,15 @@ impl Gates {
         Self { closed, watching }
     }
 
-    /// Those that have closed.
+    /// The gates that have closed.
     pub fn closed(self) -> Vec<String> {
         self.watching.abort();
         self.closed.lock().unwrap().clone()
     }
 }
 
-/// How many targets of a group were healthy at least, and whether any was deregistered, in a time of the trace.
+/// The lowest number of healthy targets of a group, and whether any target was deregistered, in an interval of the
+/// trace.
 pub fn fewest_healthy(record: &Record, group: &str, from: Micros, until: Micros) -> usize {
     let mut healthy = BTreeSet::new();
     let mut fewest = usize::MAX;

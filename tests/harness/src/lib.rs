@@ -1,8 +1,8 @@
-//! What the end-to-end tests and the tools share: one local world for all tests, a namespace and target groups for each,
-//! the `headgate` program as a process of its own, what happened to requests and pods (`recorder`) and what follows from
-//! it (`judge`), and waiting for conditions instead of sleeping.
+//! Helpers that the end-to-end tests and the tools share: one local world for all tests, a namespace and target groups
+//! for each test, and the `headgate` program as a process. `recorder` records what happened to requests and pods, and
+//! `judge` explains it. Tests wait for conditions and never sleep for a fixed time.
 //!
-//! Everything here fails by panicking: a panic is a failed test.
+//! All helpers fail by a panic, which fails the test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
@@ -51,7 +51,7 @@ pub mod webhook;
 
 use std::path::Path;
 
-/// The folder of the repository.
+/// The root folder of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }

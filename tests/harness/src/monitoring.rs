@@ -1,4 +1,4 @@
-//! The alert rules and the dashboard in `deploy/monitoring`, as tests read them.
+//! The alert rules and the dashboard in `deploy/monitoring`.
 
 use std::{fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Where they are.
+/// Their folder.
 pub fn folder() -> PathBuf {
     root().join("deploy/monitoring")
 }
@@ -20,7 +20,7 @@ pub fn rules() -> Value {
     read("rules.yaml")
 }
 
-/// Each rule of such a file.
+/// Each rule of the file.
 pub fn each(rules: &Value) -> Vec<&Value> {
     let groups = rules["groups"].as_array().unwrap().iter();
     groups.flat_map(|group| group["rules"].as_array().unwrap()).collect()
@@ -38,7 +38,7 @@ pub fn queries() -> Vec<(String, String)> {
     all
 }
 
-/// The names of metrics in an expression, each with what follows it.
+/// The names of metrics in an expression, each with the text after it.
 pub fn names(expression: &str) -> Vec<(&str, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Somebody else's mutating webhook: it gives a new pod one more container, as service meshes do, or a shorter grace period,
-//! as policies do.
+//! Another mutating webhook. It adds a container to a new pod, like a service mesh, or shortens its grace period, like
+//! a policy.
 
 use std::{
     convert::Infallible,
@@ -30,13 +30,13 @@ use tokio_rustls::TlsAcceptor;
 /// The container that it adds.
 pub const SIDECAR: &str = "late-sidecar";
 
-/// What it does with a new pod.
+/// Its change of a new pod.
 #[derive(Clone, Copy, Debug)]
 pub enum Does {
-    /// It adds [`SIDECAR`], once Headgate has been asked.
+    /// It adds [`SIDECAR`], after Headgate's webhook was called.
     AddsContainer,
-    /// It lowers longer grace periods to so many seconds, whenever it is asked. It is asked again if others have changed the
-    /// pod.
+    /// It lowers longer grace periods to this many seconds on every call. It is called again if other webhooks have
+    /// changed the pod.
     LowersGrace(i64),
 }
 
@@ -48,7 +48,8 @@ pub struct OtherWebhook {
 }
 
 impl OtherWebhook {
-    /// Starts it for pods of namespaces with a label. The API server asks in the order of the names of configurations.
+    /// Starts it for pods of namespaces with a label. The API server calls webhooks in the order of their
+    /// configurations' names.
     pub async fn install(client: &Client, name: &str, label: &str, does: Does) -> Self {
         let issued =
             certificate::issue(&["127.0.0.1".into()], SystemTime::now(), Duration::from_secs(3600)).unwrap();
@@ -87,7 +88,7 @@ impl OtherWebhook {
         Self { api, name: name.into(), serving }
     }
 
-    /// Takes it away.
+    /// Removes it.
     pub async fn remove(self) {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
         self.serving.abort();

@@ -1,8 +1,8 @@
-//! Pages in Markdown: their prose, and what a link may name in them.
+//! Markdown pages: their prose, and the link targets in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The lines that are not in fenced code, each with its number.
+/// The lines outside of fenced code, each with its number.
 pub fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut fence = None;
     let mut prose = Vec::new();
@@ -18,21 +18,21 @@ pub fn prose(text: &str) -> Vec<(usize, &str)> {
     prose
 }
 
-/// A heading as it is shown: of a link only its text.
+/// The text of a heading, without link addresses.
 fn shown(heading: &str) -> String {
     let mut parts = heading.split("](");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |shown, part| shown + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
-/// A heading as GitHub names it in links: lower case, hyphens for spaces, no punctuation.
+/// The link target of a heading as on GitHub: lower case, hyphens for spaces, no punctuation.
 pub fn slug(heading: &str) -> String {
     let stays = |c: &char| c.is_alphanumeric() || matches!(*c, ' ' | '-' | '_');
     let heading = shown(heading).trim().to_lowercase();
     heading.chars().filter(stays).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// What a link may name in a page: its headings, with a number where one comes again.
+/// The link targets of a page. Repeated headings get a number.
 pub fn fragments(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut fragments = BTreeSet::new();

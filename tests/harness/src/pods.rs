@@ -1,4 +1,4 @@
-//! Headgate as pods on real nodes: the program that Cargo has put beside this one, in an image with its libraries.
+//! Headgate as pods on real nodes: the program next to this one, in an image with its libraries.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use tokio::process::Command;
 use crate::{aws, cluster::Cluster, headgate::program, http, wait};
 
 const IMAGE: &str = "headgate.local/headgate:debug";
-/// Where an image has its program.
+/// The path of the program in an image.
 const PROGRAM: &str = "/app";
 
 /// The libraries that a program is linked with, by their paths in an image.
@@ -25,7 +25,7 @@ pub async fn libraries(program: &Path) -> BTreeMap<String, PathBuf> {
     paths.map(|path| (path.to_owned(), path.into())).collect()
 }
 
-/// Puts the program on every node.
+/// Loads the program onto every node.
 pub async fn load_image(facts: &Facts) {
     let mut files = libraries(&program()).await;
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
@@ -36,7 +36,7 @@ pub async fn load_image(facts: &Facts) {
     load(facts, &Image { name: IMAGE.to_owned(), program: slim, files, stop_signal: None }).await;
 }
 
-/// Puts an image on every node.
+/// Loads an image onto every node.
 pub async fn load(facts: &Facts, image: &Image) {
     let Image { name, program, files, stop_signal } = image;
     let body = json!({"name": name, "binary": program, "files": files, "stop_signal": stop_signal});
@@ -44,8 +44,8 @@ pub async fn load(facts: &Facts, image: &Image) {
     http::json("POST", control, "/images", Some(&body)).await;
 }
 
-/// A Deployment `headgate` of so many replicas that serve their own namespace, with the ServiceAccount `headgate`; waits
-/// until all of them are ready.
+/// A Deployment `headgate` with `replicas` replicas that manage their own namespace, with the ServiceAccount
+/// `headgate`. Waits until all are ready.
 pub async fn deploy(facts: &Facts, cluster: &Cluster, replicas: i32, arguments: &[&str]) {
     let only = format!("--namespaces={}", cluster.namespace);
     let arguments: Vec<&str> = ["run", &only].into_iter().chain(arguments.iter().copied()).collect();
@@ -81,7 +81,7 @@ pub async fn deploy(facts: &Facts, cluster: &Cluster, replicas: i32, arguments: 
     wait_ready(cluster, replicas).await;
 }
 
-/// Waits until so many replicas of the Deployment are ready.
+/// Waits until `replicas` replicas of the Deployment are ready.
 pub async fn wait_ready(cluster: &Cluster, replicas: i32) {
     wait::until("all replicas of headgate are ready", || async {
         let status = cluster.api::<Deployment>().get("headgate").await.unwrap().status.unwrap();
@@ -90,7 +90,7 @@ pub async fn wait_ready(cluster: &Cluster, replicas: i32) {
     .await;
 }
 
-/// Who holds the Lease `headgate`, and in which pod that runs; waits until it is another one than `before`.
+/// The holder of the Lease `headgate`, and its pod. Waits until the holder differs from `before`.
 pub async fn holder(cluster: &Cluster, before: &str) -> (String, String) {
     wait::until("a replica that holds the lease", || async {
         let lease = cluster.api::<Lease>().get_opt("headgate").await.unwrap();
@@ -103,12 +103,12 @@ pub async fn holder(cluster: &Cluster, before: &str) -> (String, String) {
     .await
 }
 
-/// Kills the program of this pod with SIGKILL, as the kernel does when its memory runs out.
+/// Kills the program of this pod with SIGKILL, like the kernel when memory runs out.
 pub async fn kill(pod: &str) {
     signal(pod, "KILL").await;
 }
 
-/// Sends a signal to the program of a pod, which knows the pod's name by its environment `POD_NAME`.
+/// Sends a signal to the program of a pod, which is identified by its environment variable `POD_NAME`.
 pub async fn signal(pod: &str, signal: &str) {
     let name = format!("POD_NAME={pod}");
     let is_it = |process: &Path| {

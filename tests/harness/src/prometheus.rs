@@ -1,4 +1,4 @@
-//! The real Prometheus and promtool, of the Debian package `prometheus`, which is unpacked and not installed.
+//! The real Prometheus and promtool, from the Debian package `prometheus`, which is unpacked but not installed.
 
 use std::{
     collections::BTreeSet,
@@ -27,8 +27,7 @@ async fn program(name: &str) -> PathBuf {
 
 /// Runs promtool with these arguments in a folder.
 ///
-/// # Errors
-/// What it said, if it fails.
+/// # Errors Its output, if it fails.
 pub async fn promtool(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program("promtool").await);
     let output = command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().await.unwrap();
@@ -37,14 +36,14 @@ pub async fn promtool(folder: &Path, arguments: &[&str]) -> Result<String, Strin
     if output.status.success() { Ok(said) } else { Err(said) }
 }
 
-/// An address that stays while what answers there changes, as a Prometheus finds one replica after the other.
+/// A fixed address whose server can change, so that Prometheus reads one replica after the other.
 pub struct Place {
     address: SocketAddr,
     to: watch::Sender<Option<String>>,
 }
 
 impl Place {
-    /// On loopback; nothing answers yet.
+    /// An address on loopback without a server.
     pub async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -65,12 +64,12 @@ impl Place {
         Self { address, to }
     }
 
-    /// Where Prometheus asks.
+    /// The address that Prometheus reads.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on this address answers there; `None`: nothing does.
+    /// Sets the server behind the address. `None`: no server.
     pub fn leads_to(&self, address: Option<&str>) {
         self.to.send_replace(address.map(str::to_owned));
     }
@@ -89,15 +88,15 @@ pub struct Alert {
     pub annotations: Value,
 }
 
-/// A running Prometheus. Dropping it kills it.
+/// A running Prometheus. Its drop kills the process.
 pub struct Prometheus {
     _child: Child,
     address: String,
 }
 
 impl Prometheus {
-    /// Starts one that keeps everything in a folder, knows these rules, and asks these replicas, each by the name of its pod,
-    /// again after each period of so many milliseconds.
+    /// Starts one with its data in a folder and these rules. It reads these replicas, each with the name of its pod, at
+    /// an interval in milliseconds.
     pub async fn start(folder: &Path, rules: &Value, replicas: &[(&str, SocketAddr)], period: u32) -> Self {
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(folder.join("rules.json"), rules.to_string()).unwrap();
@@ -108,12 +107,12 @@ impl Prometheus {
         let config = json!({
             "global": {"scrape_interval": period, "scrape_timeout": period, "evaluation_interval": period},
             "rule_files": ["rules.json"],
-            // As the PodMonitor of the chart has it.
+            // The same as in the chart's PodMonitor.
             "scrape_configs": [{
                 "job_name": "headgate", "honor_labels": true, "static_configs": asked.collect::<Vec<_>>(),
             }],
         });
-        // JSON is YAML.
+        // JSON is valid YAML.
         std::fs::write(folder.join("prometheus.yml"), config.to_string()).unwrap();
         let mut child = Command::new(program("prometheus").await)
             .args([
@@ -157,10 +156,9 @@ impl Prometheus {
         prometheus
     }
 
-    /// The samples that a query gives now.
+    /// The current samples of a query.
     ///
-    /// # Errors
-    /// What Prometheus says is wrong with it.
+    /// # Errors The error of Prometheus.
     pub async fn query(&self, expression: &str) -> Result<Vec<Value>, String> {
         let path = format!("/api/v1/query?query={}", encoded(expression));
         let (status, text) = http::request("GET", &self.address, &path, None).await?;
@@ -182,7 +180,7 @@ impl Prometheus {
         answer["data"]["alerts"].as_array().unwrap().iter().map(alert).collect()
     }
 
-    /// The alerts that have fired since then: name and reason.
+    /// The alerts that have fired since then, by name and reason.
     pub async fn fired_since(&self, began: Instant) -> BTreeSet<(String, String)> {
         let past = began.elapsed().as_millis();
         let fired = self.query(&format!("max_over_time(ALERTS{{alertstate=\"firing\"}}[{past}ms])")).await;
@@ -192,7 +190,7 @@ impl Prometheus {
     }
 }
 
-/// For the query of a URL.
+/// Encodes a text for the query of a URL.
 fn encoded(text: &str) -> String {
     use std::fmt::Write;
     let mut encoded = String::new();

@@ -1,4 +1,4 @@
-//! A TCP proxy that can be cut: between a program and the API server or AWS, or between a browser and a program.
+//! A TCP proxy that can be cut, between a program and the API server or AWS, or between a browser and a program.
 
 use std::{
     net::SocketAddr,
@@ -13,23 +13,23 @@ use tokio::{
 
 use crate::aws::authority;
 
-/// A proxy on loopback. While cut, connections are closed, and new ones too.
+/// A proxy on loopback. While it is cut, it closes all connections, including new ones.
 pub struct Proxy {
     address: SocketAddr,
     open: watch::Sender<bool>,
     /// How often all connections were frozen.
     frozen: watch::Sender<u64>,
-    /// Whether new connections are taken and left alone.
+    /// Whether new connections are accepted and then ignored.
     hanging: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// A proxy to the API server of the world.
+    /// A proxy to the API server of the local world.
     pub async fn to_api_server(facts: &Facts) -> Self {
         Self::to(authority(facts.api_server.trim_start_matches("https://"))).await
     }
 
-    /// A proxy to the AWS API of the world.
+    /// A proxy to the AWS API of the local world.
     pub async fn to_aws(facts: &Facts) -> Self {
         Self::to(authority(&facts.aws_endpoint)).await
     }
@@ -73,35 +73,35 @@ impl Proxy {
         Self { address, open, frozen, hanging }
     }
 
-    /// Cuts all connections and refuses new ones.
+    /// Closes all connections and refuses new ones.
     pub fn cut(&self) {
         self.open.send_replace(false);
     }
 
-    /// The connections of now stay open, and nothing goes through them any more, as behind a firewall that forgot
-    /// them; new ones are as good as ever.
+    /// Freezes current connections: they remain open but carry no more data, as behind a firewall that forgot them. New
+    /// connections work.
     pub fn freeze(&self) {
         self.frozen.send_modify(|times| *times += 1);
     }
 
-    /// As [`freeze`](Self::freeze), and new connections are taken and hear nothing either.
+    /// Like [`freeze`](Self::freeze), but new connections are accepted and carry no data either.
     pub fn hang(&self) {
         self.hanging.send_replace(true);
         self.freeze();
     }
 
-    /// Lets connections through again.
+    /// Restores new connections.
     pub fn heal(&self) {
         self.open.send_replace(true);
         self.hanging.send_replace(false);
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Writes a kubeconfig that leads through this proxy.
+    /// Writes a kubeconfig that uses this proxy.
     pub fn kubeconfig(&self, facts: &Facts, folder: &Path) -> PathBuf {
         let direct = std::fs::read_to_string(&facts.kubeconfig).unwrap();
         let through = direct.replace(&facts.api_server, &format!("https://{}", self.address));

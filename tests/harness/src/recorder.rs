@@ -1,4 +1,4 @@
-//! What happened during a run: the stand-in's trace and the lives of the pods, taken down as they go by.
+//! Records what happens during a run: the stand-in's trace and the history of the pods.
 
 use std::{
     collections::BTreeMap,
@@ -18,13 +18,13 @@ use tokio::task::JoinHandle;
 
 use crate::{aws::Aws, cluster::Cluster};
 
-/// The label `app` of the pods whose lives are taken down, and the name of their Deployment and Service.
+/// The label `app` of the recorded pods, and the name of their Deployment and Service.
 pub const APP: &str = "ingress";
 
 /// Microseconds since 1970.
 pub type Micros = u64;
 
-/// One entry of the stand-in's trace (`localstack/elbv2/README.md`), as far as it is of use here.
+/// One entry of the stand-in's trace (`localstack/elbv2/README.md`), with the fields that are used here.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Traced {
@@ -32,13 +32,13 @@ pub enum Traced {
     Call {
         /// The action.
         action: String,
-        /// The target group it named.
+        /// The target group in the call.
         target_group: Option<String>,
-        /// `ip:port` of the targets it named.
+        /// `ip:port` of the targets in the call.
         targets: Vec<String>,
         /// `ok` or an error code.
         outcome: String,
-        /// When its answer left.
+        /// When it was answered.
         #[serde(deserialize_with = "micros")]
         answered: Micros,
     },
@@ -50,11 +50,11 @@ pub enum Traced {
         target: SocketAddr,
         /// The state.
         to: String,
-        /// When.
+        /// The time.
         #[serde(deserialize_with = "micros")]
         at: Micros,
     },
-    /// A node began or stopped to send to a target.
+    /// A node started or stopped sending to a target.
     Route {
         /// The target group.
         target_group: String,
@@ -64,7 +64,7 @@ pub enum Traced {
         target: SocketAddr,
         /// Whether it sends there now.
         routing: bool,
-        /// When.
+        /// The time.
         #[serde(deserialize_with = "micros")]
         at: Micros,
     },
@@ -78,7 +78,7 @@ pub enum Traced {
         node: IpAddr,
         /// The client's end of the connection.
         client: SocketAddr,
-        /// Where it was sent.
+        /// The target it was sent to.
         target: Option<SocketAddr>,
         /// When the target was chosen.
         #[serde(deserialize_with = "micros")]
@@ -88,49 +88,48 @@ pub enum Traced {
     },
 }
 
-/// Reads a time as the stand-in writes it.
+/// Parses a time of the stand-in.
 ///
-/// # Errors
-/// If it is none.
+/// # Errors The text is not a time.
 pub fn micros<'de, D: Deserializer<'de>>(from: D) -> Result<Micros, D::Error> {
     let time: Timestamp = Deserialize::deserialize(from)?;
     u64::try_from(time.as_microsecond()).map_err(serde::de::Error::custom)
 }
 
-/// One life of a pod, as the API server told it. Times are when the event reached us.
+/// One life of a pod, from the API server's events. Times are when the event arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodLife {
     /// Its name.
     pub name: String,
     /// Its IP, once it had one.
     pub ip: Option<IpAddr>,
-    /// When its `deletionTimestamp` was seen, or that it was gone.
+    /// When its `deletionTimestamp`, or else its deletion, was seen.
     pub leaving: Option<Micros>,
-    /// Whether the object is gone.
+    /// Whether the object is deleted.
     pub gone: bool,
 }
 
-/// Everything taken down so far.
+/// All records so far.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The trace of this run's target groups, in the order of the stand-in.
     pub trace: Vec<Traced>,
     /// The pods by UID.
     pub pods: BTreeMap<String, PodLife>,
-    /// The state that the API shows of each target now, by group.
+    /// The current state of each target in the API, by group.
     pub states: BTreeMap<(String, SocketAddr), String>,
-    /// Set if the trace lost entries: then nothing can be concluded from it.
+    /// Not zero if the trace lost entries. Then it proves nothing.
     pub dropped: u64,
 }
 
-/// Takes down until it is told to stop.
+/// Records until it is stopped.
 pub struct Recorder {
     record: Arc<Mutex<Record>>,
     feed: Feed,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// The stand-in's trace, read on from where it was read last.
+/// The stand-in's trace from the last read position on.
 #[derive(Clone)]
 struct Feed {
     aws: Aws,
@@ -149,7 +148,7 @@ struct Page {
 const PERIOD: Duration = Duration::from_millis(200);
 
 impl Recorder {
-    /// Takes down what happens to one load balancer and its target groups, which have names that begin with its.
+    /// Records the events of one load balancer and its target groups, whose names begin with its name.
     pub fn start(aws: &Aws, cluster: &Cluster, load_balancer: &str) -> Self {
         let feed = Feed { aws: aws.clone(), load_balancer: load_balancer.into(), next: Arc::default() };
         let recorder = Self { record: Arc::default(), feed, tasks: Vec::new() };
@@ -164,12 +163,12 @@ impl Recorder {
         Self { tasks: vec![polling, pods], ..recorder }
     }
 
-    /// Looks at what there is so far.
+    /// Reads the records so far.
     pub fn look<T>(&self, at: impl FnOnce(&Record) -> T) -> T {
         at(&self.record.lock().unwrap())
     }
 
-    /// Ends, with the last entries.
+    /// Stops, and returns all records including the last entries.
     pub async fn stop(self) -> Record {
         for task in &self.tasks {
             task.abort();
@@ -237,7 +236,7 @@ async fn watch(cluster: Cluster, record: Arc<Mutex<Record>>) {
     }
 }
 
-/// The wall clock, which the stand-in's trace and the load generator share with us.
+/// The wall clock, which the stand-in's trace and the load generator use too.
 pub fn now() -> Micros {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the clock is past 1970");
     u64::try_from(since.as_micros()).expect("not yet")

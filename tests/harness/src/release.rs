@@ -1,4 +1,5 @@
-//! A release of the chart in a test's namespace: its ServiceAccount, roles and admission policies, and nothing that runs.
+//! A release of the chart in a test's namespace: its ServiceAccount, roles and admission policies, without any
+//! workload.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// What is made of the chart. The rest runs a program, or is there already.
+/// The installed kinds of objects. The others run a program, or exist already.
 const KINDS: [&str; 7] = [
     "ServiceAccount",
     "Role",
@@ -24,11 +25,11 @@ const KINDS: [&str; 7] = [
 
 /// The release of one test.
 pub struct Release {
-    /// The release, and so the Lease, the webhook configurations and the ServiceAccount.
+    /// The name of the release, and so of the Lease, the webhook configurations and the ServiceAccount.
     pub name: String,
-    /// That of the ServiceAccount.
+    /// The kubeconfig of the ServiceAccount.
     pub kubeconfig: PathBuf,
-    /// With the ServiceAccount's own token.
+    /// A client with the ServiceAccount's own token.
     pub client: Client,
     admin: Client,
     made: Vec<DynamicObject>,
@@ -45,13 +46,13 @@ fn api(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {
 }
 
 impl Release {
-    /// Installs it, for this namespace and the pods in it, and waits until the API server goes by its policies.
+    /// Installs it for this namespace and its pods, and waits until the API server enforces its policies.
     pub async fn install(s: &Scenario) -> Self {
         let only = format!("--set=namespaces={{{}}}", s.cluster.namespace);
         Self::install_with(s, &[&only]).await
     }
 
-    /// The same with these values: without namespaces, for all of them, and for nodes.
+    /// The same with these values: for all namespaces, and for nodes.
     pub async fn install_with(s: &Scenario, values: &[&str]) -> Self {
         let (name, admin) = (s.name("release"), s.cluster.client.clone());
         let chart = helm::chart();
@@ -86,7 +87,7 @@ impl Release {
         release
     }
 
-    /// The API server follows roles and policies by watches.
+    /// The API server learns of roles and policies by watches, so this waits for them.
     async fn wait_in_force(&self, s: &Scenario) {
         let pod = json!({"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "web", "image": "x.io/a"}]}});
         s.cluster.create::<Pod>(pod).await;
@@ -113,7 +114,7 @@ impl Release {
         s.cluster.delete_pod("probe", 0).await;
     }
 
-    /// Takes away what belongs to no namespace.
+    /// Deletes its cluster-scoped objects.
     pub async fn remove(self) {
         for object in self.made.iter().filter(|object| object.namespace().is_none()) {
             let name = object.name_any();
@@ -122,10 +123,9 @@ impl Release {
     }
 }
 
-/// What an admission policy said when it refused a request.
+/// The message of an admission policy that rejected a request.
 ///
-/// # Errors
-/// What came instead.
+/// # Errors The actual answer.
 pub fn by_policy<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<String, String> {
     match answer {
         Err(kube::Error::Api(status))

@@ -1,4 +1,4 @@
-//! Permissions: those of `config/rbac`, given to the ServiceAccount `headgate` of a test.
+//! Permissions: those of `config/rbac`, granted to the ServiceAccount `headgate` of a test.
 
 use std::path::PathBuf;
 
@@ -17,23 +17,23 @@ pub fn rules_of(file: &str) -> Value {
     role["rules"].clone()
 }
 
-/// What Headgate may do in the namespaces that it manages.
+/// Headgate's permissions in the namespaces that it manages.
 pub const ROLE: &str = include_str!("../../../config/rbac/role.yaml");
-/// What it may do in its own namespace.
+/// Its permissions in its own namespace.
 pub const OWN_NAMESPACE: &str = include_str!("../../../config/rbac/own-namespace.yaml");
-/// What it may do in the whole cluster where it manages named namespaces: read grants.
+/// Its permissions in the whole cluster if it manages named namespaces: read grants.
 const GRANTS: &str = include_str!("../../../config/rbac/grants.yaml");
-/// What it takes to keep the webhook's certificate: in the cluster, and in Headgate's own namespace.
+/// The permissions to manage the webhook's certificate: in the cluster, and in Headgate's own namespace.
 pub const CERTIFICATES: &str = include_str!("../../../config/rbac/certificates.yaml");
 const EXPLAIN: &str = include_str!("../../../config/rbac/explain.yaml");
 const DOCTOR: &str = include_str!("../../../config/rbac/doctor.yaml");
 const MIGRATE: &str = include_str!("../../../config/rbac/migrate.yaml");
-/// What the controller of IngressDaemonSets may do: with sets and pods, with nodes, and in its own namespace.
+/// The permissions of the controller of IngressDaemonSets: for sets and pods, for nodes, and in its own namespace.
 const DAEMONSETS: &str = include_str!("../../../config/rbac/daemonsets.yaml");
-/// What it may do where it manages all namespaces.
+/// Its permissions if it manages all namespaces.
 pub const CLUSTER_ROLE: &str = include_str!("../../../config/rbac/clusterrole.yaml");
 
-/// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
+/// Grants the ServiceAccount a Role with these rules in this test's namespace, which is also Headgate's own.
 pub async fn grant(s: &Scenario, role: &str, rules: &Value) {
     grant_within(s, &s.cluster, role, rules).await;
 }
@@ -50,12 +50,12 @@ pub async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Va
         .await;
 }
 
-/// Gives the ServiceAccount a ClusterRole with these rules.
+/// Grants the ServiceAccount a ClusterRole with these rules.
 pub async fn grant_in_all(s: &Scenario, rules: &Value) {
     grant_in_all_as(s, &s.cluster.namespace, rules).await;
 }
 
-/// Lets the ServiceAccount read grants, as a Headgate for named namespaces needs it.
+/// Lets the ServiceAccount read grants, which a Headgate for named namespaces needs.
 pub async fn let_read_grants(s: &Scenario) {
     grant_in_all_as(s, &format!("{}-grants", s.cluster.namespace), &rules_of(GRANTS)).await;
 }
@@ -73,15 +73,15 @@ async fn grant_in_all_as(s: &Scenario, name: &str, rules: &Value) {
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
 }
 
-/// Gives the ServiceAccount all that a Headgate needs for this test's namespace.
+/// Grants the ServiceAccount all permissions that Headgate needs for this test's namespace.
 pub async fn every_right(s: &Scenario) {
     grant(s, "headgate", &rules_of(ROLE)).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
     let_read_grants(s).await;
 }
 
-/// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else,
-/// with a Headgate in the namespace `own` whose Lease has this name.
+/// A kubeconfig with only the permissions that people need for `headgate explain` and `headgate doctor`, for a Headgate
+/// in the namespace `own` whose Lease has this name.
 pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str) -> PathBuf {
     let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
     let in_own = in_own.replace("resourceNames: [headgate]", &format!("resourceNames: [{lease}]"));
@@ -93,8 +93,8 @@ pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str) -> PathBuf
     service_account(s).await
 }
 
-/// A kubeconfig for somebody who may do what people need for `headgate migrate lbc`, and nothing else, with a Headgate in the
-/// namespace `own`, and LBC in another one with webhook configurations of this name.
+/// A kubeconfig with only the permissions that people need for `headgate migrate lbc`. Headgate is in the namespace
+/// `own`, and LBC is in another one, with webhook configurations of this name.
 pub async fn of_movers(s: &Scenario, own: &Cluster, lbc: &Cluster, webhook: &str) -> PathBuf {
     let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
     grant_within(s, own, "explain-own", &rules_of(in_own)).await;
@@ -109,8 +109,8 @@ pub async fn of_movers(s: &Scenario, own: &Cluster, lbc: &Cluster, webhook: &str
     service_account(s).await
 }
 
-/// A kubeconfig for a ServiceAccount that has nothing but what the controller of IngressDaemonSets needs for this test's
-/// namespace, which is its own too.
+/// A kubeconfig for a ServiceAccount with only the permissions that the controller of IngressDaemonSets needs for this
+/// test's namespace, which is also its own.
 pub async fn of_daemonsets(s: &Scenario) -> PathBuf {
     let parts: Vec<&str> = DAEMONSETS.split("\n---\n").collect();
     let [sets, nodes, in_own, _, _] = parts[..] else { panic!("expected five parts") };

@@ -1,4 +1,4 @@
-//! What one test has to itself: a namespace, target groups, and a `headgate` that looks after that namespace.
+//! The resources of one test: a namespace, target groups, and a `headgate` that manages the namespace.
 
 use std::{
     collections::BTreeSet,
@@ -17,12 +17,12 @@ use crate::{
     wait,
 };
 
-/// Listener ports and names are never used twice in a run.
+/// Listener ports and names are never reused in a run.
 static NEXT: AtomicU16 = AtomicU16::new(1);
 
-/// One test's part of the world.
+/// One test's part of the local world.
 pub struct Scenario {
-    /// The world.
+    /// The local world.
     pub world: &'static World,
     /// Its namespace.
     pub cluster: Cluster,
@@ -32,7 +32,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A namespace called after the test.
+    /// A namespace named after the test.
     pub async fn new(world: &'static World, test: &str) -> Self {
         let name = format!("{test}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let cluster = Cluster::new(world.facts(), &name).await;
@@ -40,29 +40,29 @@ impl Scenario {
         Self { world, cluster, aws, name }
     }
 
-    /// The facts of the world.
+    /// The facts of the local world.
     pub fn facts(&self) -> &'static Facts {
         self.world.facts()
     }
 
-    /// A name for something of this test, unique in the world, within AWS's 32 characters.
+    /// A name for a resource of this test, unique in the local world, within AWS's 32 characters.
     pub fn name(&self, of: &str) -> String {
         format!("{of}-{}", self.name)
     }
 
-    /// A target group behind an NLB of its own.
+    /// A target group behind a new NLB.
     pub async fn group(&self, of: &str) -> Group {
         let port = 20_000 + NEXT.fetch_add(1, Ordering::Relaxed);
         self.aws.nlb_group(&self.name(of), port).await
     }
 
-    /// A target group for IPv6 addresses behind an NLB of its own.
+    /// A target group for IPv6 addresses behind a new NLB.
     pub async fn ipv6_group(&self, of: &str) -> Group {
         let port = 20_000 + NEXT.fetch_add(1, Ordering::Relaxed);
         self.aws.ipv6_nlb_group(&self.name(of), port).await
     }
 
-    /// Starts `headgate run --namespaces` of this test's namespace.
+    /// Starts `headgate run --namespaces` for this test's namespace.
     pub async fn headgate(&self) -> Headgate {
         self.headgate_with(&[]).await
     }
@@ -74,13 +74,13 @@ impl Scenario {
         Headgate::start(self.facts(), &self.facts().kubeconfig, &arguments).await
     }
 
-    /// The same with these arguments only: what is served is among them.
+    /// The same with only these arguments, which must include the namespaces.
     pub async fn headgate_of(&self, arguments: &[&str]) -> Headgate {
         Headgate::start(self.facts(), &self.facts().kubeconfig, arguments).await
     }
 
-    /// Starts `headgate run` for this test's namespace that sees the pods of the others too: so it knows whose an
-    /// address is that had been a pod's of this test, and is another test's now.
+    /// Starts `headgate run` for this test's namespace, but with a view of all pods. So it knows if an address of this
+    /// test's former pod now belongs to another test.
     pub async fn headgate_that_sees_all(&self, kubeconfig: &Path, arguments: &[&str]) -> Headgate {
         let own = format!("--own-namespace={}", self.cluster.namespace);
         let only = format!("--namespace-selector=kubernetes.io/metadata.name={}", self.cluster.namespace);
@@ -96,7 +96,7 @@ impl Scenario {
         group
     }
 
-    /// Puts a target into a group that is nobody's pod, as another system does.
+    /// Registers a target that is no pod, like another program.
     pub async fn foreign_target(&self, group: &Group) -> String {
         let ip = self.facts().vpc_cidr.replace(".0.0/16", ".0.250");
         let target = TargetDescription::builder().id(&ip).port(9).build();
@@ -105,7 +105,7 @@ impl Scenario {
         format!("{ip}:9")
     }
 
-    /// Waits until there are `count` pods of `app`, none of which is ending.
+    /// Waits until there are `count` pods of `app`, and none terminates.
     pub async fn wait_quiet(&self, app: &str, count: usize) {
         self.wait_quiet_in(&self.cluster, app, count).await;
     }
@@ -119,13 +119,13 @@ impl Scenario {
         .await;
     }
 
-    /// Waits until the registered targets of a group are these.
+    /// Waits until a group has exactly these registered targets.
     pub async fn wait_targets(&self, group: &Group, wanted: &BTreeSet<String>) {
         let what = format!("the targets of {}", group.name);
         wait::until_equal(&what, wanted, || self.aws.registered(&group.arn)).await;
     }
 
-    /// Waits until the pods of `app` with this port are the registered targets of a group, `count` of them.
+    /// Waits until `count` pods of `app` with this port are the registered targets of a group.
     pub async fn wait_registered(&self, group: &Group, app: &str, count: usize, port: u16) -> Running {
         let running = self.cluster.wait_running(app, count).await;
         self.wait_targets(group, &targets(&running, port)).await;
@@ -133,12 +133,12 @@ impl Scenario {
     }
 }
 
-/// The targets that these pods are.
+/// The targets of these pods.
 pub fn targets(pods: &Running, port: u16) -> BTreeSet<String> {
     pods.values().map(|ip| format!("{ip}:{port}")).collect()
 }
 
-/// The ports of a Service with one port `http`, 80 to 8080.
+/// The ports of a Service with one port `http`, which maps 80 to 8080.
 pub fn http_port() -> Value {
     json!([{"name": "http", "port": 80, "targetPort": 8080}])
 }

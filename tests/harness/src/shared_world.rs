@@ -1,13 +1,12 @@
-//! The worlds that the tests of a run share. Each starts with the first test that needs it:
+//! The local worlds that the tests of a run share. Each starts with the first test that needs it:
 //!
-//! - one with simulated nodes, in which several tests run at once, each in a namespace of its own;
-//! - two with simulated nodes for tests that disturb their world (restart the API server, cut AWS off, drain nodes): one
-//!   test at a time in each;
+//! - one with simulated nodes, in which several tests run at the same time, each in a separate namespace;
+//! - two with simulated nodes for tests that disturb their local world (restart the API server, cut AWS off, drain
+//!   nodes): one test at a time in each;
 //! - one with real nodes, for the scenarios that run on both kinds.
 //!
-//! How many tests run at once is decided here and not by the number of test threads, so that a test that waits for its
-//! turn keeps no other one waiting. `HEADGATE_TEST_TIMES=FILE` appends a line `SECONDS NAME` for each test, without the
-//! time that it waited for its turn.
+//! This module, not the number of test threads, decides how many tests run at the same time. So a waiting test does not
+//! block others. `HEADGATE_TEST_TIMES=FILE` appends a line `SECONDS NAME` for each test, without its waiting time.
 
 use std::{
     fs::OpenOptions,
@@ -26,23 +25,23 @@ use tokio::{
 
 use crate::{admission, kinds};
 
-/// One runtime for all tests: the world and its connections outlive each of them.
+/// One runtime for all tests, because the local world and its connections outlive each test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made")
 });
 
-/// A world with simulated nodes, and how many tests may be in it at once.
+/// A local world with simulated nodes, and the number of tests that may run in it at the same time.
 struct Shared {
     name: &'static str,
     world: OnceCell<World>,
     turns: Semaphore,
 }
 
-/// Most of a test's time is waiting, so more tests than cores run at once.
+/// Tests mostly wait, so more tests than cores run at the same time.
 static QUIET: Shared = Shared::new("e2e", 6);
-/// Two, so that a test of minutes keeps the others waiting for one of them only.
+/// Two worlds, so that a long test only blocks one of them.
 static DISTURBED: [Shared; 2] = [Shared::new("e2e-disturbed", 1), Shared::new("e2e-disturbed-too", 1)];
-/// A real node is slow to start containers.
+/// Real nodes start containers slowly.
 static REAL_TURNS: Semaphore = Semaphore::const_new(3);
 
 impl Shared {
@@ -53,7 +52,7 @@ impl Shared {
     async fn world(&self) -> &World {
         self.world
             .get_or_init(|| async {
-                // The world of a run that has just ended may still be stopping.
+                // The local world of a run that has just ended may still be stopping.
                 let name = format!("{}-{}", self.name, std::process::id()).parse().expect("a name");
                 let options = Options { name, ..Options::default() };
                 let world = match World::start(options).await {
@@ -71,7 +70,7 @@ impl Shared {
         self.turns.acquire().await.expect("the semaphore is never closed")
     }
 
-    /// Runs a test whose turn it is.
+    /// Runs a test that may start now.
     async fn run<F: Future<Output = ()>>(
         &'static self,
         _turn: SemaphorePermit<'_>,
@@ -83,7 +82,7 @@ impl Shared {
     }
 }
 
-/// Writes down how long the test of this thread took when it is dropped.
+/// Records the duration of this thread's test when it is dropped.
 struct Clock {
     test: String,
     start: Instant,
@@ -107,7 +106,7 @@ impl Drop for Clock {
     }
 }
 
-/// Lets this process speak TLS; may be called again.
+/// Installs the TLS provider of this process. May be called again.
 pub fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -115,10 +114,10 @@ pub fn install_tls() {
     });
 }
 
-/// The world with real nodes, and the runtime whose threads are in its network.
+/// The local world with real nodes, and the runtime whose threads are in its network.
 static REAL: OnceLock<(World, Runtime)> = OnceLock::new();
 
-/// A runtime whose threads are in a world's network.
+/// A runtime whose threads are in a local world's network namespace.
 pub fn runtime_within(world: &World) -> Runtime {
     let facts = world.facts().clone();
     tokio::runtime::Builder::new_multi_thread()
@@ -139,8 +138,8 @@ fn real_world() -> &'static (World, Runtime) {
     })
 }
 
-/// Runs a test on nodes of one kind, beside others. A machine that cannot have real nodes says so on standard error,
-/// and leaves the test out unless it was promised (CI does).
+/// Runs a test on nodes of one kind, at the same time as other tests. If real nodes are impossible on this machine, it
+/// prints that to standard error and skips the test, or fails if the environment promises real nodes (CI does).
 pub fn on<F: Future<Output = ()>>(
     nodes: Nodes,
     name: &str,
@@ -155,7 +154,7 @@ pub fn on<F: Future<Output = ()>>(
         Err(missing) => panic!("{missing}"),
     }
     install_tls();
-    // A thread of its own: one that has entered a network never comes back.
+    // A separate thread, because a thread cannot leave a network namespace.
     let thread = std::thread::Builder::new().name(std::thread::current().name().unwrap_or(name).to_owned());
     let body = move || {
         let _turn = RUNTIME.block_on(REAL_TURNS.acquire()).expect("the semaphore is never closed");
@@ -178,7 +177,7 @@ pub fn on<F: Future<Output = ()>>(
     }
 }
 
-/// Makes two tests of one scenario: `NAME::on_simulated_nodes` and `NAME::on_real_nodes`.
+/// Defines two tests of one scenario: `NAME::on_simulated_nodes` and `NAME::on_real_nodes`.
 #[macro_export]
 macro_rules! on_both_kinds_of_nodes {
     ($(async fn $name:ident($world:ident: World) $body:block)+) => {$(
@@ -202,7 +201,7 @@ macro_rules! on_both_kinds_of_nodes {
     )+};
 }
 
-/// Makes a test of a scenario that only a real kubelet can show: `NAME::on_real_nodes`.
+/// Defines a test of a scenario that needs a real kubelet: `NAME::on_real_nodes`.
 #[macro_export]
 macro_rules! on_real_nodes {
     ($(async fn $name:ident($world:ident: World) $body:block)+) => {$(
@@ -219,13 +218,13 @@ macro_rules! on_real_nodes {
     )+};
 }
 
-/// Runs a test in the world that it shares with other tests, next to them.
+/// Runs a test in a shared world, at the same time as other tests.
 pub fn beside_others<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     install_tls();
     RUNTIME.block_on(async { QUIET.run(QUIET.turn().await, test).await });
 }
 
-/// Runs a test that disturbs its world, while no other test is in that world.
+/// Runs a test that disturbs its local world, while no other test is in that local world.
 pub fn alone<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     install_tls();
     RUNTIME.block_on(async {

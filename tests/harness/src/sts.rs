@@ -1,4 +1,4 @@
-//! STS on loopback, as the web identity of a ServiceAccount asks it, in the mood that a test gives it.
+//! STS on loopback for the web identity of a ServiceAccount, with a configurable answer.
 
 use std::{
     net::SocketAddr,
@@ -14,19 +14,19 @@ use axum::{Router, extract::State, http::StatusCode, response::IntoResponse};
 use k8s_openapi::jiff::Timestamp;
 use tokio::{net::TcpListener, time::sleep};
 
-/// The role that is asked for.
+/// The requested role.
 pub const ROLE: &str = "arn:aws:iam::123456789012:role/headgate";
 
-/// What becomes of a request.
+/// The answer to requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Mood {
-    /// Credentials that live for so long, after so long.
+    /// Credentials with this lifetime, after this delay.
     Gives(Duration, Duration),
-    /// It does not trust whoever asks.
+    /// It denies the request.
     Denies,
 }
 
-/// STS.
+/// The STS server.
 #[derive(Clone)]
 pub struct Sts {
     address: SocketAddr,
@@ -35,7 +35,7 @@ pub struct Sts {
 }
 
 impl Sts {
-    /// One that answers.
+    /// Starts it.
     pub async fn start(mood: Mood) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -45,23 +45,23 @@ impl Sts {
         sts
     }
 
-    /// From now on it does this.
+    /// Changes the answer from now on.
     pub fn is(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
     }
 
-    /// How often it was asked.
+    /// The number of requests.
     pub fn asked(&self) -> usize {
         self.asked.load(SeqCst)
     }
 
-    /// The environment in which a program asks here, with a token that lies in a folder.
+    /// The environment of a program that uses this STS, with a token in a folder.
     pub fn environment(&self, folder: &Path) -> Vec<(&'static str, String)> {
         environment(&self.address.to_string(), folder)
     }
 }
 
-/// The environment in which a program asks an STS at this address, be there one or not.
+/// The environment of a program that uses an STS at this address, whether it exists or not.
 pub fn environment(address: &str, folder: &Path) -> Vec<(&'static str, String)> {
     let token = folder.join("web-identity-token");
     std::fs::write(&token, "a token").unwrap();

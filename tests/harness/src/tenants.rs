@@ -1,4 +1,4 @@
-//! Two tenants of one cluster who do not trust each other.
+//! Two tenants of one cluster that do not trust each other.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
     scenario::{Scenario, http_port, targets},
 };
 
-/// Two namespaces of different people, and a Headgate that serves both and sees the whole cluster.
+/// Two namespaces of different owners, and a Headgate that manages both and can read the whole cluster.
 pub struct Tenants {
     /// The scenario, whose namespace is Headgate's own.
     pub s: Scenario,
@@ -25,12 +25,12 @@ pub struct Tenants {
     pub a: Cluster,
     /// The other one.
     pub b: Cluster,
-    /// The label of the namespaces that are served.
+    /// The label of the managed namespaces.
     pub label: String,
 }
 
 impl Tenants {
-    /// Makes them.
+    /// Creates both namespaces.
     pub async fn new(world: &'static World, test: &str) -> Self {
         let s = Scenario::new(world, test).await;
         let label = s.name("serve");
@@ -41,7 +41,7 @@ impl Tenants {
         Self { s, a, b, label }
     }
 
-    /// What Headgate is told.
+    /// The arguments of Headgate.
     pub fn arguments(&self) -> [String; 2] {
         [
             format!("--namespace-selector={}=true", self.label),
@@ -49,7 +49,7 @@ impl Tenants {
         ]
     }
 
-    /// A Headgate with these arguments more.
+    /// A Headgate with these additional arguments.
     pub async fn headgate(&self, more: &[&str]) -> Headgate {
         let own = self.arguments();
         let arguments: Vec<&str> = own.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -62,24 +62,24 @@ impl Tenants {
         tenant.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
     }
 
-    /// The targets of so many pods of this tenant.
+    /// The targets of `pods` pods of this tenant.
     pub async fn targets(&self, tenant: &Cluster, pods: usize) -> BTreeSet<String> {
         targets(&tenant.wait_running("web", pods).await, 8080)
     }
 
-    /// The targets that AWS was ever told to register or to remove in this group.
+    /// All targets of this group that calls of this action named.
     pub async fn named(&self, action: &str, group: &Group) -> BTreeSet<String> {
         self.s.aws.calls(action, &group.name).await.into_iter().flat_map(|(targets, _)| targets).collect()
     }
 
-    /// Labels the namespace of B, or takes a label away.
+    /// Sets or removes a label of B's namespace.
     pub async fn label_b(&self, label: &str, value: Option<&str>) {
         let api: Api<Namespace> = Api::all(self.s.cluster.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"labels": {label: value}}}));
         api.patch(&self.b.namespace, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// What the doctor says.
+    /// The output of `headgate doctor`.
     pub async fn doctor(&self, headgate: &Headgate) -> String {
         let address = format!("--address={}", headgate.debug());
         let own = format!("--own-namespace={}", self.s.cluster.namespace);

@@ -1,8 +1,8 @@
-//! Pages whose commands are typed into a shell as they are printed, as a newcomer does.
+//! Types the commands of a page into a shell as they are printed, like a new user.
 //!
-//! Each command has to succeed, and each line that the page prints below it has to come. What looks is typed again until
-//! it shows what is printed, as people do. Words with a digit in them are somebody's numbers, names and addresses: any
-//! word will do for them. `...` stands for anything.
+//! Each command must succeed and print the lines that the page shows below it. Read-only commands are repeated until
+//! their output matches, like people do. A word with a digit is a number, name or address of the example, so it matches
+//! any word. `...` matches anything.
 
 use std::process::Stdio;
 
@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{aws, root, wait};
 
-/// What is typed again until it shows what is printed.
+/// Commands that are repeated until their output matches.
 const LOOKS: [&str; 6] = [
     "kubectl get ",
     "kubectl headgate ",
@@ -23,26 +23,26 @@ const LOOKS: [&str; 6] = [
     "headgate explain ",
     "headgate diff",
 ];
-/// A target goes on while somebody reads: what the page prints may be followed by this already.
+/// A target's state advances while a user reads, so these later states match too.
 const LATER: [(&str, &str); 3] = [
     ("initial", "healthy"),
     ("Elb.RegistrationInProgress", "Elb.InitialHealthChecking"),
     ("Elb.RegistrationInProgress", "None"),
 ];
-/// Ends what a command prints.
+/// The line after the output of a command.
 const END: &str = "=== done:";
 
-/// A command, and what is printed below it.
+/// A command with the printed output below it.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// What is typed.
+    /// The command.
     pub command: String,
-    /// What the page prints below it.
+    /// The output on the page.
     pub printed: Vec<String>,
 }
 
 impl Step {
-    /// The same with other names in it.
+    /// The same with other names.
     #[must_use]
     pub fn renamed(&self, rename: impl Fn(&str) -> String) -> Self {
         let printed = self.printed.iter().map(|line| rename(line)).collect();
@@ -50,7 +50,7 @@ impl Step {
     }
 }
 
-/// A page of docs/, or the section of this heading.
+/// A page of docs/, or its section with this heading.
 pub fn page(name: &str, section: Option<&str>) -> String {
     let text = std::fs::read_to_string(root().join("docs").join(name)).unwrap();
     let Some(section) = section else { return text };
@@ -58,7 +58,7 @@ pub fn page(name: &str, section: Option<&str>) -> String {
     rest.split("\n## ").next().unwrap().to_owned()
 }
 
-/// The blocks of a page, each with its commands.
+/// The blocks of a page with their commands.
 pub fn blocks(text: &str) -> Vec<Vec<Step>> {
     let mut blocks: Vec<Vec<Step>> = Vec::new();
     let (mut inside, mut goes_on) = (false, false);
@@ -86,7 +86,7 @@ pub fn blocks(text: &str) -> Vec<Vec<Step>> {
     blocks
 }
 
-/// Whether this line shows what is printed.
+/// Whether a line matches the printed one.
 fn shows(line: &str, printed: &str) -> bool {
     let line: Vec<&str> = line.split_whitespace().collect();
     let printed: Vec<&str> = printed.split_whitespace().collect();
@@ -98,7 +98,7 @@ fn shows(line: &str, printed: &str) -> bool {
     line.windows(printed.len().max(1)).any(|words| words.iter().zip(&printed).all(is))
 }
 
-/// The first of what is printed that is not shown; each line shows one.
+/// The first printed line without a match. Each line matches at most one.
 fn missing(said: &[String], printed: &[String]) -> Option<String> {
     let mut left: Vec<&String> = said.iter().collect();
     let printed = printed.iter().filter(|line| line.trim() != "..." && !line.trim().is_empty());
@@ -109,7 +109,7 @@ fn missing(said: &[String], printed: &[String]) -> Option<String> {
     None
 }
 
-/// Whether there is an AWS CLI; where there has to be one, this fails if there is none.
+/// Whether an AWS CLI is installed. Fails if it is required and missing.
 pub fn has_aws_cli() -> bool {
     let program = std::env::var("HEADGATE_CLIENTS").map_or("aws".into(), |folder| format!("{folder}/aws"));
     let version = std::process::Command::new(&program).arg("--version").output();
@@ -118,17 +118,17 @@ pub fn has_aws_cli() -> bool {
     there
 }
 
-/// A terminal. Dropping it ends what runs in it.
+/// A terminal. Its drop ends all programs in it.
 pub struct Terminal {
     shell: Child,
     input: ChildStdin,
-    /// None: nobody looks any more.
+    /// `None`: the output is no longer read.
     output: Option<Lines<BufReader<ChildStdout>>>,
 }
 
 impl Terminal {
-    /// One in which these variables are set, and none of AWS and Kubernetes that this process has. `bin`: where programs are
-    /// looked for first.
+    /// A terminal with these variables, and without this process's variables for AWS and Kubernetes. `bin`: the folders
+    /// that are searched first.
     pub fn open(bin: &[&str], environment: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut path: Vec<String> = bin.iter().map(|folder| (*folder).to_owned()).collect();
         path.extend(std::env::var("HEADGATE_CLIENTS"));
@@ -145,7 +145,7 @@ impl Terminal {
             .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .env("AWS_PAGER", "")
-            // As on a terminal, which this is not.
+            // Like on a terminal.
             .env("HEADGATE_LOG_FORMAT", "text")
             .envs(environment)
             .stdin(Stdio::piped())
@@ -158,12 +158,12 @@ impl Terminal {
         Self { shell, input, output: Some(BufReader::new(output).lines()) }
     }
 
-    /// One of an administrator of a world, in which these variables are set besides.
+    /// A terminal of a local world's administrator, with these additional variables.
     pub fn in_world(facts: &Facts, variables: &[(&str, &str)]) -> Self {
         let kubectl = facts.kubectl.parent().unwrap().display().to_string();
         let mut environment: Vec<(String, String)> = aws::environment(facts).into_iter().collect();
         environment.push(("KUBECONFIG".into(), facts.kubeconfig.display().to_string()));
-        // Version 1 of the CLI reads this, and not AWS_REGION.
+        // Version 1 of the CLI reads this variable instead of AWS_REGION.
         environment.push(("AWS_DEFAULT_REGION".into(), facts.region.clone()));
         environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         Self::open(&[&kubectl], environment)
@@ -173,9 +173,9 @@ impl Terminal {
         self.input.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// Types a command; gives what it prints and its exit code.
+    /// Runs a command. Returns its output and exit code.
     pub async fn run(&mut self, command: &str) -> (Vec<String>, i32) {
-        // A pipeline's first part may fail, too.
+        // The first part of a pipeline may fail too.
         self.write(&format!("set -o pipefail\n{{ {command}\n}} 2>&1 </dev/null\necho; echo \"{END} $?\"\n"))
             .await;
         let mut said = Vec::new();
@@ -194,7 +194,7 @@ impl Terminal {
         (said, code)
     }
 
-    /// Types a command that goes on; waits until what is printed below it was shown.
+    /// Starts a command that does not end, and waits until it has printed the expected lines.
     pub async fn start(&mut self, step: &Step) {
         self.write(&format!("{} 2>&1 </dev/null\n", step.command)).await;
         let mut said = Vec::new();
@@ -209,11 +209,11 @@ impl Terminal {
         };
         let _ = tokio::time::timeout(wait::DEADLINE, read).await;
         assert_eq!(missing(&said, &step.printed), None, "{step:#?} has shown {said:#?}");
-        // It goes on to print, and would stop if nobody read that.
+        // Its later output must be read, or it would block.
         tokio::spawn(async move { while let Ok(Some(_)) = output.next_line().await {} });
     }
 
-    /// Types a command, which has to show what is printed below it; gives all that it has shown.
+    /// Runs a command, which must print the expected lines. Returns all its output.
     pub async fn follow(&mut self, step: &Step) -> Vec<String> {
         if !LOOKS.iter().any(|looks| step.command.starts_with(looks)) {
             let (said, code) = self.run(&step.command).await;
@@ -221,7 +221,7 @@ impl Terminal {
             return said;
         }
         let end = tokio::time::Instant::now() + wait::DEADLINE;
-        // On a slow machine one line may be over before the next one comes.
+        // On a slow machine, an expected line may disappear from the output before the next one appears.
         let mut seen: Vec<String> = Vec::new();
         loop {
             let (said, code) = self.run(&step.command).await;
@@ -244,7 +244,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // All that the shell has started is of its group.
+        // All processes that the shell has started are in its group.
         if let Some(id) = self.shell.id() {
             let _ = std::process::Command::new("kill").args(["-TERM", "--", &format!("-{id}")]).status();
         }

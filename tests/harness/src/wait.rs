@@ -4,19 +4,19 @@ use std::{fmt::Debug, future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// Far more than anything takes on a slow machine; a test that fails waits this long.
+/// Much longer than anything takes on a slow machine. A failing test waits this long.
 pub const DEADLINE: Duration = Duration::from_secs(180);
-/// For what the garbage collector of Kubernetes does: it looks for new kinds every 30 s, and again later while it cannot list one
-/// of them, as when a test takes a kind away.
+/// For the garbage collector of Kubernetes. It looks for new kinds every 30 s, and later if it cannot list a kind, for
+/// example after a test deletes one.
 pub const COLLECTED: Duration = Duration::from_secs(300);
 const PERIOD: Duration = Duration::from_millis(25);
 
-/// Asks until the answer is `Ok`; panics with `what` and the last `Err` after [`DEADLINE`].
+/// Repeats a check until it returns `Ok`. Panics with `what` and the last `Err` after [`DEADLINE`].
 pub async fn until<T, E: Debug, F: Future<Output = Result<T, E>>>(what: &str, ask: impl FnMut() -> F) -> T {
     within(DEADLINE, what, ask).await
 }
 
-/// The same with another deadline, for what a load balancer at a time scale near 1 takes.
+/// The same with another deadline, for load balancers with a time scale near 1.
 pub async fn within<T, E: Debug, F: Future<Output = Result<T, E>>>(
     deadline: Duration,
     what: &str,
@@ -34,8 +34,8 @@ pub async fn within<T, E: Debug, F: Future<Output = Result<T, E>>>(
     }
 }
 
-/// Asks an API server again while it cannot be reached, or cannot answer, as when its disk is slow; panics with the last
-/// error after [`DEADLINE`]. What it refuses is given back.
+/// Repeats a request while the API server is unreachable or cannot answer, for example because of a slow disk. Panics
+/// with the last error after [`DEADLINE`]. Returns rejections.
 pub async fn answered<T: Debug, F: Future<Output = kube::Result<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
@@ -53,7 +53,7 @@ pub async fn answered<T: Debug, F: Future<Output = kube::Result<T>>>(
     until(what, ask).await
 }
 
-/// Asks until the answer equals `wanted`; panics with `what` and the last answer after [`DEADLINE`].
+/// Repeats a query until the result equals `wanted`. Panics with `what` and the last result after [`DEADLINE`].
 pub async fn until_equal<T: Debug + PartialEq, F: Future<Output = T>>(
     what: &str,
     wanted: &T,

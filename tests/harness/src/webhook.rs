@@ -1,4 +1,4 @@
-//! The webhook of a `headgate` process, called by the world's API server by its address.
+//! The webhook of a `headgate` process. The local world's API server calls it by its address.
 
 use k8s_openapi::{
     ByteString,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{certificates::Files, cluster::Cluster, headgate::Headgate, scenario::Scenario, wait};
 
-/// The files that users apply.
+/// The manifests that users apply.
 const MANIFEST: &str = include_str!("../../../config/webhook/mutating.yaml");
 const FOR_EVICTIONS: &str = include_str!("../../../config/webhook/validating.yaml");
 
@@ -27,36 +27,36 @@ pub fn manifest() -> MutatingWebhookConfiguration {
     serde_saphyr::from_str(document).unwrap()
 }
 
-/// The one for evictions.
+/// The configuration for evictions.
 pub fn manifest_for_evictions() -> ValidatingWebhookConfiguration {
     serde_saphyr::from_str(FOR_EVICTIONS).unwrap()
 }
 
-/// The configuration of this test. Others are not asked: it is for namespaces of this test's name only.
+/// The configurations of this test. They only apply to namespaces with this test's label.
 pub struct Configuration {
     api: Api<MutatingWebhookConfiguration>,
     for_evictions: Api<ValidatingWebhookConfiguration>,
     /// Its name.
     pub name: String,
-    /// The namespaces of it have this label.
+    /// The label of its namespaces.
     pub label: String,
 }
 
 impl Configuration {
-    /// As users have it, but with addresses for the Service, and only for namespaces with a label of this test's own. It
-    /// trusts and calls what the replicas serve.
+    /// Installs the users' configurations with addresses instead of the Service, only for namespaces with this test's
+    /// label. They contain the certificates and paths of the replicas.
     pub async fn install(s: &Scenario, headgates: &[&Headgate]) -> Self {
         Self::install_as(s.cluster.client.clone(), s.name("webhook"), s.name("mine"), headgates).await
     }
 
-    /// The same under a name, for namespaces with a label.
+    /// The same with a name, for namespaces with a label.
     pub async fn install_as(client: Client, name: String, label: String, headgates: &[&Headgate]) -> Self {
         let files = Files::shared();
         let known = json!({"caBundle": ByteString(files.trusted.clone().into_bytes())});
         Self::install_with((client, name, label), headgates, &known, &files.path).await
     }
 
-    /// The same, with nothing that says what is to be trusted and called: `headgate certificates` fills it in.
+    /// The same without certificates and paths. `headgate certificates` fills them in.
     pub async fn install_bare(s: &Scenario, headgates: &[&Headgate]) -> Self {
         let place = (s.cluster.client.clone(), s.name("webhook"), s.name("mine"));
         Self::install_with(place, headgates, &json!({}), "/").await
@@ -83,12 +83,12 @@ impl Configuration {
         Self { api, for_evictions, name, label }
     }
 
-    /// One that is there, by its name.
+    /// An existing configuration with this name.
     pub fn of(client: Client, name: String) -> Self {
         Self { api: Api::all(client.clone()), for_evictions: Api::all(client), name, label: String::new() }
     }
 
-    /// Has its entries call another path, as somebody does who applies other manifests.
+    /// Makes its entries call another path, like after a user applies other manifests.
     pub async fn set_path(&self, path: &str) {
         self.change(|entry| match entry["clientConfig"]["url"].as_str() {
             Some(url) => {
@@ -100,13 +100,13 @@ impl Configuration {
         .await;
     }
 
-    /// Has its entries trust these certificates, PEM.
+    /// Makes its entries trust these certificates, PEM.
     pub async fn set_bundle(&self, bundle: &str) {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         self.change(|entry| entry["clientConfig"]["caBundle"] = bundle.clone()).await;
     }
 
-    /// Has it asked about the pods of a namespace that is left out as others are, such as `kube-system`.
+    /// Includes the pods of a namespace that is excluded by default, such as `kube-system`.
     pub async fn opt_in(&self, namespace: &str) {
         self.change(|entry| {
             let rules = entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
@@ -117,12 +117,12 @@ impl Configuration {
         .await;
     }
 
-    /// What becomes of a request when nobody answers.
+    /// Sets what happens to a request if no replica answers.
     pub async fn set_failure_policy(&self, policy: &str) {
         self.change(|entry| entry["failurePolicy"] = policy.into()).await;
     }
 
-    /// Changes its entries, whoever else writes them.
+    /// Changes its entries, with retries if another client writes them too.
     async fn change(&self, change: impl Fn(&mut Value)) {
         let changed = |webhooks: Value| {
             let mut all = webhooks;
@@ -136,7 +136,7 @@ impl Configuration {
         self.for_evictions.patch(&self.name, &parameters, &changed(is)).await.unwrap();
     }
 
-    /// How its entries are called.
+    /// The client configurations of its entries.
     pub async fn clients(&self) -> Vec<WebhookClientConfig> {
         let new_pods = self.api.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
         let evictions = self.for_evictions.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
@@ -144,10 +144,9 @@ impl Configuration {
         new_pods.chain(evictions.map(|entry| entry.client_config)).collect()
     }
 
-    /// What its entries trust; `Err` while one of them trusts nothing.
+    /// The certificates that its entries trust.
     ///
-    /// # Errors
-    /// If one trusts nothing yet.
+    /// # Errors If an entry trusts none yet.
     pub async fn trusted(&self) -> Result<Vec<String>, String> {
         let text = |config: WebhookClientConfig| String::from_utf8(config.ca_bundle?.0).ok();
         self.clients()
@@ -158,12 +157,12 @@ impl Configuration {
             .ok_or("a caBundle is missing".into())
     }
 
-    /// Waits until somebody has filled in what is to be trusted.
+    /// Waits until the certificates are filled in.
     pub async fn wait_trusted(&self) {
         wait::until("the caBundle is filled in", || self.trusted()).await;
     }
 
-    /// Takes it away.
+    /// Deletes the configurations.
     pub async fn remove(self) {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
         self.for_evictions.delete(&self.name, &DeleteParams::default()).await.unwrap();
@@ -173,24 +172,24 @@ impl Configuration {
 /// The path that an entry calls.
 #[derive(Debug)]
 pub struct Named {
-    /// The path, with the host if it is called by a url.
+    /// The path, with the host if the entry has a URL.
     pub path: String,
 }
 
-/// What the entries of both configurations of this name call.
+/// The paths in both configurations with this name.
 pub async fn named(client: &Client, name: &str) -> Vec<Named> {
     let all = Configuration::of(client.clone(), name.to_owned()).clients().await.into_iter();
     all.map(|client| Named { path: client.url.or_else(|| client.service?.path).unwrap_or_default() })
         .collect()
 }
 
-/// The secret in a path.
+/// The secret part of a path.
 pub fn is_secret(path: &str) -> Option<String> {
     let is = |part: &&str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     path.split('/').find(is).map(str::to_owned)
 }
 
-/// Waits until the API server calls secret paths, all with one secret; gives that.
+/// Waits until the entries have secret paths with the same secret, and returns it.
 pub async fn wait_secret(client: &Client, name: &str) -> String {
     wait::until("the API server is told the secret path", || async {
         let named = named(client, name).await;
@@ -204,8 +203,8 @@ pub async fn wait_secret(client: &Client, name: &str) -> String {
     .await
 }
 
-/// The entries of a configuration once for each replica, with addresses for the Service, and only for namespaces with
-/// this label.
+/// The entries of a configuration, once for each replica with its address instead of the Service, only for namespaces
+/// with this label.
 async fn called_by_address(
     entries: &Value,
     (known, path): (&Value, &str),
@@ -228,7 +227,7 @@ async fn called_by_address(
     all
 }
 
-/// A client for the API server's own validation of an object, without storing it.
+/// A client for dry runs: the API server validates an object without storing it.
 pub async fn dry_run_create(
     client: Client,
     object: &MutatingWebhookConfiguration,
@@ -237,8 +236,8 @@ pub async fn dry_run_create(
     Api::<MutatingWebhookConfiguration>::all(client).create(&parameters, object).await.map(|_| ())
 }
 
-/// Waits until a new pod like this one would be given what it should have: the API server follows its configurations by a
-/// watch, each replica the Services.
+/// Waits until a new pod like this one gets the expected injection. The API server watches its configurations, and each
+/// replica watches the Services.
 pub async fn wait_injected(cluster: &Cluster, pod: Value, is_given: impl Fn(&Pod) -> bool) {
     let probe: Pod = serde_json::from_value(pod).unwrap();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -249,7 +248,7 @@ pub async fn wait_injected(cluster: &Cluster, pod: Value, is_given: impl Fn(&Pod
     .await;
 }
 
-/// A pod that sleeps nowhere and has nothing.
+/// A minimal pod without a hold.
 pub fn bare_pod(name: &str, labels: &Value) -> Value {
     json!({
         "metadata": {"name": name, "labels": labels},

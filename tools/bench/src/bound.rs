@@ -1,13 +1,13 @@
-//! The earliest possible end of a burst of removals, and of the registrations beside them, for one who knows the future.
+//! The earliest possible end of a burst of removals, and of the registrations next to them, if the future were known.
 //!
-//! A call takes a token, and removes at most so many targets of one group, all of them deleted before. The fewest
-//! calls that can do are, for each group, one for each full chunk of its deletions in their order and one for the
-//! rest; none of them can go before the last deletion in it. Sent in the order in which they can go, each as soon as
-//! there is a token for it, they end as early as any schedule does: another order or more calls only take tokens
-//! earlier that these need later. No program without a view of the future can promise that.
+//! A call takes one token, and removes a limited number of targets of one group, all of which were deleted before. The
+//! fewest possible calls are, for each group, one per full chunk of its deletions in order, and one for the remaining
+//! ones. None of them can be sent before the last deletion in its chunk. If each call is sent as soon as it is complete
+//! and there is a token, the calls end at least as early as any other schedule: another order or more calls only take
+//! tokens that these need later. No program without knowledge of the future can promise that.
 //!
-//! The registrations of the pods that come instead get the tokens that the removals have left, as these went: a call goes
-//! at the earliest when it has a token and every removal after it still has its own.
+//! Registrations of the replacement pods get the tokens that removals have left. A registration is sent as soon as it
+//! has a token and every later removal still has its own.
 
 use std::{
     cmp::Ordering,
@@ -17,31 +17,31 @@ use std::{
 /// AWS's bucket for RegisterTargets and DeregisterTargets.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// Tokens that it holds.
+    /// The number of tokens that it holds.
     pub burst: f64,
-    /// Tokens that come back per second.
+    /// The number of tokens that are added per second.
     pub per_second: f64,
 }
 
-/// What the best schedule needs.
+/// The result of the best schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// When its last call goes, in seconds on the clock of the deletions.
+    /// When its last call is sent, in seconds on the clock of the deletions.
     pub last: f64,
-    /// How many calls it makes.
+    /// The number of its calls.
     pub calls: usize,
 }
 
-/// What a schedule comes to that knows nothing of the future.
+/// The result of a schedule without knowledge of the future.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtOnce {
-    /// Its last call, and how many it makes.
+    /// Its last call, and the number of its calls.
     pub bound: Bound,
-    /// From each deletion to its call, in seconds.
+    /// The time from each deletion to its call, in seconds.
     pub waits: Vec<f64>,
 }
 
-/// The bound for these deletions, group by group, in seconds; the bucket is full before the first.
+/// The earliest possible end for these deletions, by group, in seconds. The bucket is full before the first one.
 pub fn earliest(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: usize) -> Bound {
     let releases = complete(deletions, chunk);
     let (mut tokens, mut filled) = (bucket.burst, f64::NEG_INFINITY);
@@ -62,8 +62,8 @@ pub fn earliest(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: u
     Bound { last, calls: releases.len() }
 }
 
-/// What it comes to if every removal goes at once, together with whatever else is due in its group: whenever there
-/// is a token, the group whose oldest removal waits longest is called.
+/// The result if every removal is sent at once, together with everything that is due in its group: whenever there is a
+/// token, the group with the oldest waiting removal is called.
 pub fn at_once(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: usize) -> AtOnce {
     let mut waiting: Vec<VecDeque<f64>> = deletions
         .values()
@@ -98,7 +98,7 @@ pub fn at_once(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: us
     AtOnce { bound: Bound { last: now, calls }, waits }
 }
 
-/// When the fewest calls that carry all of this have all their targets, in order.
+/// When the fewest calls for all of these have all their targets, in order.
 fn complete(times: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Vec<f64> {
     let mut complete = Vec::new();
     for times in times.values() {
@@ -113,26 +113,27 @@ fn complete(times: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Vec<f64> {
 /// The tokens that removals have left.
 #[derive(Clone, Debug)]
 pub struct Left {
-    /// When calls took theirs, in order.
+    /// When calls took their tokens, in order.
     taken: Vec<f64>,
     bucket: Bucket,
 }
 
 impl Left {
-    /// Those of a bucket that was full before the first of these removals.
+    /// The tokens of a bucket that was full before the first of these removals.
     pub fn by(mut removals: Vec<f64>, bucket: Bucket) -> Self {
         removals.sort_by(f64::total_cmp);
         Self { taken: removals, bucket }
     }
 
-    /// The bound for registrations of pods that have their IPs at these times, group by group.
+    /// The earliest possible end for registrations of pods that get their IPs at these times, by group.
     pub fn earliest(mut self, ips: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Bound {
         let releases = complete(ips, chunk);
         let calls = releases.len();
         Bound { last: releases.into_iter().fold(0.0, |last, release| self.take(release.max(last))), calls }
     }
 
-    /// How long each pod waits for its registration if every token goes at once to the group in which one waits longest.
+    /// How long each pod waits for its registration, if every token is used at once for the group with the longest
+    /// wait.
     pub fn waits(mut self, ips: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Vec<f64> {
         let sorted = |times: &Vec<f64>| {
             let mut times = times.clone();
@@ -154,7 +155,7 @@ impl Left {
         waits
     }
 
-    /// When one more call could go at the earliest, not before this; it takes its token.
+    /// The earliest time of one more call, not before `at`. Takes its token.
     fn take(&mut self, mut at: f64) -> f64 {
         while let Some(later) = self.lacks(at) {
             at = later;
@@ -163,7 +164,7 @@ impl Left {
         at
     }
 
-    /// When to try instead, if one more call at this time had no token or cost a later one its own.
+    /// When to try instead, if one more call at this time had no token, or took the token of a later one.
     fn lacks(&self, at: f64) -> Option<f64> {
         let place = self.taken.partition_point(|taken| *taken <= at);
         let (before, after) = self.taken.split_at(place);
@@ -176,7 +177,7 @@ impl Left {
             let missing = 1.0 - tokens;
             tokens = (tokens - 1.0).max(0.0);
             match nth.cmp(&place) {
-                // AWS has accepted it: what is missing comes from rounding.
+                // AWS has accepted it, so a small difference comes from rounding.
                 Ordering::Less => None,
                 _ if missing < 1e-6 => None,
                 Ordering::Equal => Some(time + missing / self.bucket.per_second),
@@ -217,7 +218,7 @@ mod tests {
         let one = groups(1, &[0.0, 0.1, 0.2, 0.3]);
         let bucket = Bucket { burst: 2.0, per_second: 1.0 };
         let AtOnce { bound, waits } = at_once(&one, bucket, 100);
-        // Two at once; the next token is there at 1.0 s, and two go with it.
+        // Two at once. The next token is there at 1.0 s, and two are sent with it.
         assert_eq!(bound, Bound { last: 1.0, calls: 3 });
         assert_eq!(waits.len(), 4);
         assert!(waits[..2].iter().all(|wait| *wait == 0.0) && (waits[3] - 0.7).abs() < 1e-9, "{waits:?}");
@@ -227,7 +228,7 @@ mod tests {
     fn registrations_get_the_tokens_that_removals_have_left() {
         let left = Left::by(vec![0.0; 20], AWS);
         assert_eq!(left.clone().earliest(&groups(4, &[0.0]), 100), Bound { last: 1.0, calls: 4 });
-        // A fifth one goes at 1.25 s.
+        // A fifth one is sent at 1.25 s.
         assert_eq!(left.waits(&groups(5, &[0.5]), 100), [0.0, 0.0, 0.25, 0.5, 0.75]);
     }
 
@@ -235,7 +236,7 @@ mod tests {
     fn a_registration_costs_no_removal_its_token() {
         let bucket = Bucket { burst: 2.0, per_second: 1.0 };
         let one = groups(1, &[0.0]);
-        // There is one at 0 s, but the second one at 1 s would be missing.
+        // There is a token at 0 s, but then the second one at 1 s would be missing.
         let left = Left::by(vec![0.0, 1.0, 1.0], bucket);
         assert_eq!(left.earliest(&one, 100), Bound { last: 2.0, calls: 1 });
         assert_eq!(Left::by(vec![0.0, 1.0], bucket).earliest(&one, 100), Bound { last: 0.0, calls: 1 });

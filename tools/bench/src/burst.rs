@@ -1,5 +1,5 @@
-//! A thousand pods in twenty groups are replaced as fast as the API server takes it, with AWS's token buckets; then
-//! again with AWS's latency and jitter.
+//! A thousand pods in twenty groups are replaced as fast as the API server allows, with AWS's token buckets. Then again
+//! with AWS's latency and jitter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,16 @@ use crate::{
 };
 
 const AWS: Bucket = Bucket { burst: 20.0, per_second: 4.0 };
-/// Targets that Headgate puts into a call at most.
+/// The maximum number of targets in a call of Headgate.
 const CHUNK: usize = 100;
-/// Milliseconds to the answer of a call, as of the stand-in's profile `typical-nlb`. Where it arrives between the two is
-/// the stand-in's business: it counts the call at once, and changes targets halfway.
+/// The time until a call is answered, in milliseconds, like in the stand-in's profile `typical-nlb`. The stand-in
+/// counts the call at once, and changes targets halfway.
 const LATENCY: [f64; 2] = [30.0, 250.0];
-/// From a call of Headgate's to its arrival, and from an answer to its being taken in: as much as that is no waiting.
+/// The time from Headgate's call to its arrival, and from an answer to its processing. A delay up to this time does not
+/// count as waiting.
 const ON_THE_WAY: Micros = 20_000;
 
-/// Measures; see the module. The floor's column is the best there could be, for one who knows the future.
+/// Runs the measure; see the module docs. The floor's column is the best possible value if the future were known.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let mut rows = Vec::new();
     let at_once = [("grouped", [0.0, 0.0]), ("interleaved", [0.0, 0.0])];
@@ -147,13 +148,13 @@ struct Run {
     at_once: AtOnce,
     removals: usize,
     additions: usize,
-    /// From a pod's IP to its registration: the median, and that which the tokens that the removals left allow.
+    /// The time from a pod's IP to its registration: the median, and the best value with the tokens that removals left.
     registered: f64,
     allowed: f64,
     last_addition: f64,
     addition_bound: Bound,
     overtakers: usize,
-    /// Calls of both kinds that AWS refused for its limits.
+    /// The number of calls of both kinds that AWS throttled.
     refused: usize,
 }
 
@@ -167,7 +168,7 @@ async fn one(stage: &Stage, grouped: bool, latency: [f64; 2], size: &Size) -> Ru
         stage.bind(&app, &group).await;
         bound.push((app, group));
     }
-    // In the order in which they will be deleted.
+    // In the order of their later deletion.
     let mut order = Vec::new();
     for (outer, inner) in pairs(if grouped { (groups, pods) } else { (pods, groups) }) {
         let (group, pod) = if grouped { (outer, inner) } else { (inner, outer) };
@@ -183,7 +184,7 @@ async fn one(stage: &Stage, grouped: bool, latency: [f64; 2], size: &Size) -> Ru
     let others = json!([1000.0, 1000.0]);
     let buckets = json!({"registration": [burst, per_second], "describe": [200.0, 50.0], "modify": others, "create": others});
     stage.settings(json!({"throttling": buckets, "api_latency_ms": latency})).await;
-    // Headgate's own bucket is full again too.
+    // Headgate's own bucket is also full again.
     tokio::time::sleep(size.rest).await;
 
     let mut tape = Tape::from_now(&stage.aws).await;
@@ -246,8 +247,7 @@ fn pairs((outer, inner): (usize, usize)) -> impl Iterator<Item = (usize, usize)>
     (0..outer).flat_map(move |outer| (0..inner).map(move |inner| (outer, inner)))
 }
 
-/// RegisterTargets that arrived while a removal that Headgate knew of waited for nothing but a token: its group had no
-/// call in flight.
+/// The RegisterTargets that arrived while a known removal only waited for a token: its group had no call in flight.
 fn overtakers(headgate: &Headgate, calls: &[Call], old: &[String]) -> usize {
     let old: BTreeSet<&String> = old.iter().collect();
     let seen = deletions_seen(headgate);

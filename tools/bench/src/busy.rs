@@ -1,4 +1,4 @@
-//! A pod of an idle group is deleted while ten other groups register steadily, slowly, and are throttled.
+//! A pod of an idle group is deleted while ten other groups register pods continuously and slowly, and are throttled.
 
 use std::{
     collections::BTreeMap,
@@ -21,12 +21,12 @@ use crate::{
 };
 
 const BUSY_GROUPS: usize = 10;
-/// Each busy group gains a pod this often.
+/// Each busy group gets a new pod this often.
 const GAIN: Duration = Duration::from_millis(250);
-/// Between two deletions.
+/// The pause between two deletions.
 const PACE: Duration = Duration::from_millis(1500);
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let (mut headgate, mut floor) = (Times::default(), Times::default());
     for run in 0..size.runs {
@@ -76,12 +76,12 @@ struct Times {
     busy: Waits,
 }
 
-/// From deletions to their Deregister, in milliseconds.
+/// The time from deletions to their DeregisterTargets, in milliseconds.
 #[derive(Default)]
 struct Waits {
     /// From the request to the API server.
     whole: Vec<f64>,
-    /// From the event at Headgate: the rest is the API server's time.
+    /// From the event at Headgate. The difference is the API server's time.
     ours: Vec<f64>,
 }
 
@@ -94,7 +94,7 @@ impl Waits {
     }
 }
 
-/// A deleted pod's target.
+/// The target of a deleted pod.
 struct Gone {
     target: String,
     deleted: Micros,
@@ -152,8 +152,8 @@ async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
     contender.end().await;
 }
 
-/// Lets every group gain a pod again and again, until there are enough. It does not stop between a request and its answer:
-/// the API server would make a pod that nobody knows of.
+/// Adds a pod to every group repeatedly, until `enough` is set. It does not stop between a request and its answer,
+/// because the API server would create an unknown pod.
 async fn gain(stage: &Stage, groups: &[(String, Group)], enough: &AtomicBool) {
     let gain = |app: String| async move {
         let mut tick = tokio::time::interval(GAIN);

@@ -1,4 +1,4 @@
-//! The programs that are measured: Headgate, and the floor beside it.
+//! The measured programs: Headgate, and the floor for comparison.
 
 use std::{
     path::Path,
@@ -19,14 +19,14 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// The floor: no program that watches pods and calls AWS can do with much less (`src/bin/floor.rs`).
+/// The floor: a program that watches pods and calls AWS can hardly need less (`src/bin/floor.rs`).
 pub struct Floor {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Floor {
-    /// Starts it on a namespace (`None`: all), with a group for each value of the label `app`, and waits until it has
+    /// Starts it for a namespace (`None`: all), with a group for each value of the label `app`, and waits until it has
     /// listed the pods.
     pub async fn start(
         facts: &Facts,
@@ -39,7 +39,7 @@ impl Floor {
             .args(groups.iter().map(|(app, group)| format!("{app}={}", group.arn)))
             .env("KUBECONFIG", kubeconfig)
             .envs(aws::environment(facts))
-            // AWS's token buckets are kept per account: this is another one.
+            // AWS has token buckets per account, and this is another account.
             .env("AWS_ACCESS_KEY_ID", "floor")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -64,7 +64,7 @@ impl Floor {
         floor
     }
 
-    /// Its process.
+    /// The ID of its process.
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap()
     }
@@ -75,7 +75,7 @@ impl Floor {
     }
 }
 
-/// One of the two.
+/// One of the two programs.
 pub enum Contender {
     /// Headgate.
     Headgate(Headgate),
@@ -84,7 +84,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// Its process.
+    /// The ID of its process.
     pub fn pid(&self) -> u32 {
         match self {
             Self::Headgate(headgate) => headgate.pid(),
@@ -102,7 +102,7 @@ impl Contender {
         }
     }
 
-    /// Its resident memory in MiB, once it no longer changes much.
+    /// Its resident memory in MiB, after it has settled.
     pub async fn settled_memory(&self, rest: Duration) -> f64 {
         let mut last = memory(self.pid());
         loop {

@@ -1,4 +1,4 @@
-//! Processor time for events of pods, in a cluster of 20,000 of them; most are of no concern, as in any cluster.
+//! Processor time for pod events, in a cluster of 20,000 pods. Most of these pods are not bound, like in any cluster.
 
 use headgate_harness::{headgate::Headgate, scenario::http_port};
 use localstack_world::Facts;
@@ -14,7 +14,7 @@ use crate::{
     tape::Tape,
 };
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "cpu").await;
     let (mut headgate, mut floor) = (Vec::new(), Vec::new());
@@ -42,7 +42,8 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             let mut tape = Tape::from_now(&stage.aws).await;
             let ip = stage.fresh_ip();
             let before = contender.processor_time();
-            // Each pod's condition changes again and again; then comes one that is bound, and shows that all are done.
+            // The condition of each pod changes repeatedly. The last event is about a bound pod, and shows that all
+            // were processed.
             server.say((0..events).map(|at| ("MODIFIED", of(at % pods, at / pods + 1))));
             let mut last = pod("last", "team-0", "bound");
             last["status"] = running(&ip);
@@ -58,7 +59,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     vec![Row::of("processor time for 1,000 events of pods", "ms", &headgate, &floor)]
 }
 
-/// A pod of a hundred namespaces, as its status was said to be `turn` times.
+/// A pod in one of a hundred namespaces, after its status was written `turn` times.
 fn of(number: usize, turn: usize) -> Value {
     let app = format!("service-{}", number / 20);
     let mut object = pod(&format!("{app}-{number}"), &format!("team-{}", number % 100), &app);

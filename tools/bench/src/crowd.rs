@@ -1,7 +1,7 @@
-//! New pods while one client opens as many connections to the webhook as it can, beside the same pods in quiet: the time
-//! of their creation, which has the API server's call of the webhook in it, and resident memory.
+//! New pods while one client opens as many connections to the webhook as possible, compared with the same pods without
+//! that. Measures the time of their creation, which includes the API server's call of the webhook, and resident memory.
 //!
-//! The crowd runs on the same machine and takes what it can get of its processors.
+//! The client runs on the same machine, and uses its processors as much as it can.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Instant};
 
@@ -25,10 +25,10 @@ use crate::{
     stage::Stage,
 };
 
-/// Requests to the API server at a time.
+/// The number of requests to the API server in flight.
 const AT_ONCE: usize = 4;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "crowd").await;
     let pods = stage.cluster.within("bench-crowd-injected");

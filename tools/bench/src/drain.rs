@@ -1,8 +1,9 @@
-//! `kubectl drain` of one node in the demo's world, beside the earliest that hold and health checks allow.
+//! `kubectl drain` of one node in the demo's world, compared with the earliest possible end with hold and health
+//! checks.
 //!
-//! Under the demo's budget one pod may be missing at a time, so the pods of a node leave one after another: each is asked
-//! to go when the one in place of that before it is a healthy target with an open gate, and is gone after its hold.
-//! `kubectl` asks again 5 s after it was refused, and that is not Headgate's: what is explained has it in it.
+//! The demo's budget allows one missing pod, so the pods of a node are evicted one after another. A pod is evicted when
+//! the replacement of the previous one is a healthy target with an open gate, and terminates after its hold. `kubectl`
+//! retries 5 s after a rejection. That time is not Headgate's, so the explained time includes it.
 
 use std::{
     collections::BTreeMap,
@@ -25,12 +26,12 @@ use localstack_world::Facts;
 
 use crate::{Size, report::Row};
 
-/// How long after a refusal `kubectl` asks again.
+/// The time after which `kubectl` retries a rejected eviction.
 const ASKS_AGAIN: Duration = Duration::from_secs(5);
-/// Of the namespace, and of all else.
+/// The name of the namespace and of all other objects.
 const NAME: &str = "drained";
 
-/// What happened to a pod.
+/// An event of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Ready,
@@ -38,10 +39,10 @@ enum What {
     Gone,
 }
 
-/// What happened, when since the drain began, and to which pod.
+/// The event, its time since the drain began, and the pod.
 type Event = (Duration, What, String);
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let bound = bound_of_profile(&Aws::new(facts).await, "typical-nlb").await;
     let (_headgate, configuration) = start(facts, &[NAME], NAME, bound).await;
@@ -81,7 +82,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     ]
 }
 
-/// Waits until so many pods are ready: the load balancer may call them healthy before their gates are open.
+/// Waits until this many pods are ready. The load balancer may report them as healthy before their gates are open.
 async fn wait_ready(cluster: &Cluster, count: usize) {
     wait::until_equal("the pods are ready", &count, || async {
         let pods = cluster.api::<Pod>().list(&ListParams::default()).await.expect("pods can be listed");
@@ -90,7 +91,7 @@ async fn wait_ready(cluster: &Cluster, count: usize) {
     .await;
 }
 
-/// Notes what happens to the pods; goes on for ever.
+/// Records what happens to the pods. Does not end.
 async fn watch(cluster: Cluster, began: Instant, events: Arc<Mutex<Vec<Event>>>) {
     let pods = cluster.api::<Pod>();
     let there = pods.list(&ListParams::default()).await.expect("pods can be listed");
@@ -128,8 +129,9 @@ fn told(events: &[Event]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// For each pod that was told to go, how many seconds after it might have been: at the beginning, or when `kubectl` would
-/// ask after the one in place of that before is ready. Less than none: the request was there before that, and was kept waiting.
+/// For each evicted pod, how many seconds after the earliest possible time its eviction was allowed. The earliest time
+/// is the beginning, or when `kubectl` would retry after the previous replacement is ready. Negative: the request came
+/// earlier and was kept waiting.
 fn late(events: &[Event]) -> Vec<f64> {
     let mut since = Duration::ZERO;
     let mut first = None;

@@ -1,7 +1,6 @@
-//! The load balancer's API comes to call a new target healthy, and the readiness gate of its pod opens.
+//! The time from a healthy target in the load balancer's API to the open readiness gate of its pod.
 //!
-//! There is no floor: AWS tells nobody, so whoever wants to know asks again and again, and the time is that between two
-//! questions.
+//! There is no floor: AWS sends no notification, so a program must poll, and the time is that between two reads.
 
 use std::net::Ipv4Addr;
 
@@ -28,7 +27,7 @@ use crate::{
 /// The port of the load balancer.
 const LISTENER: u16 = 29_000;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "gate").await;
     let group = stage.aws.nlb_group("gate", LISTENER).await;
@@ -61,7 +60,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     vec![Row::of("healthy in the load balancer's API → readiness gate open", "s", &times, &[])]
 }
 
-/// Lets something answer health checks at a pod's address.
+/// Answers health checks at a pod's address.
 pub async fn serve(servers: &mut JoinSet<()>, ip: &str) {
     let ip: Ipv4Addr = ip.parse().unwrap();
     let listener = TcpListener::bind((ip, PORT)).await.unwrap();
@@ -72,7 +71,7 @@ pub async fn serve(servers: &mut JoinSet<()>, ip: &str) {
     });
 }
 
-/// When the API server says that the gate of a pod is open.
+/// When the API server shows that the gate of a pod is open.
 pub async fn opened(stage: &Stage, name: &str) -> Micros {
     let parameters = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(120);
     let events = stage.cluster.api::<Pod>().watch(&parameters, "0").await.unwrap();

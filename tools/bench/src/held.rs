@@ -1,5 +1,5 @@
-//! What the hold does not slow down, on real nodes, in a namespace whose pods are held beside one whose are not: a container
-//! that answers nobody any more is started again, and a Job that is out of time ends.
+//! Operations that the hold must not slow down, on real nodes: the restart of a container that no longer answers, and
+//! the end of a Job at its deadline. Compares a namespace with held pods to one without.
 
 use std::{
     future::Future,
@@ -18,16 +18,17 @@ use serde_json::{Value, json};
 
 use crate::{Size, report::Row};
 
-/// How often an object is looked at.
+/// How often an object is checked.
 const PERIOD: Duration = Duration::from_millis(100);
-/// For how long one is.
+/// The timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// After how many seconds a Job is out of time.
+/// The deadline of a Job in seconds.
 const DEADLINE: i32 = 3;
 /// The port of a pod's server.
 const PORT: u16 = 8080;
 
-/// Measures, on a thread that is in the world's network; see the module. The floor is the namespace without the label.
+/// Runs the measure on a thread in the local world's network; see the module docs. The floor is the namespace without
+/// the label.
 pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let stage = Stage::new(world, "held").await;
     let headgate = stage.headgate(&[]).await;
@@ -64,7 +65,7 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     ]
 }
 
-/// A server that says who it is, with a probe that has it started again.
+/// A server that returns its name, with a liveness probe.
 fn server() -> Value {
     json!({
         "name": "web",
@@ -80,7 +81,7 @@ fn server() -> Value {
     })
 }
 
-/// Seconds from the moment at which the process of a pod is stopped to its container being started again.
+/// Seconds from the moment when the process of a pod is stopped to the restart of its container.
 async fn restart(namespace: &Cluster, name: &str, is_held: bool) -> f64 {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
@@ -104,7 +105,7 @@ async fn restart(namespace: &Cluster, name: &str, is_held: bool) -> f64 {
     seconds
 }
 
-/// Seconds from the creation of a Job that never ends by itself to its condition `Failed`.
+/// Seconds from the creation of a Job that never ends on its own to its condition `Failed`.
 async fn end_of_job(namespace: &Cluster, name: &str) -> f64 {
     let made = Instant::now();
     namespace

@@ -1,8 +1,8 @@
-//! A pod is deleted while another tenant attacks, one attack after another, and while nobody does: the time from the event at
-//! Headgate until the call, and resident memory.
+//! A pod is deleted while another tenant attacks, for one attack after another, and without an attack. Measures the
+//! time from the event at Headgate to the call, and resident memory.
 //!
-//! The attacks run on the same machine and take what they can get of its processors. The API server pays for most of them;
-//! that is why the time begins with the event.
+//! The attacks run on the same machine, and use its processors as much as they can. The API server bears most of the
+//! load, so the time begins with the event.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -35,10 +35,10 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Readers of metrics that are open at a time.
+/// The number of open readers of metrics.
 const READERS: usize = 400;
 
-/// What the other tenant does.
+/// An attack of the other tenant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     Nothing,
@@ -64,7 +64,7 @@ impl Attack {
         }
     }
 
-    /// Goes on until there is enough. It does not stop between a request and its answer.
+    /// Runs until `enough` is set. It does not stop between a request and its answer.
     async fn run(self, evil: &Cluster, group: &str, admin: SocketAddr, enough: &AtomicBool) {
         match self {
             Self::Selector => large_selector(evil, group).await,
@@ -108,7 +108,7 @@ struct Taken {
     memory: f64,
 }
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "hostile").await;
     let evil = stage.cluster.within("bench-hostile-evil");
@@ -152,7 +152,7 @@ async fn one(
     let admin = headgate.admin().parse().unwrap();
     let enough = AtomicBool::new(false);
     let deleting = async {
-        // The attack is under way, and the token bucket is full again.
+        // The attack is running, and the token bucket is full again.
         tokio::time::sleep(size.rest).await;
         let mut tape = Tape::from_now(&stage.aws).await;
         let mut all = Vec::new();
@@ -169,7 +169,7 @@ async fn one(
     };
     let ((deleted, memory), ()) = futures::join!(deleting, attack.run(evil, &group.name, admin, &enough));
     let seen = deletions_seen(&headgate);
-    // The first one finds connections to be made.
+    // The first call must open connections.
     let time = |(target, arrived): &(String, _)| Some(millis(*seen.get(target)?, *arrived));
     let times = deleted.iter().skip(1).filter_map(time).collect();
     Contender::Headgate(headgate).end().await;

@@ -1,8 +1,8 @@
-//! The container of the leader of two replicas is killed on real nodes, with SIGKILL, as the kernel does when memory runs
-//! out; then a pod is deleted. Default settings of the Lease.
+//! The container of the leader of two replicas is killed on real nodes with SIGKILL, like the kernel does when memory
+//! runs out. Then a pod is deleted. The Lease has default settings.
 //!
-//! Two times are taken: from the kill, and from the status of the leader's pod that proves its death, when a watch of this
-//! program shows it. What lies between them is the kubelet's.
+//! Two times are measured: from the kill, and from the moment when a watch of this program shows in the leader's pod
+//! status that it has terminated. The difference is the kubelet's time.
 
 use futures::{StreamExt, pin_mut};
 use headgate_harness::{
@@ -26,7 +26,8 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Measures, on a thread that is in the world's network; see the module. There is no floor: nothing takes over from it.
+/// Runs the measure on a thread in the local world's network; see the module docs. There is no floor: it has no second
+/// replica.
 pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     let s = Scenario::new(world, "killed").await;
     let group = s.web(2).await;
@@ -48,7 +49,7 @@ pub async fn measure(world: &'static World, size: &Size) -> Vec<Row> {
     ]
 }
 
-/// When the leader was killed, when its pod's status said so, and when the first Deregister arrived.
+/// When the leader was killed, when its pod's status showed that, and when the first DeregisterTargets arrived.
 async fn once(s: &Scenario, group: &Group) -> (Micros, Micros, Micros) {
     pods::wait_ready(&s.cluster, 2).await;
     let web = s.wait_registered(group, "web", 2, 8080).await;
@@ -63,7 +64,7 @@ async fn once(s: &Scenario, group: &Group) -> (Micros, Micros, Micros) {
     (killed, proof.await.unwrap(), arrived)
 }
 
-/// Waits until the status of a pod says that the container of that name has ended; says when that was seen.
+/// Waits until the status of a pod shows that this container has terminated. Returns when that was seen.
 fn proof(pods: Api<Pod>, pod: &str, identity: String) -> JoinHandle<Micros> {
     let only = watcher::Config::default().fields(&format!("metadata.name={pod}"));
     let says = move |pod: &Pod| {

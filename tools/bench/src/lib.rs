@@ -1,20 +1,22 @@
-//! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
+//! `make bench` measures the speed and size of Headgate and of the floor, in one run on one machine. The floor is a minimal
+//! program that watches pods and calls AWS (docs/contributing/bench.md).
 //!
 //! ```text
 //!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory looked sets
-//!  hostile                                                                            the measures, one file each
-//!  killed held                                                                        on real nodes
-//!  contender   Headgate and the floor as processes: started, ended, looked at
-//!  stage       namespace, node, target groups; pods written through the API, without kubelets
-//!  replay      an API server with a hundred thousand pods
-//!  tape        the calls that reached AWS        sight    when Headgate saw a deletion
+//!  hostile                                                      the measures, one file each
+//!  killed held                                                  measures on real nodes
+//!  contender   runs Headgate and the floor as processes
+//!  stage       the namespace, node and target groups; writes pods through the API, without kubelets
+//!  replay      an API server with 100,000 pods
+//!  tape        the calls that reached AWS
+//!  sight       when Headgate received the event of a deletion
 //!  bound       the earliest possible end of a burst
 //!  report      the table and target/bench/report.json
 //! ```
 //!
-//! A measure gives medians and asserts nothing about them; it ends if what it waits for never comes.
+//! A measure reports medians and has no limits for them. It fails if the expected calls never come.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // a failure panics
 
 pub mod bound;
 pub mod burst;
@@ -47,53 +49,53 @@ use localstack_world::Facts;
 
 use report::Row;
 
-/// How much is measured.
+/// The size of a measurement.
 #[derive(Clone, Debug)]
 pub struct Size {
-    /// Runs that the medians are of.
+    /// The number of runs for the medians.
     pub runs: usize,
-    /// Pods that come and go, one after another, in a run.
+    /// The number of pods that are created and deleted one after another in a run.
     pub cycles: usize,
-    /// Targets that AWS refuses.
+    /// The number of targets that AWS rejects.
     pub refused: usize,
-    /// Groups of a burst, and pods in each.
+    /// The number of groups in a burst, and of pods in each.
     pub burst: (usize, usize),
-    /// Bursts of each kind with AWS's latency.
+    /// The number of bursts of each kind with AWS's latency.
     pub late_bursts: usize,
-    /// Groups with an unhealthy target.
+    /// The number of groups with an unhealthy target.
     pub unhealthy: usize,
-    /// Targets that are there at a restart.
+    /// The number of targets at a restart.
     pub restart: usize,
-    /// How long a rest is that lets buckets fill and memory settle.
+    /// The pause in which buckets fill and memory settles.
     pub rest: Duration,
-    /// How long a call after a restart is waited for.
+    /// How long to wait for a call after a restart.
     pub patience: Duration,
-    /// How long needless calls after a restart are waited for.
+    /// How long to wait for unnecessary calls after a restart.
     pub aftermath: Duration,
-    /// A crowd at the webhook, and pods that are created meanwhile.
+    /// The number of connections to the webhook, and of pods created at the same time.
     pub crowd: (headgate_harness::crowd::Size, usize),
-    /// Nodes that are drained, one after another.
+    /// The number of nodes that are drained one after another.
     pub drains: usize,
-    /// Pods of the real API server.
+    /// The numbers of pods in the real API server.
     pub memory: [usize; 3],
-    /// Pods of the replayer, and how many of them are bound.
+    /// The number of pods in the replayer, and how many of them are bound.
     pub replay: (usize, usize),
-    /// Groups that they are bound to.
+    /// The number of groups that they are bound to.
     pub groups: usize,
-    /// Target groups that people look at, and targets in each.
+    /// The number of target groups that people look at, and of targets in each.
     pub looked: (usize, usize),
-    /// Pods of the replayer, and events of them.
+    /// The number of pods in the replayer, and of their events.
     pub events: (usize, usize),
-    /// Nodes of each of five zones for an IngressDaemonSet, where the world is of its own.
+    /// The number of nodes in each of five zones for an IngressDaemonSet, if the local world is its own.
     pub nodes_per_zone: u16,
-    /// Pods of an IngressDaemonSet on a node.
+    /// The number of pods of an IngressDaemonSet per node.
     pub pods_per_node: usize,
-    /// How many seconds of a kubelet its pods take until they are ready, and until they are gone.
+    /// How many seconds of kubelet time its pods take to become ready, and to terminate.
     pub pod_seconds: u32,
 }
 
 impl Size {
-    /// What is published.
+    /// The published size.
     pub fn full() -> Self {
         Self {
             runs: 3,
@@ -119,7 +121,7 @@ impl Size {
         }
     }
 
-    /// Whether it all works.
+    /// A small size that only shows that the bench works.
     pub fn quick() -> Self {
         Self {
             runs: 1,
@@ -146,9 +148,9 @@ impl Size {
     }
 }
 
-/// The measures that take real nodes, and so root.
+/// The measures that need real nodes, and therefore root.
 pub const ON_REAL_NODES: [&str; 2] = ["killed", "held"];
-/// The names of the others, in their order.
+/// The names of the other measures, in order.
 pub const MEASURES: [&str; 15] = [
     "quiet",
     "busy",
@@ -167,7 +169,7 @@ pub const MEASURES: [&str; 15] = [
     "hostile",
 ];
 
-/// Takes one of the [`MEASURES`] in a world.
+/// Runs one of the [`MEASURES`] in a local world.
 pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Vec<Row> {
     match name {
         "quiet" => quiet::measure(facts, size).await,

@@ -1,6 +1,7 @@
-//! What it costs that people look: `headgate status`, the page and the journal, with many target groups; each beside none of it.
+//! The cost of people looking at Headgate: `headgate status`, the page and the journal, with many target groups. Each
+//! is compared with none of it.
 //!
-//! The pods are a replayer's, none of them ever changes, and nothing listens at their addresses.
+//! The pods come from a replayer, none of them ever changes, and nothing listens at their addresses.
 
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ use crate::{
     stage::{Stage, pod, running},
 };
 
-/// Pages that are open at once.
+/// The number of open pages.
 const PAGES: usize = 10;
-/// How often is asked for a status.
+/// The number of status requests.
 const ASKED: usize = 20;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "looked").await;
     let (count, each) = size.looked;
@@ -120,7 +121,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     rows
 }
 
-/// Headgate, when every target is registered.
+/// Headgate, after every target is registered.
 async fn settled(
     stage: &Stage,
     kubeconfig: &std::path::Path,
@@ -137,14 +138,14 @@ async fn settled(
     Contender::Headgate(headgate)
 }
 
-/// Processor time in milliseconds a second, while nothing else happens.
+/// Processor time in milliseconds per second, while nothing else happens.
 async fn used(contender: &Contender, size: &Size) -> f64 {
     let (began, before) = (Instant::now(), contender.processor_time());
     tokio::time::sleep(size.rest * 5).await;
     (contender.processor_time() - before) * 1000.0 / began.elapsed().as_secs_f64()
 }
 
-/// How long it took a browser to paint anything, and until it showed every target group.
+/// How long a browser takes to paint anything, and to show every target group.
 async fn first_paint(debug: &str, groups: usize) -> (f64, f64) {
     let browser = Browser::start().await;
     browser.open(&format!("http://{debug}/")).await;
@@ -157,7 +158,7 @@ async fn first_paint(debug: &str, groups: usize) -> (f64, f64) {
     (browser.evaluate(paint).await.as_f64().unwrap(), shown)
 }
 
-/// Follows what changes, as a page does, again and again; `reads`: or takes nothing of it.
+/// Follows changes repeatedly, like a page. `reads`: whether it reads them.
 async fn follow(debug: String, reads: bool) {
     loop {
         let Ok(mut stream) = TcpStream::connect(&debug).await else { return };

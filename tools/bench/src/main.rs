@@ -1,7 +1,7 @@
-//! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` shows that it works, in a minute;
-//! `--only quiet,burst` takes some of the measures. `killed` and `held` take real nodes: they are left out unless they are named.
+//! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` checks in a minute that the measures work.
+//! `--only quiet,burst` runs some of the measures. `killed` and `held` need real nodes, and only run if you name them.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
+#![allow(clippy::expect_used, clippy::unwrap_used)] // a failure ends the program with a message
 
 use std::{path::Path, process::ExitCode};
 
@@ -13,18 +13,18 @@ use headgate_harness::{
 };
 use localstack_world::{Component, Options, World};
 
-/// What writes to the API server by itself: its time is not Headgate's.
+/// The components that write to the API server on their own. Their time is not Headgate's.
 const WITHOUT: [Component; 3] = [Component::Kubelet, Component::ControllerManager, Component::Scheduler];
 const REPORT: &str = "target/bench/report.json";
 
-/// Measures how fast and how small Headgate is, and the floor.
+/// Measures the speed and size of Headgate and of the floor, a minimal program for comparison.
 #[derive(Parser)]
 #[command(name = "bench")]
 struct Arguments {
-    /// Only show that it works, in a minute
+    /// Run each measure briefly, in a minute in all, to check that it works
     #[arg(long)]
     quick: bool,
-    /// The measures, separated by commas [default: all but those on real nodes]
+    /// Run these measures, separated by commas [default: all except those on real nodes]
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new([&MEASURES[..], &ON_REAL_NODES].concat()))]
     only: Vec<String>,
 }
@@ -39,12 +39,12 @@ async fn main() -> ExitCode {
     let mut rows = Vec::new();
     for name in chosen {
         eprintln!("measuring: {name}");
-        // A fresh world for each: none measures what another left behind.
+        // A fresh world for each, so that no measure sees leftovers of another.
         let world = format!("bench-{}", std::process::id()).parse().expect("a name");
         let options = match name {
-            // The demo's world.
+            // The same world as the demo.
             "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
-            // A world of real kubelets' pace: what pods take is theirs.
+            // A local world with the pace of real kubelets: the time of pods is realistic.
             "sets" => Options {
                 name: world,
                 zones: 5,
@@ -74,7 +74,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The world ends with this program: what is in its network never comes back from there.
+/// The simulated world ends with this program, because its threads cannot leave the network namespace.
 fn on_real_nodes(name: &str, world: World, size: Size) -> Vec<Row> {
     let is_held = name == "held";
     let world: &'static World = Box::leak(Box::new(world));

@@ -1,4 +1,4 @@
-//! Resident memory: none, 5,000 and 20,000 pods through a real API server, 100,000 through a replayer of one.
+//! Resident memory with no, 5,000 and 20,000 pods in a real API server, and with 100,000 in a replayer.
 
 use futures::{StreamExt, stream};
 use headgate_harness::{aws::Group, headgate::Headgate, scenario::http_port};
@@ -14,10 +14,10 @@ use crate::{
     stage::{AT_ONCE, Stage, pod, running},
 };
 
-/// Pods of one Deployment.
+/// The number of pods of one Deployment.
 const REPLICAS: usize = 20;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "memory").await;
     let mut rows = Vec::new();
@@ -50,7 +50,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     rows
 }
 
-/// Makes so many pods more that there are `to`, without kubelets and IPs of the VPC.
+/// Creates pods until there are `to`, without kubelets and VPC IPs.
 async fn fill(stage: &Stage, from: usize, to: usize) {
     let make = |number: usize| async move {
         let object = numbered(number, &stage.cluster.namespace);
@@ -59,16 +59,17 @@ async fn fill(stage: &Stage, from: usize, to: usize) {
     stream::iter(from..to).map(make).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 }
 
-/// Deployments are of [`REPLICAS`] pods; names are as ReplicaSets give them.
+/// A pod of a Deployment with [`REPLICAS`] pods, with a name like those of ReplicaSets.
 fn numbered(number: usize, namespace: &str) -> Value {
     let app = format!("service-{}", number / REPLICAS);
     let mut object = pod(&format!("{app}-5d8f7c9b64-{number:05x}"), namespace, &app);
-    // No scheduler takes them: they only have to be there.
+    // No scheduler handles them: they only have to exist.
     object["spec"]["schedulerName"] = "nobody".into();
     object
 }
 
-/// Headgate's and the floor's memory with these pods in a hundred namespaces, the first of them bound to some groups.
+/// The memory of Headgate and of the floor with these pods in a hundred namespaces, the first of which are bound to
+/// some groups.
 async fn replayed(stage: &Stage, size: &Size) -> (f64, f64) {
     let ((pods, bound), groups, facts) = (size.replay, size.groups, &stage.facts);
     let per_group = bound / groups;
@@ -87,7 +88,7 @@ async fn replayed(stage: &Stage, size: &Size) -> (f64, f64) {
         names.push((format!("bound-{at}"), group));
     }
     let ips: Vec<String> = (0..bound).map(|_| stage.fresh_ip()).collect();
-    // Written out once: a hundred thousand pods are too many to be put together piece by piece.
+    // Rendered once: a hundred thousand pods are too many to build piece by piece.
     let mut template = pod("POD-NAME", "POD-NAMESPACE", "POD-APP");
     template["status"] = running("POD-IP");
     let mut template = as_served(template, 0);

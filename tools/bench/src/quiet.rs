@@ -1,4 +1,4 @@
-//! A pod gets an IP, a pod is deleted, and nothing else happens.
+//! A pod gets an IP, and a pod is deleted, while nothing else happens.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Slower than AWS's limit of four calls a second.
+/// Slower than AWS's limit of four calls per second.
 pub const PACE: Duration = Duration::from_millis(600);
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "quiet").await;
     let (ours, floors) = (stage.group("quiet").await, stage.group("quiet-floor").await);
@@ -65,12 +65,12 @@ async fn cycles(
         let sent = stage.give_ip(&name, &ip).await;
         let registered = tape.arrival("RegisterTargets", &group.name, &target(&ip)).await;
         let after = ledger_writes(headgate).await;
-        // So that no write of the registration's aftermath is in the deletion's way.
+        // So that no write after the registration delays the deletion.
         tokio::time::sleep(PACE / 3).await;
         let deleted = stage.delete(&name).await;
         let gone = tape.arrival("DeregisterTargets", &group.name, &target(&ip)).await;
         stage.cluster.end_pod(&name).await;
-        // The first one finds connections to be made.
+        // The first call must open connections.
         if at > 0 {
             times.in_.push(millis(sent, registered));
             times.out.push(millis(deleted, gone));
@@ -83,7 +83,7 @@ async fn cycles(
     }
 }
 
-/// How many writes of ledgers there were, and how many seconds they took together.
+/// The number of ledger writes, and their total duration in seconds.
 async fn ledger_writes(headgate: Option<&Headgate>) -> (f64, f64) {
     let Some(headgate) = headgate else { return (0.0, 0.0) };
     let mut all = (0.0, 0.0);

@@ -1,6 +1,6 @@
-//! AWS refuses all targets of one group, and a pod of another group gets its IP.
+//! AWS rejects all targets of one group, and a pod of another group gets its IP.
 //!
-//! There is no floor: the same in quiet is beside it.
+//! There is no floor: the same measure without rejections is next to it.
 
 use headgate_harness::{aws::Group, headgate::Headgate};
 use localstack_world::Facts;
@@ -15,7 +15,7 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let (mut quiet, mut beside, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..size.runs {
@@ -52,7 +52,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     ]
 }
 
-/// One good pod after another gets its IP.
+/// Good pods get their IPs one after another.
 async fn cycles(stage: &Stage, group: &Group, name: &str, size: &Size, times: &mut Vec<f64>) {
     let mut tape = Tape::from_now(&stage.aws).await;
     for at in 0..=size.cycles {
@@ -61,7 +61,7 @@ async fn cycles(stage: &Stage, group: &Group, name: &str, size: &Size, times: &m
         stage.pod(&name, "good").await;
         let sent = stage.give_ip(&name, &ip).await;
         let registered = tape.arrival("RegisterTargets", &group.name, &target(&ip)).await;
-        // The first one finds connections to be made.
+        // The first call must open connections.
         if at > 0 {
             times.push(millis(sent, registered));
         }

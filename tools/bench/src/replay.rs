@@ -1,7 +1,7 @@
-//! A server that looks like the Kubernetes API to Headgate and has as many pods as one likes.
+//! A server that behaves like the Kubernetes API for Headgate, with any number of pods.
 //!
-//! It lists and watches pods and Services, whole and in pages or as a stream; keeps what is written to it, without
-//! looking at it; and answers everything else with an empty list. It knows nothing of rights, versions and conflicts.
+//! It lists and watches pods and Services, completely, in pages or as a stream. It stores what is written to it without
+//! checks, and answers everything else with an empty list. It has no permissions, versions and conflicts.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-/// The resource version of the lists; each event is one later.
+/// The resource version of the lists. Each event has the next one.
 const LISTED: usize = 1000;
 const PAGE: usize = 500;
 
@@ -36,10 +36,10 @@ pub struct Replay {
 
 struct Shared {
     pods: usize,
-    /// As JSON.
+    /// Returns a pod as JSON.
     pod: Box<dyn Fn(usize) -> String + Send + Sync>,
     services: Vec<Value>,
-    /// Events of pods, each a line.
+    /// Events of pods, one per line.
     events: Mutex<Vec<Bytes>>,
     length: watch::Sender<usize>,
     written: Mutex<BTreeMap<String, Value>>,
@@ -52,7 +52,7 @@ impl Drop for Replay {
 }
 
 impl Replay {
-    /// A server with so many pods, each made from its number as JSON, and these Services.
+    /// A server with this many pods, each made from its number as JSON, and these Services.
     pub async fn start(
         pods: usize,
         pod: impl Fn(usize) -> String + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl Replay {
         Self { address, shared, task }
     }
 
-    /// A kubeconfig that leads here.
+    /// A kubeconfig for this server.
     pub fn kubeconfig(&self, folder: &Path) -> PathBuf {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "replay",
@@ -86,7 +86,7 @@ impl Replay {
         path
     }
 
-    /// Says these events of pods to whoever watches.
+    /// Sends these events of pods to all watches.
     pub fn say(&self, events: impl IntoIterator<Item = (&'static str, Value)>) {
         let mut all = self.shared.events.lock().unwrap();
         for (kind, mut object) in events {
@@ -101,7 +101,7 @@ fn line(kind: &str, object: &str) -> Bytes {
     format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
 }
 
-/// The same pod as its list and its events have it.
+/// The pod in the form of lists and events.
 pub fn as_served(mut pod: Value, number: usize) -> Value {
     let name = pod["metadata"]["name"].clone();
     let metadata = &mut pod["metadata"];
@@ -170,7 +170,7 @@ async fn answer(
     }
 }
 
-/// Paths of collections end with a plural that is no name: after the group's version, or after a namespace.
+/// Paths of collections end with a plural that is not a name: after the group's version, or after a namespace.
 fn is_item(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let after_version = if parts.first() == Some(&"api") { 2 } else { 3 };
@@ -214,7 +214,7 @@ fn list_pods(shared: &Shared, asked: &Asked) -> Response {
     list("PodList", (from..to).map(|number| (shared.pod)(number)), (to < shared.pods).then_some(to))
 }
 
-/// What a watch that begins with the whole list says first.
+/// The first lines of a watch that begins with the whole list.
 fn initial<I: Iterator<Item = String>>(
     asked: &Asked,
     kind: &'static str,
@@ -248,7 +248,7 @@ fn watch_pods(shared: Arc<Shared>, asked: &Asked) -> Response {
     streaming(stream::iter(listed).chain(events), asked)
 }
 
-/// The lines, for as long as a watch was asked to go on.
+/// Streams the lines for the requested duration of a watch.
 fn streaming(lines: impl futures::Stream<Item = Bytes> + Send + 'static, asked: &Asked) -> Response {
     let seconds = asked.get("timeoutSeconds").and_then(|seconds| seconds.parse().ok()).unwrap_or(300);
     let end = Box::pin(tokio::time::sleep(Duration::from_secs(seconds)));

@@ -5,25 +5,25 @@ use std::{io, path::Path};
 use headgate_harness::figures::{self, percentile};
 use serde::Serialize;
 
-/// One figure, Headgate's beside the floor's.
+/// One value of Headgate, next to the floor's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// What was measured.
     pub measure: String,
-    /// Of the two figures.
+    /// The unit of both values.
     pub unit: &'static str,
-    /// Headgate.
+    /// Headgate's value.
     pub headgate: Option<f64>,
-    /// The floor program; where no program can be compared, the best there could be.
+    /// The floor's value. If no program can be compared, the best possible value.
     pub floor: Option<f64>,
-    /// Headgate's figure divided by the floor's, if both are there and the floor's is not 0.
+    /// Headgate's value divided by the floor's, if both exist and the floor's is not 0.
     pub ratio: Option<f64>,
-    /// Values that the figures are medians of.
+    /// The number of values in the medians.
     pub runs: usize,
 }
 
 impl Row {
-    /// The medians of these values.
+    /// A row with the medians of these values.
     pub fn of(measure: impl Into<String>, unit: &'static str, headgate: &[f64], floor: &[f64]) -> Self {
         let (ours, floors) = (percentile(headgate, 50), percentile(floor, 50));
         let ratio = ours.zip(floors).filter(|(_, floor)| *floor > 0.0).map(|(ours, floor)| ours / floor);
@@ -59,7 +59,7 @@ pub fn table(rows: &[Row]) -> String {
 /// Writes the rows as JSON.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// The file cannot be written.
 pub fn write(rows: &[Row], path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,6 +1,6 @@
-//! Headgate is started anew over groups that are full already; while it was down three things happened.
+//! Headgate is restarted with full groups, and three things happened while it was down.
 //!
-//! What never comes has no figure, and fewer runs.
+//! A call that never comes has no value, and reduces the number of runs.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::{
 
 const GROUPS: usize = 6;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "restart").await;
     let mut ours = Vec::new();
@@ -43,7 +43,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     for (_, group) in &ours {
         stage.wait_targets(group, each).await;
     }
-    // What was registered is written down by now.
+    // The registrations are stored by now.
     tokio::time::sleep(size.rest).await;
     first.end().await;
     for run in 0..size.runs {
@@ -76,7 +76,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
                 let arrived = tape.arrival_at_most(size.patience, action, &target).await;
                 times.extend(arrived.map(|arrived| millis(synced, arrived)));
             }
-            // Whatever is needless comes in the calls that follow at once.
+            // Unnecessary calls follow immediately.
             tokio::time::sleep(size.aftermath).await;
             let changes = ["RegisterTargets", "DeregisterTargets"];
             let needless = tape.read().await.iter().filter(|call| {
@@ -105,7 +105,7 @@ struct Times {
     needless: Vec<f64>,
 }
 
-/// When every watch had listed all there is, by Headgate's log.
+/// When every watch had listed all objects, from Headgate's log.
 fn synced_at(headgate: &Headgate) -> Micros {
     let said = |line: &serde_json::Value| {
         line["message"].as_str().is_some_and(|text| text.starts_with("initial cache sync complete"))

@@ -1,9 +1,9 @@
-//! A roll of an IngressDaemonSet over many nodes, a tenth of them at once: how long nodes wait for Headgate, and not for pods;
-//! and what it costs, beside a roll of a DaemonSet on the same nodes.
+//! A rollout of an IngressDaemonSet over many nodes, a tenth of them at once: how long nodes wait for Headgate instead
+//! of pods. Also its cost, compared with a rollout of a DaemonSet on the same nodes.
 //!
-//! A node that has its turn waits for pods while one of them is made and not ready; nobody waits for those that are on their
-//! way out. While there are nodes that have not had their turn, as many as may should be waiting for pods: what is missing is
-//! Headgate's.
+//! An updating node waits for pods while one of them is created and not ready. Terminating pods do not count. While
+//! nodes remain that were not updated, the maximum number should be waiting for pods: the difference is Headgate's
+//! time.
 
 use std::{
     collections::BTreeMap,
@@ -39,14 +39,14 @@ use crate::{
     report::Row,
 };
 
-/// Of the set and of the DaemonSet.
+/// The name of the set and of the DaemonSet.
 const NAME: &str = "edge";
-/// The share of nodes that have their turn at once, in percent.
+/// The share of nodes that are updated at once, in percent.
 const AT_ONCE: usize = 10;
-/// For so long a roll may make no progress.
+/// The longest time that a rollout may make no progress.
 const STANDS_STILL: Duration = Duration::from_secs(120);
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let cluster = Cluster::new(facts, "daemonsets").await;
     let nodes = Api::<Node>::all(cluster.client.clone()).list(&ListParams::default()).await.unwrap().items;
@@ -108,7 +108,7 @@ fn has_kubelet(node: &Node) -> bool {
     conditions.into_iter().flatten().any(|is| is.type_ == "Ready" && is.status == "True")
 }
 
-/// Pods that take a while until they are ready, and until they are gone.
+/// Pods that take a while to become ready, and to terminate.
 fn template(size: &Size, version: &str) -> Value {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
@@ -120,7 +120,7 @@ fn template(size: &Size, version: &str) -> Value {
     json!({"metadata": {"labels": {"app": NAME}, "annotations": {"version": version}}, "spec": spec})
 }
 
-/// Waits for something that goes on as long as what is seen of it changes.
+/// Waits for a condition while the observed state keeps changing.
 async fn wait_still<F, Fut>(what: &str, look: F)
 where
     F: Fn() -> Fut,
@@ -157,14 +157,14 @@ async fn no_pods(cluster: &Cluster) {
     .await;
 }
 
-/// What the controller of sets has written so far, but for its Lease.
+/// The number of writes of the controller of IngressDaemonSets so far, without its Lease.
 async fn writes(headgate: &Headgate) -> f64 {
     let requests = headgate.sum("headgate_daemonsets_requests_total", &[]).await;
     let events = headgate.sum("headgate_daemonsets_events_total", &[("outcome", "written")]).await;
     requests.unwrap_or_default() + events.unwrap_or_default()
 }
 
-/// The writes per pod of a roll of a DaemonSet, with as many nodes at once.
+/// The number of writes per pod in a rollout of a DaemonSet, with as many nodes at once.
 async fn of_a_daemon_set(cluster: &Cluster, size: &Size, nodes: usize) -> f64 {
     let rolling = json!({"maxSurge": format!("{AT_ONCE}%"), "maxUnavailable": 0});
     cluster
@@ -207,7 +207,7 @@ async fn of_a_daemon_set(cluster: &Cluster, size: &Size, nodes: usize) -> f64 {
     per_pod
 }
 
-/// What was seen of the pods of a namespace.
+/// The observed life of the pods in a namespace.
 #[derive(Debug, Default)]
 struct Life {
     node: String,
@@ -285,13 +285,13 @@ fn is_ready(pod: &Pod) -> bool {
 struct Roll(Lives);
 
 impl Roll {
-    /// Pods that were made, and that were told to leave.
+    /// The number of pods that were created, and of those whose deletion was requested.
     fn writes(&self) -> u64 {
         let count = |is: fn(&Life) -> bool| self.0.values().filter(|life| is(life)).count();
         u64::try_from(count(|life| life.made.is_some()) + count(|life| life.leaves.is_some())).unwrap()
     }
 
-    /// The share of the time in which fewer nodes waited for pods than might have.
+    /// The share of the time in which fewer nodes than allowed waited for pods.
     fn waited(&self, began: Instant, at_once: usize) -> f64 {
         let mut nodes: BTreeMap<&str, Vec<(Instant, Instant)>> = BTreeMap::new();
         for life in self.0.values() {
@@ -301,7 +301,7 @@ impl Roll {
     }
 }
 
-/// The share of the time in which fewer nodes than might have waited for pods: of each node when it did.
+/// The share of the time in which fewer nodes than allowed waited for pods, from the waits of each node.
 fn waited(began: Instant, at_once: usize, nodes: Vec<Vec<(Instant, Instant)>>) -> f64 {
     let mut busy = Duration::ZERO;
     let mut ends = Vec::new();
@@ -315,7 +315,7 @@ fn waited(began: Instant, at_once: usize, nodes: Vec<Vec<(Instant, Instant)>>) -
         ends.push(until);
     }
     ends.sort_unstable();
-    // As long as more nodes are left than may have their turn at once, so many may; then each that is left.
+    // While more nodes remain than may be updated at once, the maximum may wait; after that, each remaining one.
     let (mut could, mut from) = (Duration::ZERO, began);
     for (at, end) in ends.iter().enumerate() {
         let left = (ends.len() - at).min(at_once);
@@ -325,7 +325,7 @@ fn waited(began: Instant, at_once: usize, nodes: Vec<Vec<(Instant, Instant)>>) -
     1.0 - busy.as_secs_f64() / could.as_secs_f64()
 }
 
-/// Counts what is written about objects of a kind.
+/// Counts the writes of objects of a kind.
 struct Counted {
     count: Arc<AtomicU64>,
     watch: tokio::task::JoinHandle<()>,

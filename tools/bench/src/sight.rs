@@ -1,11 +1,11 @@
-//! When Headgate saw a deletion: its log says when the call was sent, and how long that had taken.
+//! When Headgate saw a deletion: its log contains the time of the call, and how long Headgate took.
 
 use std::collections::BTreeMap;
 
 use headgate_harness::{headgate::Headgate, recorder::Micros};
 use k8s_openapi::jiff::Timestamp;
 
-/// When the event that says that its pod goes had reached Headgate, for each target that was deregistered.
+/// For each deregistered target, when Headgate received the event that its pod terminates.
 pub fn deletions_seen(headgate: &Headgate) -> BTreeMap<String, Micros> {
     let mut seen = BTreeMap::new();
     for line in headgate.logged(|line| line["message"] == "deregistering" && line["attempt"] == 1) {

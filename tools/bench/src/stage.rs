@@ -1,6 +1,7 @@
-//! Where it is measured: a namespace, a node without a kubelet, and pods that are written through the API directly.
+//! The environment of a measure: a namespace, a node without a kubelet, and pods that are written through the API
+//! directly.
 //!
-//! What a kubelet takes to start a pod is not Headgate's time; a pod's IP is there when its status says so.
+//! The time of a kubelet to start a pod is not Headgate's time. A pod has its IP when its status shows it.
 
 use std::{
     net::Ipv4Addr,
@@ -23,14 +24,14 @@ use kube::{
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
-/// Requests to the API server at a time.
+/// The number of requests to the API server in flight.
 pub const AT_ONCE: usize = 8;
 /// The port of every target.
 pub const PORT: u16 = 8080;
 
-/// A measure's part of the world.
+/// A measure's part of the local world.
 pub struct Stage {
-    /// The world.
+    /// The local world.
     pub facts: Facts,
     /// Its namespace.
     pub cluster: Cluster,
@@ -42,7 +43,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A namespace and a node of this name.
+    /// Creates a namespace and a node with this name.
     pub async fn new(facts: &Facts, name: &str) -> Self {
         let cluster = Cluster::new(facts, name).await;
         let node = json!({"metadata": {"name": format!("bench-{name}")}});
@@ -54,13 +55,13 @@ impl Stage {
             cluster,
             aws: Aws::new(facts).await,
             node: format!("bench-{name}"),
-            // The simulated kubelets take theirs from the beginning.
+            // The simulated kubelets use addresses from the beginning.
             first_ip: cidr.network().to_bits() + 2048,
             next_ip: AtomicU32::new(0),
         }
     }
 
-    /// The argument that lets a program look at this namespace only.
+    /// The argument that limits a program to this namespace.
     pub fn only_here(&self) -> String {
         format!("--namespaces={}", self.cluster.namespace)
     }
@@ -76,9 +77,9 @@ impl Stage {
         self.cluster.service(app, app, headgate_harness::scenario::http_port(), Some(&group.name)).await;
     }
 
-    /// An address that no pod here had before, for a pod that becomes a target.
+    /// An address that no pod had here before, for a pod that becomes a target.
     pub fn fresh_ip(&self) -> String {
-        // The addresses of one zone, all of them before the first again.
+        // The addresses of one zone, each used once before the first one again.
         let ip = self.first_ip + self.next_ip.fetch_add(1, Ordering::Relaxed) % 6000;
         Ipv4Addr::from_bits(ip).to_string()
     }
@@ -88,7 +89,7 @@ impl Stage {
         self.pod_with(name, app, |_| {}).await;
     }
 
-    /// The same, changed before it is created.
+    /// A pod on the node, changed before it is created.
     pub async fn pod_with(&self, name: &str, app: &str, change: impl FnOnce(&mut Value)) {
         let mut object = pod(name, &self.cluster.namespace, app);
         object["spec"]["nodeName"] = self.node.as_str().into();
@@ -96,7 +97,7 @@ impl Stage {
         self.cluster.create::<Pod>(object).await;
     }
 
-    /// Gives a pod its IP, as its kubelet would; says when that was sent.
+    /// Gives a pod its IP, like its kubelet would. Returns when that was sent.
     pub async fn give_ip(&self, name: &str, ip: &str) -> Micros {
         let patch = json!({"status": running(ip)});
         let sent = now();
@@ -105,7 +106,7 @@ impl Stage {
         sent
     }
 
-    /// A pod with an IP: that IP.
+    /// A pod with an IP. Returns that IP.
     pub async fn running_pod(&self, name: &str, app: &str) -> String {
         let ip = self.fresh_ip();
         self.pod(name, app).await;
@@ -113,7 +114,7 @@ impl Stage {
         ip
     }
 
-    /// Pods with an IP, [`AT_ONCE`] at a time: their names and IPs.
+    /// Pods with an IP, [`AT_ONCE`] at a time. Returns their names and IPs.
     pub async fn running_pods(&self, pods: Vec<(String, String)>) -> Vec<(String, String)> {
         let make = |(name, app): (String, String)| async move {
             let ip = self.running_pod(&name, &app).await;
@@ -122,14 +123,14 @@ impl Stage {
         stream::iter(pods).map(make).buffered(AT_ONCE).collect().await
     }
 
-    /// Deletes a pod gracefully; says when that was sent.
+    /// Deletes a pod gracefully. Returns when that was sent.
     pub async fn delete(&self, name: &str) -> Micros {
         let sent = now();
         self.cluster.delete_pod(name, 30).await;
         sent
     }
 
-    /// Ends all pods, and waits until they are gone.
+    /// Deletes all pods, and waits until they no longer exist.
     pub async fn end_pods(&self) {
         let api = self.cluster.api::<Pod>();
         let at_once = DeleteParams::default().grace_period(0);
@@ -140,7 +141,7 @@ impl Stage {
         .await;
     }
 
-    /// Waits until so many targets of a group are registered.
+    /// Waits until this many targets of a group are registered.
     pub async fn wait_targets(&self, group: &Group, count: usize) {
         let what = format!("{count} targets in {}", group.name);
         wait::until_equal(&what, &count, || async { self.aws.registered(&group.arn).await.len() }).await;
@@ -156,18 +157,18 @@ impl Stage {
         self.aws.control("POST", "/faults", Some(&fault)).await;
     }
 
-    /// Takes all faults away.
+    /// Removes all faults.
     pub async fn no_faults(&self) {
         self.aws.control("DELETE", "/faults", None).await;
     }
 }
 
-/// `ip:port` as AWS and the trace write it.
+/// `ip:port`, as AWS and the trace write it.
 pub fn target(ip: &str) -> String {
     format!("{ip}:{PORT}")
 }
 
-/// A pod as large as pods are: two containers, 30 environment variables, the labels that charts set.
+/// A pod of typical size: two containers, 30 environment variables, the labels of charts.
 pub fn pod(name: &str, namespace: &str, app: &str) -> Value {
     let env: Vec<Value> = (0..30)
         .map(|at| json!({"name": format!("SETTING_NUMBER_{at}"), "value": format!("the value of setting number {at}")}))
@@ -188,7 +189,7 @@ pub fn pod(name: &str, namespace: &str, app: &str) -> Value {
         "spec": {
             "terminationGracePeriodSeconds": 30,
             "automountServiceAccountToken": false,
-            // The node has no kubelet, and must not be taken for one that died.
+            // The node has no kubelet, and must not be treated like a dead one.
             "tolerations": [{"operator": "Exists"}],
             "containers": [
                 {

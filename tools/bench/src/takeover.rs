@@ -1,4 +1,4 @@
-//! The leader of two replicas ends, cleanly or not; then a pod is deleted. Default settings of the Lease.
+//! The leader of two replicas ends, cleanly or not. Then a pod is deleted. The Lease has default settings.
 
 use headgate_harness::{headgate::Headgate, recorder::now};
 use localstack_world::Facts;
@@ -11,7 +11,7 @@ use crate::{
     tape::{Tape, millis},
 };
 
-/// Measures; see the module. There is no floor: nothing takes over from it.
+/// Runs the measure; see the module docs. There is no floor: it has no second replica.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "takeover").await;
     let group = stage.group("takeover").await;

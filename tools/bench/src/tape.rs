@@ -1,4 +1,4 @@
-//! The calls that reached the stand-in, read on from where they were read last.
+//! The calls that reached the stand-in, read from the position of the last read.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,16 +14,16 @@ use serde_json::Value;
 pub struct Call {
     /// The action.
     pub action: String,
-    /// The target group it named.
+    /// The target group in the call.
     pub target_group: Option<String>,
-    /// `ip:port` of the targets it named.
+    /// `ip:port` of the targets in the call.
     pub targets: Vec<String>,
     /// `ok` or an error code.
     pub outcome: String,
-    /// When it had been read.
+    /// When the stand-in had read it.
     #[serde(deserialize_with = "micros")]
     pub arrived: Micros,
-    /// When its answer left.
+    /// When the stand-in sent its answer.
     #[serde(deserialize_with = "micros")]
     pub answered: Micros,
 }
@@ -35,11 +35,11 @@ impl Call {
     }
 }
 
-/// Longer than anything that is measured takes; what is not there by then never comes.
+/// Longer than any measured time. A call that has not come by then never comes.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The tape.
+/// The recorded calls.
 pub struct Tape {
     aws: Aws,
     next: u64,
@@ -54,7 +54,7 @@ struct Page {
 }
 
 impl Tape {
-    /// A tape that begins now.
+    /// A record that begins now.
     pub async fn from_now(aws: &Aws) -> Self {
         let mut tape = Self { aws: aws.clone(), next: 0, calls: Vec::new() };
         tape.read().await;
@@ -73,13 +73,13 @@ impl Tape {
         &self.calls
     }
 
-    /// Waits until the calls so far give an answer.
+    /// Waits until `answer` returns a value for the calls so far.
     pub async fn wait<T>(&mut self, what: &str, answer: impl Fn(&[Call]) -> Option<T>) -> T {
         let answer = self.wait_at_most(PATIENCE, answer).await;
         answer.unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
     }
 
-    /// Waits until the calls so far give an answer, but no longer than this.
+    /// Waits until `answer` returns a value for the calls so far, with a timeout.
     pub async fn wait_at_most<T>(
         &mut self,
         patience: Duration,
@@ -95,8 +95,8 @@ impl Tape {
         }
     }
 
-    /// Waits for the first accepted call of this action that names this target, in whatever group, but no longer than
-    /// this; gives its arrival.
+    /// Waits for the first accepted call of this action with this target, in any group, with a timeout. Returns its
+    /// arrival.
     pub async fn arrival_at_most(
         &mut self,
         patience: Duration,
@@ -109,7 +109,7 @@ impl Tape {
         self.wait_at_most(patience, |calls| calls.iter().find(names).map(|call| call.arrived)).await
     }
 
-    /// Waits for the first call of this action that names this target; gives its arrival.
+    /// Waits for the first call of this action with this target. Returns its arrival.
     pub async fn arrival(&mut self, action: &str, group: &str, target: &str) -> Micros {
         self.wait(&format!("{action} of {target} in {group}"), |calls| {
             let of =
@@ -119,8 +119,7 @@ impl Tape {
         .await
     }
 
-    /// Waits until all these targets were named by an accepted call of this action; gives the arrival of the first
-    /// for each.
+    /// Waits until each of these targets was in an accepted call of this action. Returns the first arrival for each.
     pub async fn arrivals(&mut self, action: &str, targets: &[String]) -> BTreeMap<String, Micros> {
         self.wait(&format!("{action} of {} targets", targets.len()), |calls| {
             let mut all = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Many target groups have an unhealthy target each: how many Describe calls that costs, and how long the readiness gate of a
-//! new pod in a quiet group takes meanwhile.
+//! Many target groups have one unhealthy target each: how many Describe calls that costs, and how long the readiness
+//! gate of a new pod in a quiet group takes.
 //!
-//! There is no floor: one that did not look again would never notice.
+//! There is no floor: without repeated reads, it would never notice.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -20,11 +20,11 @@ use crate::{
 
 /// The port of the first listener.
 const LISTENER: u16 = 29_100;
-/// Between two new pods.
+/// The pause between two new pods.
 const PACE: Duration = Duration::from_secs(2);
 const SECOND: Micros = 1_000_000;
 
-/// Measures; see the module.
+/// Runs the measure; see the module docs.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let stage = Stage::new(facts, "unhealthy").await;
     let balancer = stage.aws.nlb("unhealthy").await.0;
@@ -85,7 +85,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     ]
 }
 
-/// The most of these in any second.
+/// The largest number of these calls in any second.
 #[allow(clippy::cast_precision_loss)] // far below 2^52
 fn busiest(mut calls: Vec<Micros>) -> f64 {
     calls.sort_unstable();

@@ -1,9 +1,9 @@
-//! `make demo`: shows that a rollout can lose nothing, and why it usually does.
+//! `make demo`: shows that a rollout can drop no request, and why it usually drops some.
 //!
-//! The pods of `careful` get gate and hold from Headgate's webhook, those of `plain` nothing. `--profile NAME`
-//! (`PROFILE=NAME make demo`) takes another of the stand-in's profiles than `typical-nlb`; the hold follows its bound.
+//! The pods of `careful` get gate and hold from Headgate's webhook, those of `plain` do not. `--profile NAME`
+//! (`PROFILE=NAME make demo`) uses another profile of the stand-in than `typical-nlb`, and the hold follows its delay.
 
-#![allow(clippy::expect_used)] // whatever cannot go on says so and ends
+#![allow(clippy::expect_used)] // a failure ends the program with a message
 
 use std::{path::Path, process::ExitCode, time::Duration};
 

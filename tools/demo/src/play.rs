@@ -1,4 +1,4 @@
-//! The order of it all: set the stage, start the load, move the pods, stop, judge.
+//! The order of a run: set up, start the load, move the pods, stop, judge.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     stage::{Care, REPLICAS, Stage},
 };
 
-/// New connections per second to the first listener, by seven clients that resolve by TTL and one of them pinned.
+/// New connections per second to the first listener, from seven clients that resolve by TTL and one that is pinned.
 const WEB_RATE: f64 = 240.0;
-/// To the second one.
+/// New connections per second to the second listener.
 const WEBSECURE_RATE: f64 = 40.0;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What happens to the pods while the load goes on.
+/// What happens to the pods during the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// `kubectl rollout restart`.
@@ -38,10 +38,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them, in the order of the demo.
+    /// All phases, in the order of the demo.
     pub const ALL: [Self; 4] = [Self::Restart, Self::Scale, Self::Drain, Self::Uncordon];
 
-    /// How long it usually takes on two cores, until all is quiet.
+    /// The usual duration on two cores, until everything is quiet.
     fn usual(self) -> Duration {
         Duration::from_secs(match self {
             Self::Restart | Self::Uncordon => 14,
@@ -60,24 +60,24 @@ impl Phase {
     }
 }
 
-/// How long a run usually takes before its first phase.
+/// The usual duration of a run before its first phase.
 const STAGE: Duration = Duration::from_secs(12);
 
-/// How long a run with these phases usually takes on two cores.
+/// The usual duration of a run with these phases on two cores.
 pub fn usual(phases: &[Phase]) -> Duration {
     STAGE + phases.iter().map(|phase| phase.usual()).sum::<Duration>()
 }
 
-/// One run: its name is that of its namespace and load balancer, too.
+/// One run. Its name is also that of its namespace and load balancer.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     /// `careful` or `plain`.
     pub name: &'static str,
-    /// Which of the runs.
+    /// The number of the run.
     pub number: usize,
     /// Its settings.
     pub care: Care,
-    /// How long the runs after this one usually take.
+    /// The usual duration of the later runs.
     pub later: Duration,
     /// The label of namespaces whose pods the webhook sees.
     pub mine: &'static str,
@@ -85,12 +85,12 @@ pub struct Script {
     pub phases: &'static [Phase],
 }
 
-/// Starts a Headgate for the runs of these names, and lets the API server call its webhook for pods of namespaces with the label
-/// `mine`. `bound`: for how long load balancers go on sending, in AWS seconds.
+/// Starts a Headgate for the runs with these names, and registers its webhook for pods of namespaces with the label
+/// `mine`. `bound`: how long load balancers keep sending, in AWS seconds.
 pub async fn start(facts: &Facts, runs: &[&str], mine: &str, bound: f64) -> (Headgate, Configuration) {
     let arguments = [
         format!("--namespaces={}", runs.join(",")),
-        // Those do not exist yet.
+        // They do not exist yet.
         "--own-namespace=default".to_owned(),
         "--webhook-address=127.0.0.1:0".to_owned(),
         format!("--nlb-propagation-bound={:.0}ms", bound * facts.time_scale * 1000.0),
@@ -102,7 +102,7 @@ pub async fn start(facts: &Facts, runs: &[&str], mine: &str, bound: f64) -> (Hea
     (headgate, configuration)
 }
 
-/// Plays a run while `headgate` looks after its namespace.
+/// Plays a run while `headgate` manages its namespace.
 pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
     let Script { name, number, care, later, mine, phases } = script;
     let stage = Stage::set(facts, name, care, mine).await;
@@ -156,7 +156,7 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
         behind += report.counts.behind;
         lost.extend(judge::lost(&report));
     }
-    // Connections are traced when they end: let those of the last requests do so.
+    // Connections are traced when they end, so wait for those of the last requests.
     let explained = async {
         while recorder.look(|record| judge::examine(record, &lost).lost.iter().any(Explained::is_unseen)) {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -219,7 +219,7 @@ fn look(facts: &Facts, recorder: Arc<Recorder>, loads: Arc<std::sync::Mutex<Vec<
     })
 }
 
-/// How long Headgate took, from its log lines: pod IP → Register, deletion → Deregister, in milliseconds.
+/// The times of Headgate from its log: pod IP to RegisterTargets, and deletion to DeregisterTargets, in milliseconds.
 fn waits(headgate: &Headgate, namespace: &str) -> (Vec<f64>, Vec<f64>) {
     let prefix = format!("{namespace}/");
     let of = |message: &str, reasons: &[&str]| {

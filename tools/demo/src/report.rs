@@ -15,53 +15,53 @@ use crate::screen::{Counts, grouped};
 pub struct Percentiles {
     /// The median.
     pub p50: Option<f64>,
-    /// One of a hundred took longer.
+    /// The 99th percentile.
     pub p99: Option<f64>,
 }
 
 impl Percentiles {
-    /// Of these values, by nearest rank.
+    /// The percentiles of these values, by nearest rank.
     pub fn of(values: &[f64]) -> Self {
         let at = |percent| percentile(values, percent).map(|value| (value * 1000.0).round() / 1000.0);
         Self { p50: at(50), p99: at(99) }
     }
 }
 
-/// One run, as the report has it.
+/// One run in the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// Requests.
+    /// The number of requests.
     pub offered: u64,
-    /// Complete, right and in time.
+    /// Complete, correct and in time.
     pub ok: u64,
-    /// So after the one retry of a reused connection that had ended.
+    /// The same after the one retry of a reused connection that had ended.
     pub retried: u64,
-    /// The others.
+    /// The other requests.
     pub lost: u64,
-    /// New connections delivered to pods after their Deregister was answered.
+    /// New connections that reached pods after their DeregisterTargets was answered.
     pub after_deregister: u64,
-    /// Pods that ended.
+    /// The number of terminated pods.
     pub pods_replaced: usize,
-    /// The longest time from the answer of a Deregister to a new connection.
+    /// The longest time from the answer of a DeregisterTargets to a new connection.
     pub largest_lag_ms: f64,
-    /// From the event that shows a pod's IP reaching Headgate to RegisterTargets being sent.
+    /// The time from the event with a pod's IP at Headgate to RegisterTargets.
     pub pod_ip_to_register_ms: Percentiles,
-    /// From the event that says a pod goes reaching Headgate to DeregisterTargets being sent.
+    /// The time from the event with a pod's deletion at Headgate to DeregisterTargets.
     pub deletion_to_deregister_ms: Percentiles,
-    /// Requests that the generator started later than it should have.
+    /// The number of requests that the generator started late.
     pub behind: u64,
-    /// How many requests were lost by which rule.
+    /// The number of lost requests by rule.
     pub lost_by_rule: BTreeMap<Rule, u64>,
     /// Each lost request.
     pub lost_requests: Vec<Explained>,
-    /// Live pods that a slow machine let look unhealthy; any makes the run invalid.
+    /// Live pods that looked unhealthy because the machine was slow. Any makes the run invalid.
     pub unhealthy_alive: Vec<String>,
-    /// Entries that the trace dropped; any makes the run invalid.
+    /// Entries that the trace dropped. Any makes the run invalid.
     pub trace_dropped: u64,
 }
 
 impl Run {
-    /// Puts a run together.
+    /// Creates the report of a run.
     pub fn new(
         counts: Counts,
         behind: u64,
@@ -97,33 +97,33 @@ impl Run {
 /// Both runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// With what people set by hand.
+    /// The run with gate and hold.
     pub careful: Run,
-    /// Without: the control.
+    /// The run without them: the control.
     pub plain: Run,
 }
 
-/// What a demo must show to have shown anything.
+/// The minimum results of a valid demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Demands {
-    /// Requests of the careful run, at least.
+    /// The minimum number of requests in the careful run.
     pub offered: u64,
-    /// Pods replaced in the careful run, at least.
+    /// The minimum number of replaced pods in the careful run.
     pub pods_replaced: usize,
-    /// The scaled bound of a node's lag in milliseconds; half of it must have been seen.
+    /// The scaled maximum lag of a node in milliseconds. Half of it must have been seen.
     pub lag_bound_ms: f64,
-    /// The plain run must lose at least this share of its requests.
+    /// The minimum share of lost requests in the plain run.
     pub plain_loss: f64,
 }
 
-/// How it ended.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything demanded was seen.
+    /// All minimum results were reached.
     Pass,
-    /// What was not.
+    /// Contains what was not reached.
     Fail(Vec<String>),
-    /// Why the run proves nothing.
+    /// Contains why the run proves nothing.
     Invalid(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! The live view: a picture a few times a second on a terminal, plain lines otherwise.
+//! The live view: a picture several times a second on a terminal, or plain lines elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -15,25 +15,25 @@ use tokio::task::JoinHandle;
 
 use crate::stage::{Care, PORTS};
 
-/// What is going on, for the view.
+/// The present state, for the view.
 #[derive(Clone, Debug, Default)]
 pub struct Scene {
     /// `careful` or `plain`.
     pub run: &'static str,
-    /// Which of the runs.
+    /// The number of the run.
     pub number: usize,
     /// Its settings.
     pub care: Care,
-    /// What happens now.
+    /// The present phase.
     pub phase: String,
-    /// When the last run will end, as far as that can be estimated.
+    /// The estimated end of the last run.
     pub end: Option<Instant>,
-    /// Requests so far.
+    /// The requests so far.
     pub counts: Counts,
 }
 
 impl Scene {
-    /// How long everything still takes, in steps of 5 s.
+    /// The estimated remaining time, in steps of 5 s.
     fn left(&self) -> String {
         let left =
             self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs().div_ceil(5) * 5);
@@ -45,23 +45,23 @@ impl Scene {
     }
 }
 
-/// Requests so far.
+/// The requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All.
+    /// All requests.
     pub offered: u64,
-    /// Complete, right and in time.
+    /// Complete, correct and in time.
     pub ok: u64,
-    /// So after the one retry of a reused connection that had ended.
+    /// The same after the one retry of a reused connection that had ended.
     pub retried: u64,
-    /// The others.
+    /// The other requests.
     pub lost: u64,
 }
 
 /// A zone's pods and targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// Pods that run, and pods that leave.
+    /// The number of running and of terminating pods.
     pub pods: (usize, usize),
     /// Targets by group and state.
     pub targets: BTreeMap<(String, String), usize>,
@@ -171,7 +171,7 @@ pub struct Screen {
     live: bool,
 }
 
-/// What the screen asks for each time it draws.
+/// The data that the screen reads each time it draws.
 pub type Look = Box<dyn Fn() -> (Counts, Vec<(String, Zone)>) + Send>;
 
 impl Screen {
@@ -183,7 +183,7 @@ impl Screen {
         Self { scene, drawing, live }
     }
 
-    /// Something else happens now.
+    /// Sets the present phase.
     pub fn phase(&self, phase: &str) {
         let mut scene = self.scene.lock().unwrap();
         phase.clone_into(&mut scene.phase);
@@ -194,12 +194,12 @@ impl Screen {
 }
 
 impl Screen {
-    /// Everything still takes this long.
+    /// Sets the estimated remaining time.
     pub fn left(&self, left: Duration) {
         self.scene.lock().unwrap().end = Some(Instant::now() + left);
     }
 
-    /// Stops drawing, and looks no more.
+    /// Stops drawing.
     pub async fn end(mut self) {
         self.drawing.abort();
         let _ = (&mut self.drawing).await;

@@ -1,4 +1,4 @@
-//! The stage of one run: an ingress behind a Network Load Balancer, and what happens to it.
+//! The environment of one run: an ingress behind a Network Load Balancer, and the actions on it.
 
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancerAttribute;
 use headgate_harness::{
@@ -13,44 +13,46 @@ use k8s_openapi::api::{apps::v1::Deployment, policy::v1::PodDisruptionBudget};
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
-/// What a pod serves, and on which port of the load balancer: the two ports of the Service.
+/// The content that a pod serves, and the load balancer's port: both ports of the Service.
 pub const PORTS: [(&str, u16, u16); 2] = [("web", 8080, 8000), ("websecure", 8443, 8001)];
-/// The replicas at rest.
+/// The number of replicas.
 pub const REPLICAS: u32 = 6;
 
-/// AWS's bound that a hold must cover, in seconds (`localstack/elbv2/README.md`).
+/// AWS's propagation delay that a hold must cover, in seconds (`localstack/elbv2/README.md`).
 pub const DEREGISTRATION_BOUND: f64 = 120.0;
 const HEALTH_INTERVAL: i32 = 10;
 const HEALTHY_THRESHOLD: i32 = 2;
 
-/// Lets the stand-in behave as one of its profiles; gives how long its nodes go on sending after a DeregisterTargets, in
-/// AWS seconds. Panics if there is no such profile.
+/// Sets a profile of the stand-in. Returns how long its nodes keep sending after a DeregisterTargets, in AWS seconds.
+///
+/// # Panics
+/// There is no such profile.
 pub async fn bound_of_profile(aws: &Aws, profile: &str) -> f64 {
     let settings = aws.control("PATCH", "/settings", Some(&json!({"profile": profile}))).await;
     let high = settings["network"]["deregistration"].as_array().and_then(|range| range.get(1)?.as_f64());
     high.unwrap_or_else(|| panic!("the stand-in has no profile '{profile}': {settings}"))
 }
 
-/// What Headgate's webhook gives to the pods.
+/// What the pods get from Headgate's webhook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Care {
     /// Nothing: the control.
     #[default]
     None,
-    /// The readiness gate, and a hold of so many seconds.
+    /// The readiness gate, and a hold of this many seconds.
     GateAndHold(u32),
 }
 
 impl Care {
-    /// Covers this bound at this time scale, rounded up to whole seconds: the annotation `headgate.dev/hold`. At full
-    /// length nobody would have to write it.
+    /// Covers this delay at this time scale, rounded up to whole seconds, as the annotation `headgate.dev/hold`. In
+    /// real time, nobody would have to write it.
     pub fn covering(bound: f64, scale: f64) -> Self {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds, never negative
         Self::GateAndHold((bound * scale).floor() as u32 + 1)
     }
 }
 
-/// The stage.
+/// The environment.
 pub struct Stage {
     /// The namespace.
     pub cluster: Cluster,
@@ -62,7 +64,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Sets up the run `name` with these settings; `mine` is the label of namespaces whose pods the webhook sees.
+    /// Sets up the run `name` with these settings. `mine`: the label of namespaces for the webhook.
     pub async fn set(facts: &Facts, name: &str, care: Care, mine: &str) -> Self {
         let cluster = Cluster::new(facts, name).await;
         let aws = Aws::new(facts).await;
@@ -92,8 +94,8 @@ impl Stage {
         self.cluster.service(APP, APP, ports.into(), Some(&bound.join(","))).await;
     }
 
-    /// Asks for gate and hold, as users do, and waits until a new pod would get them: the API server follows its
-    /// configurations by a watch, Headgate the Service.
+    /// Asks for gate and hold, like users do, and waits until a new pod would get them. The API server watches its
+    /// configurations, and Headgate the Service.
     async fn inject(&self, seconds: u32, mine: &str) {
         self.cluster.set_annotation(APP, "headgate.dev/hold", Some(&format!("{seconds}s"))).await;
         let namespace = self.cluster.namespace.as_str();
@@ -154,7 +156,7 @@ impl Stage {
         self.kubectl.run(&["rollout", "status", &deployment, "--timeout=120s"]).await;
     }
 
-    /// Sets the replicas.
+    /// Sets the number of replicas.
     pub async fn scale(&self, replicas: u32) {
         self.kubectl.run(&["scale", &format!("deployment/{APP}"), &format!("--replicas={replicas}")]).await;
     }
@@ -169,20 +171,20 @@ impl Stage {
         counts.into_iter().max_by_key(|(_, count)| *count).expect("there are pods").0
     }
 
-    /// Takes a node out, as an operator does. In a world that others use, too, theirs may stay.
+    /// Drains a node, like an operator. Pods of others in the local world remain.
     pub async fn drain(&self, node: &str) {
         let own = format!("--pod-selector=app={APP}");
         let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", &own];
         self.kubectl.run(&[&["drain", node], &flags[..]].concat()).await;
     }
 
-    /// Takes a node in again.
+    /// Uncordons a node.
     pub async fn uncordon(&self, node: &str) {
         self.kubectl.run(&["uncordon", node]).await;
     }
 
-    /// Waits until `count` pods run and no other is left, all of them are healthy targets, and every node of the
-    /// load balancer sends to them all and to nothing else.
+    /// Waits until exactly `count` pods run, all of them are healthy targets, and every node of the load balancer sends
+    /// to all of them and to nothing else.
     pub async fn wait_quiet(&self, count: usize) {
         wait::until(&format!("{count} pods, healthy at every node of the load balancer"), || async {
             let running = self.cluster.running(APP).await;

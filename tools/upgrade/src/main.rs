@@ -1,8 +1,8 @@
-//! `make upgrade`: from the program of an earlier commit to this one and back, one replica after the other, while pods are
-//! created. The file `from` names the commit. Exit code 1 if a pod was missed or a target lost. `--together` is the
-//! control: it must miss pods.
+//! `make upgrade`: from the program of an earlier commit to this one and back, one replica after the other, while pods
+//! are created. The file `from` names the commit. Exit code 1 if a pod was missed or a target lost. `--together` is the
+//! control, which must miss pods.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
+#![allow(clippy::expect_used, clippy::unwrap_used)] // a failure ends the program with a message
 
 use std::{process::ExitCode, time::Duration};
 
@@ -15,12 +15,12 @@ use headgate_upgrade::{
 };
 use localstack_world::{Options, World};
 
-/// The commit to begin with, unless another one is given: the newest release, once there is one.
+/// The default first commit: the newest release, once there is one.
 const FROM: &str = include_str!("../from");
-/// Time for what a step may break.
+/// The seconds after a step in which errors may show.
 const REST: u64 = 30;
 
-/// Upgrades Headgate in a local world, and goes back.
+/// Upgrades and downgrades Headgate in a local world.
 #[derive(Parser)]
 #[command(name = "upgrade")]
 struct Arguments {

@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 
 use crate::versions::Version;
 
-/// The configurations that are in the world.
+/// The configurations in the local world.
 pub struct Manifests {
-    /// To reach the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// The name of both.
+    /// The name of both configurations.
     pub name: String,
-    /// They are about namespaces with this label.
+    /// The label of the namespaces that they select.
     pub label: String,
-    /// Where the replicas serve their webhooks: each is called by its address.
+    /// The addresses at which the replicas serve their webhooks.
     pub addresses: Vec<String>,
 }
 
 impl Manifests {
-    /// Applies those of this version.
+    /// Applies the configurations of this version.
     pub async fn apply(&self, version: &Version) {
         let mutating = version.file("config/webhook/mutating.yaml");
         let document = mutating.split("\n---\n").nth(1).unwrap();
@@ -52,7 +52,7 @@ impl Manifests {
         }
     }
 
-    /// Once for each replica, called by its address, and with what all replicas serve.
+    /// One entry for each replica with its address and the shared CA.
     fn entries(&self, manifest: &Value) -> Vec<Value> {
         let files = Files::shared();
         let bundle = ByteString(files.trusted.clone().into_bytes());

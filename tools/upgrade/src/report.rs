@@ -1,4 +1,4 @@
-//! What was counted, as a table.
+//! The counts as a table.
 
 use std::fmt::Write;
 
@@ -6,19 +6,18 @@ use headgate_harness::figures;
 
 use crate::watching::Counts;
 
-/// One step and what was counted in it.
+/// One step and its counts.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was done.
+    /// The step.
     pub step: String,
-    /// How long it took, with the rest after it, in seconds.
+    /// Its duration with the pause after it, in seconds.
     pub seconds: u64,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
 }
 
-/// Whether no pod was missed and no target lost, and something was counted in each step; `removed` are targets that AWS was
-/// told to remove.
+/// Whether no pod was missed and no target lost, and every step has counts. `removed`: targets that were deregistered.
 pub fn is_good(rows: &[Row], removed: &[String]) -> bool {
     let is_good = |row: &Row| {
         let Counts { created, missed, looks, lost } = &row.counts;

@@ -1,4 +1,4 @@
-//! Where versions are changed, and in which order.
+//! The environment of an upgrade, and the order of its steps.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -22,22 +22,22 @@ use crate::{
     watching::{Tally, create_pods, has_gate_and_hold, watch_targets},
 };
 
-/// Pods that stay.
+/// The number of pods that remain.
 const PODS: u32 = 4;
-/// Their namespace, and that of Headgate.
+/// Their namespace, which is also Headgate's.
 const SHOP: &str = "shop";
 const OWN: &str = "headgate";
 
-/// In which order versions are changed.
+/// The order in which versions change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As users should: one replica after the other, then the manifests; and back the other way round.
+    /// The order for users: one replica after the other, then the manifests, and back in reverse.
     Right,
     /// The control: both replicas at once, which misses pods.
     Together,
 }
 
-/// The world, with Headgate in it.
+/// The local world with Headgate.
 pub struct Stage {
     facts: Facts,
     cluster: Cluster,
@@ -47,17 +47,17 @@ pub struct Stage {
     replicas: Vec<Option<Headgate>>,
     tally: Tally,
     rows: Vec<Row>,
-    /// After each step.
+    /// The pause after each step.
     rest: Duration,
 }
 
-/// A port that nobody has now: a replica is called at the same address by whichever version it is.
+/// A free port. A replica of either version uses the same address.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().to_string()
 }
 
 impl Stage {
-    /// With the kinds of a version installed, and nothing running.
+    /// The local world with the CRDs of a version, and no running replica.
     pub async fn new(facts: &Facts, from: &Version, rest: Duration) -> Self {
         headgate_harness::kinds::install_as(facts, &from.file("config/crd/headgate.dev.yaml")).await;
         let cluster =
@@ -85,7 +85,7 @@ impl Stage {
         self.replicas[at] = Some(headgate);
     }
 
-    /// Two replicas of a version, its manifests, and a Service whose pods are targets.
+    /// Starts two replicas of a version with its manifests, and a Service whose pods are targets.
     pub async fn begin(&mut self, version: &Version) {
         self.start(0, version).await;
         self.start(1, version).await;
@@ -96,7 +96,7 @@ impl Stage {
         self.cluster.deploy("web", PODS, &[("http", 8080)]).await;
     }
 
-    /// Plays all steps. Gives what was counted, and which targets AWS was told to remove.
+    /// Plays all steps. Returns the counts, and the targets that were deregistered.
     pub async fn play(mut self, from: &Version, to: &Version, order: Order) -> (Vec<Row>, Vec<String>) {
         let running = self.cluster.wait_running("web", PODS as usize).await;
         let wanted = targets(&running, 8080);
@@ -159,7 +159,7 @@ impl Stage {
         self.rows.push(Row { step: step.to_owned(), seconds, counts: self.tally.of(at) });
     }
 
-    /// One replica ends, and one of this version takes its place and its address.
+    /// Stops one replica, and starts one of this version at the same address.
     async fn replace(&mut self, at: usize, version: &Version) {
         if let Some(before) = self.replicas[at].take() {
             before.terminate().await;

@@ -1,6 +1,6 @@
 //! Other versions of Headgate, built from their commits.
 //!
-//! Sources and what is built of them stay in `target/versions`, so that the second time takes seconds.
+//! Sources and builds are kept in `target/versions`, so that the second time takes seconds.
 
 use std::{
     fs,
@@ -13,16 +13,16 @@ use headgate_harness::{headgate::program, root};
 /// One version.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its commit, as it was named.
+    /// The given name of its commit.
     pub name: String,
     /// Its program.
     pub program: PathBuf,
-    /// Its sources: manifests and definitions are taken from there.
+    /// Its sources with manifests and CRDs.
     pub source: PathBuf,
 }
 
 impl Version {
-    /// The one that stands here, built already.
+    /// The present version, already built.
     pub fn present() -> Self {
         Self { name: "this version".into(), program: program(), source: root().to_owned() }
     }
@@ -30,7 +30,7 @@ impl Version {
     /// Builds the program of a commit.
     ///
     /// # Errors
-    /// A sentence, if there is no such commit or it cannot be built.
+    /// A sentence: the commit does not exist, or cannot be built.
     pub fn build(commit: &str) -> Result<Self, String> {
         let here = Self::present().source;
         let id = said(
@@ -64,7 +64,7 @@ impl Version {
         Ok(Self { name: commit.to_owned(), program, source })
     }
 
-    /// What `run` needs besides where several replicas share an address: free ports for what this version serves.
+    /// The further flags of `run` if several replicas share an address: free ports for the servers of this version.
     pub fn free_ports(&self) -> &'static [&'static str] {
         let help = said(Command::new(&self.program).args(["run", "--help"])).unwrap();
         if help.contains("--debug-address") { &["--debug-address=127.0.0.1:0"] } else { &[] }
@@ -77,7 +77,7 @@ impl Version {
     }
 }
 
-/// The files of a commit, in a folder that is there only when it is whole.
+/// Unpacks the files of a commit into a folder, which exists only when it is complete.
 fn unpack(here: &Path, id: &str, source: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the sources of {id} cannot be written: {error}");
     let partly = source.with_extension("partly");

@@ -1,4 +1,4 @@
-//! What goes on while versions change: pods are created, and targets are looked at.
+//! What happens while versions change: pods are created, and targets are checked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,37 +22,37 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// Between two pods.
+/// The pause between two pods.
 const PODS: Duration = Duration::from_millis(250);
-/// Between two looks at the targets.
+/// The pause between two checks of the targets.
 const TARGETS: Duration = Duration::from_millis(250);
 
-/// What was counted in one step.
+/// The counts of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Pods that were created.
     pub created: u64,
-    /// Of those, the names of such that were given no gate or no hold.
+    /// The names of those that got no gate or no hold.
     pub missed: Vec<String>,
-    /// Looks at the targets.
+    /// The number of checks.
     pub looks: u64,
-    /// Targets that were not registered at a look.
+    /// Targets that were not registered at a check.
     pub lost: BTreeSet<String>,
 }
 
-/// Counts of the step that is under way, and of those before.
+/// The counts of the present and earlier steps.
 #[derive(Clone, Default)]
 pub struct Tally(Arc<Mutex<(usize, BTreeMap<usize, Counts>)>>);
 
 impl Tally {
-    /// Another step begins.
+    /// Begins another step.
     pub fn begin(&self, step: usize) {
         let mut tally = self.0.lock().unwrap();
         tally.0 = step;
         tally.1.entry(step).or_default();
     }
 
-    /// What was counted in a step.
+    /// The counts of a step.
     pub fn of(&self, step: usize) -> Counts {
         self.0.lock().unwrap().1.get(&step).cloned().unwrap_or_default()
     }
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// Creates pods, one after the other, until it is dropped or aborted; each is taken away at once.
+/// Creates pods one after the other until it is dropped or aborted. Each is deleted at once.
 pub fn create_pods(cluster: &Cluster, tally: &Tally) -> JoinHandle<()> {
     let (pods, tally): (Api<Pod>, Tally) = (cluster.api(), tally.clone());
     tokio::spawn(async move {
@@ -77,7 +77,7 @@ pub fn create_pods(cluster: &Cluster, tally: &Tally) -> JoinHandle<()> {
             let name = format!("new-{number}");
             let step = tally.step();
             let mut pod = bare_pod(&name, &json!({"app": "new"}));
-            // Nothing starts it: what it was given is all that counts.
+            // Nothing starts it: only its spec matters.
             pod["spec"]["schedulerName"] = "nobody".into();
             let pod = serde_json::from_value(pod).unwrap();
             let Ok(made) = pods.create(&PostParams::default(), &pod).await else { continue };
@@ -93,7 +93,7 @@ pub fn create_pods(cluster: &Cluster, tally: &Tally) -> JoinHandle<()> {
     })
 }
 
-/// Whether it has both.
+/// Whether it has gate and hold.
 pub fn has_gate_and_hold(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let gated = spec.readiness_gates.iter().flatten().any(|gate| gate.condition_type == OWN_GATE);
@@ -104,7 +104,7 @@ pub fn has_gate_and_hold(pod: &Pod) -> bool {
     gated && held
 }
 
-/// Looks again and again whether all of these are registered.
+/// Checks repeatedly whether all of these are registered.
 pub fn watch_targets(aws: Aws, group: &Group, targets: BTreeSet<String>, tally: &Tally) -> JoinHandle<()> {
     let (arn, tally) = (group.arn.clone(), tally.clone());
     tokio::spawn(async move {

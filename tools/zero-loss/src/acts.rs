@@ -7,25 +7,25 @@ use tokio::time::sleep;
 
 use crate::{scenario::Scenario, stage::Stage};
 
-/// How long before its end a spot instance is told, in AWS seconds.
+/// The notice of a spot instance before its end, in AWS seconds.
 const SPOT_NOTICE: f64 = 120.0;
-/// How many pods leave at the least where many do.
+/// The minimum number of terminated pods in the scenario with many.
 const DEPARTURES: u32 = 3_000;
-/// For how long EKS waits between the cordon of a node and its end, in AWS seconds.
+/// How long EKS waits between the cordon of a node and its end, in AWS seconds.
 const EKS_WAITS: f64 = 60.0;
-/// After how many AWS seconds the old set of a blue/green swap should be scaled down, and after how many it is if nobody says
-/// (Argo Rollouts: `scaleDownDelaySeconds`).
+/// The delay before the old set of a blue/green swap is scaled down, in AWS seconds: the recommended one, and the
+/// default of Argo Rollouts (`scaleDownDelaySeconds`).
 const SCALE_DOWN_DELAY: f64 = 300.0;
 const ARGOS_DELAY: f64 = 30.0;
-/// How long after the end of a machine a new one comes, in AWS seconds.
+/// The time from the end of a machine to a new one, in AWS seconds.
 const NEW_MACHINE: f64 = 30.0;
-/// For how long a kubelet holds up the shutdown of its node, in seconds.
+/// How long a kubelet delays the shutdown of its node, in seconds.
 const SHUTDOWN_GRACE: u32 = 20;
-/// For how long all replicas are away at least where that is brief.
+/// The minimum time without replicas in the brief scenario.
 const BRIEFLY: Duration = Duration::from_secs(1);
 
 impl Scenario {
-    /// Plays it, and waits until all is quiet again.
+    /// Plays the scenario, and waits until everything is quiet.
     pub async fn play(self, stage: &mut Stage) {
         match self {
             Self::RollingUpdate
@@ -104,7 +104,7 @@ impl Scenario {
             Self::Spot => {
                 let node = stage.one_node().await;
                 stage.taint(&node, "aws-node-termination-handler/spot-itn").await;
-                // The time that AWS gives is what is played: nothing is waited for.
+                // AWS's notice is played as real time, without waiting for anything.
                 sleep(Duration::from_secs_f64(SPOT_NOTICE * stage.time_scale)).await;
                 stage.lose(&node).await;
             }
@@ -122,7 +122,7 @@ impl Scenario {
             Self::LeaderKilled => {
                 stage.roll_until_a_new_pod_counts().await;
                 stage.kill_leader().await;
-                // Whether the roll takes one then is a matter of luck.
+                // Whether the rollout deletes one at that time is random.
                 stage.delete_one().await;
             }
             Self::AllDownBriefly => {

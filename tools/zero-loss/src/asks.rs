@@ -1,19 +1,19 @@
-//! What a target group asks for before a load balancer goes by the health of its targets.
+//! The minimum of healthy targets that a target group requires.
 
-/// How many healthy targets a target group asks for.
+/// The minimum of healthy targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Least {
-    /// So many percent.
+    /// A percentage.
     Percent(u8),
-    /// So many.
+    /// A number.
     Count(u8),
 }
 
-/// What a target group asks for.
+/// The settings of a target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asks {
-    /// So many healthy targets.
+    /// The minimum of healthy targets.
     pub least: Least,
-    /// Whether Headgate may read that.
+    /// Whether Headgate may read it.
     pub is_read: bool,
 }

@@ -4,14 +4,14 @@ use localstack_world::{Nodes, ingresses::Ingress};
 
 use crate::{profile::Profile, scenario::Scenario, stage::workload::Kind};
 
-/// What keeps pods alive while the load balancer still sends to them.
+/// What keeps pods alive while the load balancer may still send to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// A hold as long as the load balancer may go on sending, and a margin.
+    /// A hold of the propagation delay and a reserve.
     Covering,
-    /// What `headgate.dev/hold: auto` is, which knows no time scale: AWS's seconds are real ones then.
+    /// `headgate.dev/hold: auto`, which has no time scale: AWS seconds are then real seconds.
     Auto,
-    /// Nothing but the eviction gate: pods have the readiness gate, and no hold.
+    /// Only the eviction gate: pods have the readiness gate, and no hold.
     EvictionGate,
 }
 
@@ -29,22 +29,22 @@ impl Hold {
 /// One cell: a scenario behind a load balancer, on nodes of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What happens.
+    /// The scenario.
     pub scenario: Scenario,
-    /// An ingress with its manifest of `docs/guides/proxies`; `None`: pods that are made for this table alone.
+    /// An ingress with its manifest from `docs/guides/proxies`. `None`: pods for this table only.
     pub ingress: Option<Ingress>,
-    /// Behind what.
+    /// The load balancer.
     pub profile: Profile,
     /// Whether nodes of the load balancer send to targets of all zones.
     pub cross_zone: bool,
     /// What keeps pods alive.
     pub hold: Hold,
-    /// On what.
+    /// The kind of nodes.
     pub nodes: Nodes,
 }
 
 impl Cell {
-    /// The whole table: what matters most on real nodes, the rest on simulated ones.
+    /// The whole table: the most important cells on real nodes, the others on simulated ones.
     pub fn table() -> Vec<Self> {
         let mut cells = Vec::new();
         for scenario in Scenario::ALL {
@@ -79,7 +79,7 @@ impl Cell {
                         }
                     }
                 }
-                // What is too short must be seen to be.
+                // A hold that is too short must be detected.
                 if scenario == Scenario::ScaleDown && profile == Profile::SlowNlb {
                     cells.push(Self { hold: Hold::Auto, ..cell });
                 }
@@ -100,30 +100,30 @@ impl Cell {
             Scenario::RollingUpdate | Scenario::ScaleDown | Scenario::Drain | Scenario::DrainHalf
         );
         let slow_too = usual && self.cross_zone && self.hold == Hold::Covering;
-        // Sixty pods at a time are more than real nodes here start in good time.
+        // Real nodes here cannot start sixty pods at a time fast enough.
         let many = self.scenario == Scenario::Departures;
         !self.scenario.needs_simulated_nodes() && !many && (typical || slow_too)
     }
 
-    /// What its files are called.
+    /// The name of its files.
     pub fn file_name(self) -> String {
         let Self { scenario, profile, hold, nodes, .. } = self;
         let (zones, ingress) = (cross_zone(self.cross_zone), ingress(self.ingress));
         format!("{}-{ingress}-{}-{zones}-{}-{nodes}", scenario.name(), profile.name(), hold.name())
     }
 
-    /// Whether it is promised that nothing is lost.
+    /// Whether no lost request is guaranteed.
     pub fn is_promised(self) -> bool {
         !self.is_too_short() && self.scenario.is_promised(self.profile)
     }
 
-    /// Whether the hold is known to be shorter than the load balancer is slow.
+    /// Whether the hold is known to be shorter than the propagation delay.
     pub fn is_too_short(self) -> bool {
         self.hold == Hold::Auto && self.profile == Profile::SlowNlb
     }
 
-    /// Whether the same is also played without gate and hold. What differs from another cell in the load balancer only,
-    /// or in what happens to Headgate, would show nothing new.
+    /// Whether it is also played without gate and hold. A control would show nothing new if the cell differs from
+    /// another one only in the load balancer or in what happens to Headgate.
     pub fn has_control(self) -> bool {
         let typical = self.profile != Profile::SlowNlb && self.cross_zone && self.hold == Hold::Covering;
         let usual = matches!(
@@ -150,7 +150,8 @@ impl Cell {
                 | Scenario::BadImage
                 | Scenario::LeaderKilled
         );
-        // An ALB has stopped sending before the old set goes after 30 s, or the node after 60: nothing would be lost.
+        // An ALB has stopped sending before the old set terminates after 30 s, or the node after 60 s, so nothing would
+        // be lost.
         let is_slow_enough = !self.profile.is_application()
             || !matches!(
                 self.scenario,
@@ -159,11 +160,11 @@ impl Cell {
         typical && usual && is_slow_enough
     }
 
-    /// The cells of the table that `words` choose: names of scenarios, ingresses, profiles and holds, and `cross-zone-off`,
-    /// separated by commas. Where no name of a kind is given, all of that kind are meant.
+    /// The cells of the table that `words` select: names of scenarios, ingresses, profiles and holds, and
+    /// `cross-zone-off`, separated by commas. If no name of a kind is given, all of that kind are selected.
     ///
     /// # Errors
-    /// A sentence, if a word is no name.
+    /// A sentence: a word is not a name.
     pub fn chosen(words: &str) -> Result<Vec<Self>, String> {
         let words: Vec<&str> = words.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
         let scenarios: Vec<&str> = Scenario::ALL.iter().map(|scenario| scenario.name()).collect();
@@ -188,12 +189,12 @@ impl Cell {
     }
 }
 
-/// What the ingress of a cell is called.
+/// The name of the ingress of a cell.
 pub fn ingress(ingress: Option<Ingress>) -> &'static str {
     ingress.map_or("plain", Ingress::name)
 }
 
-/// What it is called whether nodes of the load balancer send to all zones.
+/// The name of the cross-zone setting.
 pub const fn cross_zone(on: bool) -> &'static str {
     if on { "cross-zone-on" } else { "cross-zone-off" }
 }

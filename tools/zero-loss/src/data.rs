@@ -1,4 +1,5 @@
-//! The figures for people: every row in `docs/reference/zero-loss.csv`, and their sums in `docs/reference/zero-loss.md`.
+//! The results for people: every row in `docs/reference/zero-loss.csv`, and their sums in
+//! `docs/reference/zero-loss.md`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +15,9 @@ use crate::{
     scenario::{Group, Scenario},
 };
 
-/// The file of the rows.
+/// The file with the rows.
 pub const DATA: &str = "docs/reference/zero-loss.csv";
-/// The page, with the sums between [`BEGIN`] and [`END`].
+/// The page with the sums between [`BEGIN`] and [`END`].
 pub const PAGE: &str = "docs/reference/zero-loss.md";
 const BEGIN: &str = "<!-- sums of zero-loss.csv, written by make zero-loss -->\n";
 const END: &str = "<!-- end -->\n";
@@ -26,10 +27,10 @@ const COLUMNS: &str = "scenario,ingress,profile,cross_zone,hold,hold_seconds,tim
      offered,retried,lost,control_offered,control_lost,margin_used_ms,holds_too_short,control_holds_too_short,\
      lost_for_ms,loss_bound_ms,fewest_healthy,drain_seconds,drain_because,departures,exposed,commit";
 
-/// Which of them say what cell a row is of.
+/// The columns that identify a cell.
 const CELL: [usize; 6] = [0, 1, 2, 3, 4, 7];
 
-/// Every row. No value has a comma.
+/// Every row as CSV. No value contains a comma.
 ///
 /// # Panics
 /// Never: a row is plain data.
@@ -52,7 +53,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// A line of the file, by column.
+/// A line of the file by column.
 struct Line<'a>(BTreeMap<&'a str, &'a str>);
 
 impl Line<'_> {
@@ -64,7 +65,7 @@ impl Line<'_> {
         self.0["promised"] == "true"
     }
 
-    /// What the rows of a cell have in common.
+    /// The columns that identify its cell.
     fn cell(&self) -> [&str; 6] {
         ["scenario", "ingress", "profile", "cross_zone", "hold", "nodes"].map(|column| self.0[column])
     }
@@ -78,7 +79,7 @@ fn cells<'a>(lines: &'a [&Line]) -> BTreeSet<[&'a str; 6]> {
     lines.iter().map(|line| line.cell()).collect()
 }
 
-/// The sums, from the text of the file: what is promised by group, and what is not by scenario.
+/// The sums from the text of the file: guaranteed cells by group, others by scenario.
 #[allow(clippy::cast_precision_loss)] // some seconds
 fn sums(csv: &str) -> String {
     let mut lines = csv.lines().map(|line| line.split(','));
@@ -123,7 +124,7 @@ fn with_sums(page: &str, csv: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}{}{END}{after}", sums(csv)))
 }
 
-/// Writes the rows in the place of those of the same cells, and the sums.
+/// Replaces the rows of the same cells, and the sums.
 ///
 /// # Errors
 /// A file cannot be read or written, or the page has no place for the sums.
@@ -131,7 +132,7 @@ pub fn record(root: &Path, report: &Report) -> io::Result<()> {
     write(root, &joined(&fs::read_to_string(root.join(DATA))?, &csv(report)))
 }
 
-/// The rows of both, of the second where both have the cell.
+/// The rows of both texts. If both have a cell, the rows of the second.
 fn joined(before: &str, new: &str) -> String {
     let cell = |line: &str| {
         line.split(',')
@@ -152,7 +153,7 @@ fn write(root: &Path, csv: &str) -> io::Result<()> {
     fs::write(root.join(PAGE), page.ok_or_else(|| io::Error::other(format!("{PAGE} has no line {BEGIN}")))?)
 }
 
-/// What follows from the departures of the promised rows for one departure.
+/// The conclusion for a single termination from all terminations in guaranteed rows.
 #[allow(clippy::cast_precision_loss)] // some millions
 pub fn how_sure(report: &Report) -> String {
     let promised = || report.rows.iter().filter(|row| row.promised);
@@ -168,7 +169,7 @@ pub fn how_sure(report: &Report) -> String {
     if lost > 0 || departures == 0 || exposed == 0 {
         return text;
     }
-    // The rule of three: where none of N failed, the share that fails is below 3/N with a confidence of 95 %.
+    // The rule of three: if none of N failed, the failure rate is below 3/N with a confidence of 95 %.
     let of_departures = 3_000.0 / departures.max(3) as f64;
     let of_requests = 3_000_000.0 / exposed.max(3) as f64;
     format!(

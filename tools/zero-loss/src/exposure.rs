@@ -1,20 +1,20 @@
-//! How many pods left while requests came, and how many of these came when a pod that had left could have been sent one.
+//! The number of pods that terminated during requests, and of requests that a terminated pod could have received.
 
 use std::time::Duration;
 
 use headgate_harness::recorder::{Micros, Record};
 
-/// When pods left, and for how long after that a load balancer may send to them: twice as long as it may lag.
+/// When pods terminated, and the time after that in which a load balancer may send to them: twice its longest lag.
 #[derive(Clone, Debug, Default)]
 pub struct Exposure {
-    /// How many pods left that had an address.
+    /// The number of terminated pods with an address.
     pub departures: u64,
-    /// The times, in order, that do not overlap.
+    /// The times in order, without overlaps.
     times: Vec<(Micros, Micros)>,
 }
 
 impl Exposure {
-    /// What a run has seen; `lag`: for how long after a DeregisterTargets the load balancer may go on sending.
+    /// The exposure of a run. `lag`: how long the load balancer may keep sending after a DeregisterTargets.
     pub fn of(record: &Record, lag: Duration) -> Self {
         let after = u64::try_from((lag * 2).as_micros()).unwrap_or(u64::MAX / 2);
         let left = record.pods.values().filter(|pod| pod.ip.is_some());
@@ -30,7 +30,7 @@ impl Exposure {
         Self { departures: left.len() as u64, times }
     }
 
-    /// Whether a request that was started then counts.
+    /// Whether a request that was started at this time counts.
     pub fn has(&self, started: Micros) -> bool {
         let after = self.times.partition_point(|(from, _)| *from <= started);
         after > 0 && started < self.times[after - 1].1

@@ -1,10 +1,10 @@
-//! How many targets were healthy while a scenario was played.
+//! The number of healthy targets during a scenario.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
 use headgate_harness::recorder::{Micros, Record, Traced};
 
-/// The fewest healthy targets at any moment from `since` on, as the stand-in's trace has it.
+/// The smallest number of healthy targets at any moment from `since` on, from the stand-in's trace.
 pub fn fewest(record: &Record, since: Micros) -> u64 {
     let mut healthy: BTreeSet<(&str, SocketAddr)> = BTreeSet::new();
     let mut fewest = None;

@@ -1,8 +1,8 @@
-//! `make zero-loss`: plays the table of departures under traffic, saves each cell in `target/zero-loss/report.json`, and
-//! with `--record` in `docs/reference/zero-loss.csv`. `make chaos` (`--chaos`): faults during rolls. Exit code 1 if a
-//! request was lost that must not be.
+//! `make zero-loss`: plays the scenarios under traffic, and saves each cell in `target/zero-loss/report.json`. With
+//! `--record` also in `docs/reference/zero-loss.csv`. `make chaos` (`--chaos`) plays faults during rollouts. Exit code
+//! 1 if a request was lost that must not be.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
+#![allow(clippy::expect_used, clippy::unwrap_used)] // a failure ends the program with a message
 
 use std::{
     path::{Path, PathBuf},
@@ -131,8 +131,8 @@ fn saved() -> PathBuf {
     Path::new(FOLDER).join("report.json")
 }
 
-/// Plays the cells, those of each kind of nodes in a world of their own, one after another; both worlds at once. Saves
-/// each when it is done.
+/// Plays the cells one after another, those of each kind of nodes in their own local world, with both worlds at once.
+/// Saves each when it is done.
 fn run(cells: &[Cell], resume: bool) -> Result<Report, Box<dyn std::error::Error>> {
     if !resume {
         Report::default().save(&saved())?;
@@ -161,7 +161,7 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
         return Ok(());
     }
     let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // From within a world's network nothing can be fetched any more.
+    // From within a local world's network, nothing can be downloaded.
     let mut images = Vec::new();
     for ingress in Ingress::ALL.into_iter().filter(|one| cells.iter().any(|cell| cell.ingress == Some(*one)))
     {
@@ -169,7 +169,7 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
     }
     let name = format!("zero-loss-{}-{}", options.nodes, std::process::id()).parse()?;
     let world = outside.block_on(World::start(Options { name, ..options }))?;
-    // A thread of its own: one that has entered a network never comes back.
+    // A separate thread: one that has entered a network never leaves it.
     let played = std::thread::scope(|scope| {
         let playing = scope.spawn(|| {
             world.enter_network().expect("a thread enters the world's network");

@@ -1,4 +1,4 @@
-//! How much of the hold's margin was needed: the time from a pod's deletion until AWS had taken its Deregister.
+//! How much of the hold's reserve was needed: the time from a pod's deletion until AWS accepted its DeregisterTargets.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,15 +6,15 @@ use headgate_harness::recorder::{Micros, Record, Traced};
 
 use crate::stage::workload::PORT;
 
-/// The longest time from the deletion of a pod until its Deregister was answered, in milliseconds; nothing if no pod
-/// that had an IP was deleted and deregistered.
+/// The longest time from the deletion of a pod until its DeregisterTargets was answered, in milliseconds. `None`: no
+/// pod with an IP was deleted and deregistered.
 pub fn longest_ms(record: &Record) -> Option<u64> {
     let answered: Vec<(&[String], Micros)> = record.trace.iter().filter_map(deregistered).collect();
     let left = record.pods.values().filter_map(|pod| Some((pod.ip?, pod.leaving?)));
     left.filter_map(|(ip, leaving)| Some(first(&answered, ip, leaving)?.saturating_sub(leaving) / 1000)).max()
 }
 
-/// The targets of a Deregister that AWS took, and when.
+/// The targets of an accepted DeregisterTargets, and when it was accepted.
 fn deregistered(entry: &Traced) -> Option<(&[String], Micros)> {
     match entry {
         Traced::Call { action, targets, outcome, answered, .. }
@@ -26,10 +26,10 @@ fn deregistered(entry: &Traced) -> Option<(&[String], Micros)> {
     }
 }
 
-/// When the first Deregister of this pod that arrived about its deletion or later was answered.
+/// When the first DeregisterTargets of this pod was answered that arrived at its deletion or later.
 fn first(all: &[(&[String], Micros)], ip: IpAddr, leaving: Micros) -> Option<Micros> {
     let target = SocketAddr::new(ip, PORT).to_string();
-    // Headgate may have heard of the deletion a little earlier than the recorder.
+    // Headgate may have seen the deletion slightly earlier than the recorder.
     let late_enough = all.iter().filter(|(_, answered)| answered + 1_000_000 >= leaving);
     late_enough.filter(|(targets, _)| targets.contains(&target)).map(|(_, answered)| *answered).min()
 }
@@ -56,7 +56,7 @@ mod tests {
         record.pods.insert("b".into(), pod("10.0.0.2", Some(5_000_000)));
         record.pods.insert("c".into(), pod("10.0.0.3", None));
         record.trace = vec![
-            // An older pod's that had the address.
+            // It belongs to an older pod with this address.
             deregister("10.0.0.1:8080", "ok", 1_000_000),
             deregister("10.0.0.1:8080", "ok", 4_999_000),
             deregister("10.0.0.2:8080", "Throttling", 5_100_000),

@@ -1,4 +1,4 @@
-//! The order of a cell: the same scenario twice under the same load, with gate and hold, and without.
+//! The order of a cell: the same scenario twice under the same load, with and without gate and hold.
 
 use std::{
     collections::BTreeMap,
@@ -26,30 +26,30 @@ use crate::{
     stage::{Care, Side, Stage, nodes::Drained},
 };
 
-/// Requests per second, half of them on new connections, half on kept ones.
+/// Requests per second, half on new connections and half on kept ones.
 pub const RATE: f64 = 200.0;
-/// How long a request may take before it is lost.
+/// A request that takes longer is lost.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The clients of every run, and how many there are of each: they take turns.
+/// The clients of every run, and the number of each. They take turns.
 pub const CLIENTS: [(&str, Client, usize); 3] = [
     ("new connections", Client { kind: ClientKind::Following, mode: Mode::New }, 3),
     ("keep-alive", Client { kind: ClientKind::Following, mode: Mode::KeepAlive }, 3),
     ("pinned", Client { kind: ClientKind::Pinned, mode: Mode::New }, 1),
 ];
 
-/// How a cell is played.
+/// The settings of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Real seconds per AWS second.
     pub time_scale: f64,
-    /// What the hold has above the load balancer's bound, in seconds: for the wait for a token, AWS's answer, and the
-    /// Lease of a leader that is killed.
+    /// The reserve of the hold above the propagation delay, in seconds: for the wait for a token, AWS's answer, and the
+    /// Lease of a killed leader.
     pub margin: u32,
 }
 
 impl Setting {
-    /// That of `make zero-loss`.
+    /// The settings of `make zero-loss`.
     pub fn of(cell: Cell) -> Self {
         let time_scale = match cell.hold {
             Hold::Covering | Hold::EvictionGate => cell.profile.time_scale(),
@@ -59,10 +59,10 @@ impl Setting {
     }
 }
 
-/// The margin of `make zero-loss`, in seconds: more than the Lease, as it must be.
+/// The reserve of `make zero-loss`, in seconds: longer than the Lease, as required.
 pub const MARGIN: u32 = 8;
 
-/// What a side came to.
+/// The result of a side.
 struct Played {
     departures: u64,
     exposed: BTreeMap<&'static str, u64>,
@@ -73,14 +73,14 @@ struct Played {
     margin_used_ms: Option<u64>,
     holds_too_short: u64,
     seconds: f64,
-    /// From the first lost request to the last one.
+    /// The time from the first lost request to the last one.
     lost_for: Duration,
     drained: Option<Drained>,
 }
 
 impl Played {
-    /// Each lost request with the node that sent it where, and the pods whose health was in doubt; nothing if none
-    /// was lost.
+    /// Each lost request with the node that sent it and its target, and the pods that looked unhealthy. `None`: no
+    /// request was lost.
     fn explained(&self) -> Option<String> {
         let Findings { lost, unhealthy_alive, .. } = &self.findings;
         let all = json!({"lost": lost, "unhealthy_alive": unhealthy_alive});
@@ -88,7 +88,7 @@ impl Played {
     }
 }
 
-/// Plays a cell; `name` is one that no other cell of this world has had. What was lost is explained in files of
+/// Plays a cell. `name` must be unique in this local world. Explanations of lost requests are written to files in
 /// `folder`.
 pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folder: &Path) -> Vec<Row> {
     let Setting { time_scale, margin } = setting;
@@ -126,7 +126,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         place: cell.scenario.place(),
         asks: cell.scenario.asks(),
     };
-    // What a scenario keeps while it is played is large.
+    // The state of a scenario is large.
     let with = Box::pin(side_of(facts, cell, side(&careful, care))).await;
     let control = if cell.has_control() {
         profile.apply(&Aws::new(facts).await, time_scale).await;
@@ -183,7 +183,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
     CLIENTS.map(row).into()
 }
 
-/// The commit that is checked out, for the report; empty outside of a repository.
+/// The commit that is checked out, for the report. Empty outside of a repository.
 fn commit() -> String {
     let git = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
     let said = git.ok().filter(|output| output.status.success());
@@ -225,14 +225,15 @@ fn lost_for(report: &Report) -> Duration {
     Duration::from_micros(last - first)
 }
 
-/// Sends requests to the load balancer of a target group, so many each second, by all [`CLIENTS`], until it is stopped.
+/// Sends this many requests per second to the load balancer of a target group, from all [`CLIENTS`], until it is
+/// stopped.
 pub fn start_load(facts: &Facts, group: &Group, rate: f64) -> Run {
     let dns = facts.dns.parse().expect("the address of the name server");
     let target = Target::Name { name: group.dns_name.clone(), dns };
     let clients = CLIENTS.iter().flat_map(|(_, client, count)| std::iter::repeat_n(*client, *count));
     let answer = match facts.nodes {
         Nodes::Simulated => Answer::Pod,
-        // Skipper does not say what it was asked.
+        // Skipper does not return the request.
         Nodes::Real => Answer::Any,
     };
     let plan = Plan {
@@ -244,7 +245,7 @@ pub fn start_load(facts: &Facts, group: &Group, rate: f64) -> Run {
     Run::start(plan).expect("the plan is sound")
 }
 
-/// What became of the requests of each kind of client.
+/// The results of the requests by client.
 fn counts(report: &Report) -> BTreeMap<&'static str, Counts> {
     let mut all = BTreeMap::new();
     for (name, kind, _) in CLIENTS {
@@ -263,7 +264,7 @@ fn counts(report: &Report) -> BTreeMap<&'static str, Counts> {
     all
 }
 
-/// How many requests of each kind of client were started while a pod that had left might have been sent one.
+/// By client, the number of requests that were started while a terminated pod might have received one.
 fn exposed(report: &Report, exposure: &Exposure) -> BTreeMap<&'static str, u64> {
     let of = |wanted: Client| {
         let is_its = |record: &&Record| {
@@ -275,7 +276,7 @@ fn exposed(report: &Report, exposure: &Exposure) -> BTreeMap<&'static str, u64> 
     CLIENTS.map(|(client, wanted, _)| (client, of(wanted))).into()
 }
 
-/// Why requests of each kind of client were lost, as the client saw it.
+/// Why requests of each client were lost, as the client saw it.
 fn because(report: &Report) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
     let of = |wanted: Client| {
         let mut reasons = BTreeMap::new();

@@ -1,25 +1,25 @@
-//! How late the load balancer is, and how long pods are held for it.
+//! The propagation delay of the load balancer, and the hold for it.
 
 use aws_sdk_elasticloadbalancingv2::types::{LoadBalancerTypeEnum, ProtocolEnum};
 use headgate_harness::aws::Aws;
 use serde_json::json;
 
-/// A load balancer that behaves as one of the stand-in's profiles, throttling and API latency included.
+/// A load balancer with a profile of the stand-in, including throttling and API latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// A Network Load Balancer as they are observed.
+    /// A Network Load Balancer with observed delays.
     TypicalNlb,
-    /// An Application Load Balancer as they are observed.
+    /// An Application Load Balancer with observed delays.
     TypicalAlb,
-    /// A Network Load Balancer that takes three minutes to learn of anything.
+    /// A Network Load Balancer with a delay of three minutes.
     SlowNlb,
 }
 
 impl Profile {
-    /// All of them, in the order of the table.
+    /// All profiles, in the order of the table.
     pub const ALL: [Self; 3] = [Self::TypicalNlb, Self::TypicalAlb, Self::SlowNlb];
 
-    /// The stand-in's name for it.
+    /// The name of the stand-in's profile.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TypicalNlb => "typical-nlb",
@@ -49,7 +49,7 @@ impl Profile {
         self.kind() == LoadBalancerTypeEnum::Application
     }
 
-    /// Real seconds per AWS second where the hold follows it. An Application Load Balancer is quick: at the scale of the
+    /// Real seconds per AWS second if the hold follows it. An Application Load Balancer is fast: at the scale of the
     /// other one, pods would start more slowly than it learns of them.
     pub const fn time_scale(self) -> f64 {
         match self {
@@ -58,8 +58,8 @@ impl Profile {
         }
     }
 
-    /// Lets the stand-in behave so, from the beginning: everything that it knew is gone. Gives for how long after a
-    /// DeregisterTargets its nodes may go on sending, in AWS seconds.
+    /// Resets the stand-in to this profile. Returns how long its nodes may keep sending after a DeregisterTargets, in
+    /// AWS seconds.
     pub async fn apply(self, aws: &Aws, time_scale: f64) -> f64 {
         aws.control("POST", "/reset", None).await;
         let patch = json!({"profile": self.name(), "time_scale": time_scale});

@@ -1,14 +1,14 @@
-//! A replica of Headgate: a process that can be killed, and started again at the same address.
+//! A replica of Headgate: a process that can be killed, and restarted at the same address.
 
 use std::path::PathBuf;
 
 use headgate_harness::{headgate::Headgate, proxy::Proxy, wait};
 use localstack_world::Facts;
 
-/// A Lease: duration, renew deadline, retry period.
+/// The settings of a Lease: duration, renew deadline, retry period.
 pub type Lease = [&'static str; 3];
 
-/// The arguments that ask for a Lease.
+/// The arguments for a Lease.
 pub fn lease_arguments(lease: Lease) -> [String; 3] {
     let [duration, deadline, retry] = lease;
     [
@@ -18,24 +18,24 @@ pub fn lease_arguments(lease: Lease) -> [String; 3] {
     ]
 }
 
-/// A replica that runs.
+/// A running replica.
 pub struct Replica {
     /// Its process.
     pub headgate: Headgate,
     started_with: Start,
 }
 
-/// What a replica is started with.
+/// The start settings of a replica.
 pub struct Start {
     facts: Facts,
     kubeconfig: PathBuf,
     arguments: Vec<String>,
     ways: Option<Ways>,
-    /// What its processes before this one have logged.
+    /// The logs of its earlier processes.
     log: String,
 }
 
-/// Connections that can be cut.
+/// Connections that can be interrupted.
 pub struct Ways {
     /// To AWS.
     pub aws: Proxy,
@@ -44,13 +44,13 @@ pub struct Ways {
 }
 
 impl Start {
-    /// A replica that reaches AWS and the API server directly.
+    /// A replica that connects to AWS and the API server directly.
     pub fn new(facts: &Facts, arguments: Vec<String>) -> Self {
         let (facts, kubeconfig) = (facts.clone(), facts.kubeconfig.clone());
         Self { facts, kubeconfig, arguments, ways: None, log: String::new() }
     }
 
-    /// A replica whose connections can be cut.
+    /// A replica whose connections can be interrupted.
     pub async fn with_ways(facts: &Facts, arguments: Vec<String>) -> Self {
         let ways = Ways { aws: Proxy::to_aws(facts).await, api_server: Proxy::to_api_server(facts).await };
         let kubeconfig = ways.api_server.kubeconfig(facts, &facts.folder);
@@ -75,12 +75,12 @@ impl Replica {
     /// Its connections.
     ///
     /// # Panics
-    /// It was started without.
+    /// It was started without them.
     pub fn ways(&self) -> &Ways {
         self.started_with.ways.as_ref().expect("a replica whose connections can be cut")
     }
 
-    /// Kills it with SIGKILL; gives what another one is started with that takes its place, at the same address.
+    /// Kills it with SIGKILL. Returns the settings of a successor at the same address.
     pub async fn kill(self) -> Start {
         let (log, Self { headgate, mut started_with }) = (self.log(), self);
         started_with.log = log;
@@ -93,13 +93,13 @@ impl Replica {
         started_with
     }
 
-    /// What its processes have logged.
+    /// The logs of its processes.
     pub fn log(&self) -> String {
         format!("{}{}\n", self.started_with.log, self.headgate.text())
     }
 }
 
-/// Which of them leads, if exactly one does.
+/// The index of the leader, if exactly one leads.
 pub async fn leader(replicas: &[Replica]) -> Option<usize> {
     let mut leading = Vec::new();
     for (at, replica) in replicas.iter().enumerate() {
@@ -113,7 +113,7 @@ pub async fn leader(replicas: &[Replica]) -> Option<usize> {
     }
 }
 
-/// Waits until all are ready and one leads; gives which.
+/// Waits until all are ready and one leads. Returns its index.
 pub async fn wait_recovered(replicas: &[Replica]) -> usize {
     wait::until("all replicas are ready, and one leads", || async {
         for replica in replicas {

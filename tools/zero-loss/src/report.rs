@@ -1,4 +1,4 @@
-//! What was counted: `target/zero-loss/report.json`, which is saved after each cell.
+//! The counts: `target/zero-loss/report.json`, which is saved after each cell.
 
 use std::{collections::BTreeMap, fs::File, io, path::Path};
 
@@ -10,70 +10,70 @@ use crate::{
     stage::REPLICAS,
 };
 
-/// What became of the requests of one kind of client in a cell.
+/// The results of the requests of one client in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What happened.
+    /// The scenario.
     pub scenario: String,
-    /// To which ingress; `plain`: to pods that were made for the table alone.
+    /// The ingress. `plain`: pods for this table only.
     pub ingress: String,
     /// The stand-in's profile.
     pub profile: String,
     /// Whether nodes of the load balancer sent to targets of all zones.
     pub cross_zone: bool,
-    /// What the clients did with connections.
+    /// How the clients used connections.
     pub client: String,
     /// `real` or `simulated`.
     pub nodes: String,
-    /// What kept pods alive: a hold `covering` what the load balancer needs, or `auto`; or the `eviction-gate` alone.
+    /// What kept pods alive: a hold `covering` the propagation delay, or `auto`; or only the `eviction-gate`.
     pub hold: String,
-    /// Whether it is promised that nothing is lost.
+    /// Whether no lost request is guaranteed.
     pub promised: bool,
-    /// Requests.
+    /// The number of requests.
     pub offered: u64,
-    /// Of these, those whose kept connection had ended, and which were right on a new one.
+    /// Those whose kept connection had ended, and which succeeded on a new one.
     pub retried: u64,
-    /// Of these, those that were lost.
+    /// Those that were lost.
     pub lost: u64,
-    /// What the control lost, if there was one.
+    /// The lost requests of the control, if there was one.
     pub control_lost: Option<u64>,
-    /// What the control was offered.
+    /// The requests of the control.
     pub control_offered: Option<u64>,
-    /// Requests that the generator itself started late.
+    /// The requests that the generator started late.
     pub behind: u64,
     /// Real seconds per AWS second.
     pub time_scale: f64,
-    /// For how long pods were held, in seconds.
+    /// The length of the hold, in seconds.
     pub hold_seconds: u32,
-    /// The longest time from a pod's deletion until AWS had taken its Deregister, in milliseconds.
+    /// The longest time from a pod's deletion until AWS accepted its DeregisterTargets, in milliseconds.
     pub margin_used_ms: u64,
-    /// Pods that ended before the load balancer had stopped sending to them, as Headgate has counted.
+    /// Pods that stopped before the load balancer had stopped sending to them, as counted by Headgate.
     pub holds_too_short: u64,
-    /// The same in the control.
+    /// The same count in the control.
     pub control_holds_too_short: Option<u64>,
-    /// How long the scenario took, in seconds.
+    /// The duration of the scenario, in seconds.
     pub seconds: f64,
-    /// From the first request that any client lost to the last one, in milliseconds.
+    /// The time from the first request that any client lost to the last one, in milliseconds.
     pub lost_for_ms: u64,
-    /// For so long requests may be lost where it is not promised that none is: the load balancer's bound and the hold's
-    /// margin, in milliseconds.
+    /// The longest time in which requests may be lost without a guarantee: the propagation delay and the hold's
+    /// reserve, in milliseconds.
     pub loss_bound_ms: u64,
-    /// How long the drain took, in seconds, if there was one.
+    /// The duration of the drain, in seconds, if there was one.
     pub drain_seconds: Option<f64>,
-    /// How many pods' evictions were answered by which word.
+    /// The number of pods by the reason in the answer to their eviction.
     pub drain_because: BTreeMap<String, u64>,
-    /// The fewest healthy targets that there were at any moment of the scenario.
+    /// The smallest number of healthy targets during the scenario.
     #[serde(default)]
     pub fewest_healthy: Option<u64>,
-    /// How many pods left.
+    /// The number of terminated pods.
     pub departures: u64,
-    /// Requests that were started within twice the load balancer's lag after one of them left.
+    /// The requests that were started within twice the load balancer's lag after one of them terminated.
     pub exposed: u64,
-    /// The commit at which it was played.
+    /// The commit of the run.
     pub commit: String,
     /// Why requests were lost, as the client saw it.
     pub lost_because: BTreeMap<String, u64>,
-    /// The same of the control.
+    /// The same for the control.
     pub control_lost_because: BTreeMap<String, u64>,
 }
 
@@ -87,17 +87,17 @@ impl Row {
             && self.nodes == cell.nodes.to_string()
     }
 
-    /// Whether the hold is known to be shorter than the load balancer is slow.
+    /// Whether the hold is known to be shorter than the propagation delay.
     pub fn is_too_short(&self) -> bool {
         self.hold == Hold::Auto.name() && !self.promised
     }
 
-    /// What happened.
+    /// The scenario.
     pub fn scenario(&self) -> Option<Scenario> {
         Scenario::named(&self.scenario)
     }
 
-    /// The cell, in words.
+    /// The cell as text.
     pub fn cell(&self) -> String {
         let Self { scenario, ingress, profile, hold, nodes, .. } = self;
         format!(
@@ -111,15 +111,15 @@ impl Row {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Report {
-    /// In the order in which they were played.
+    /// The rows in the order of the runs.
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Reads what was saved; empty if nothing was.
+    /// Reads the saved report. Empty if there is none.
     ///
     /// # Errors
-    /// If there is something that is no report.
+    /// The file is not a report.
     pub fn read(path: &Path) -> io::Result<Self> {
         match std::fs::read(path) {
             Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -128,10 +128,10 @@ impl Report {
         }
     }
 
-    /// Saves it, whole or not at all.
+    /// Saves the report atomically.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let unfinished = path.with_extension("json.new");
         std::fs::write(&unfinished, serde_json::to_string_pretty(self)? + "\n")?;
@@ -143,16 +143,16 @@ impl Report {
         self.rows.iter().any(|row| row.is_of(cell))
     }
 
-    /// Takes the rows of a cell in, in the place of older ones.
+    /// Adds the rows of a cell, and replaces older ones.
     pub fn take(&mut self, cell: Cell, rows: Vec<Row>) {
         self.rows.retain(|row| !row.is_of(cell));
         self.rows.extend(rows);
     }
 
-    /// Adds the rows of a cell to what is saved; others may do the same meanwhile.
+    /// Adds the rows of a cell to the saved report. Other processes may do the same.
     ///
     /// # Errors
-    /// If the files cannot be read or written.
+    /// The files cannot be read or written.
     pub fn add(path: &Path, cell: Cell, rows: Vec<Row>) -> io::Result<()> {
         let lock = File::create(path.with_extension("json.lock"))?;
         lock.lock()?;
@@ -168,8 +168,8 @@ impl Report {
         Self { rows: rows.cloned().collect() }
     }
 
-    /// What is not as it should be: what is [`broken`](Self::broken); a control that lost nothing, so that the cell could
-    /// not have failed; and a hold that is known to be too short, and did no harm.
+    /// The problems: [`broken`](Self::broken) guarantees; a control without losses, so that the cell could not have
+    /// failed; and a hold that is known to be too short and caused no loss.
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = self.broken();
         for (cell, rows) in self.cells() {
@@ -196,9 +196,8 @@ impl Report {
         cells
     }
 
-    /// What must not be, on whatever machine: a promise that was broken; requests that were lost for longer than they may
-    /// be where nothing is promised; and pods that Headgate counts as held too short where they were not, or does not
-    /// where they were.
+    /// The errors on any machine: a broken guarantee; requests that were lost for longer than allowed without a
+    /// guarantee; and wrong counts of Headgate about holds that were too short.
     pub fn broken(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for (cell, rows) in self.cells() {

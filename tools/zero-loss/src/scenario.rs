@@ -1,4 +1,4 @@
-//! What happens to the pods while the load goes on, and what Headgate promises of it.
+//! What happens to the pods during the load, and what Headgate guarantees.
 
 use std::time::Duration;
 
@@ -13,115 +13,117 @@ use crate::{
     },
 };
 
-/// A scenario. How it is played: [`crate::acts`].
+/// A scenario. [`crate::acts`] plays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// A new revision, rolled out.
+    /// A rollout of a new revision.
     RollingUpdate,
-    /// A new revision of pods that listen late, all at once (`maxSurge: 100%`), behind a target group that asks for so many
-    /// healthy targets, else the load balancer sends to all of them.
+    /// A new revision of pods that listen late, all at once (`maxSurge: 100%`). The target group requires this many
+    /// healthy targets; if there are fewer, the load balancer sends to all of them.
     LeastHealthy(Least),
-    /// The same with 60 percent where Headgate may not read attributes of target groups, and registers pods at their IP.
+    /// The same with 60 percent, if Headgate may not read the attributes of target groups and registers pods at their
+    /// IP.
     LeastHealthyUnread,
-    /// A new revision while traffic is shifted away from a zone, in which a third or half of the pods are.
+    /// A new revision while traffic is shifted away from a zone with a third or half of the pods.
     ShiftRoll,
-    /// `kubectl drain` of a node of that zone, and of one of each other zone, at the same moment.
+    /// `kubectl drain` of a node of that zone and of one node in each other zone at the same time.
     ShiftDrain,
     /// The same for a Deployment that was applied 20 s before its Service, in a namespace with the label.
     BeforeItsService,
-    /// The same in `kube-system`, opted in by the label of the pods.
+    /// The same in `kube-system`, enabled by the label of the pods.
     KubeSystem,
     /// From six pods to two at once.
     ScaleDown,
     /// `kubectl drain` of one node.
     Drain,
-    /// `kubectl drain` of the node of each zone with the most pods at once, under a `PodDisruptionBudget` of `maxUnavailable: 2`.
+    /// `kubectl drain` of the node with the most pods in each zone at once, under a `PodDisruptionBudget` with
+    /// `maxUnavailable: 2`.
     DrainHalf,
-    /// A new revision of a DaemonSet with `maxSurge: 1` and `maxUnavailable: 0`, rolled out.
+    /// A rollout of a DaemonSet with `maxSurge: 1` and `maxUnavailable: 0`.
     DaemonSetRoll,
-    /// `kubectl drain --ignore-daemonsets` of a node; the node is lost when it has the annotation
-    /// `headgate.dev/detached-at` (in the control, at once), and another one takes its place.
+    /// `kubectl drain --ignore-daemonsets` of a node. The node is lost when it has the annotation
+    /// `headgate.dev/detached-at` (in the control, at once), and another one replaces it.
     DaemonSetNode,
-    /// A new template of an IngressDaemonSet with two pods on each node, rolled out. The control of this and the next ones: a
-    /// DaemonSet with hostPort and without a surge, whose pod a drain passes over.
+    /// A rollout of an IngressDaemonSet with two pods per node. The control of this and the next scenarios is a
+    /// DaemonSet with hostPort and without surge, whose pods a drain skips.
     IdsRoll,
     /// The same with one pod on each node.
     IdsRollOfOne,
-    /// `kubectl drain` of a node with pods of an IngressDaemonSet, and the node is lost.
+    /// `kubectl drain` of a node with pods of an IngressDaemonSet. Then the node is lost.
     IdsDrain,
-    /// The same of half of the nodes at once.
+    /// The same for half of the nodes at once.
     IdsDrainHalf,
-    /// A node with pods of an IngressDaemonSet is drained, its machine ends, its Node is deleted; 30 s of AWS's later a new
-    /// machine registers itself.
+    /// A node with pods of an IngressDaemonSet is drained, its machine ends, and its Node is deleted. After 30 AWS
+    /// seconds, a new machine registers.
     IdsNewNode,
-    /// A new template whose pods are ready for Kubernetes and listen on another port than the load balancer sends to; the
-    /// template from before is written again when the set reports that the roll has stopped.
+    /// A new template whose pods are ready for Kubernetes but listen on another port than the load balancer uses. The
+    /// earlier template is restored when the set reports that the rollout has stopped.
     IdsBadImage,
     /// SIGKILL of the leading `headgate daemonsets` during a roll, as the first new pod becomes ready.
     IdsControllerKilled,
-    /// A new template with `NodeReplace`: both pods of a node are evicted, and the new ones are made after that.
+    /// A new template with `NodeReplace`: both pods of a node are evicted, and the new ones are created afterwards.
     IdsNodeReplace,
-    /// Half of the nodes are replaced as in an EKS managed node group: all are tainted
-    /// `eks.amazonaws.com/nodegroup=unschedulable:NoSchedule`; one after another its pods are evicted, it is cordoned, and lost
-    /// 60 s of AWS's later.
+    /// Half of the nodes are replaced like in an EKS managed node group: all are tainted
+    /// `eks.amazonaws.com/nodegroup=unschedulable:NoSchedule`. One after another, the pods of a node are evicted, the
+    /// node is cordoned, and is lost after 60 AWS seconds.
     ManagedNodes,
-    /// The same under a DaemonSet, whose pods nobody evicts.
+    /// The same with a DaemonSet, whose pods are not evicted.
     DaemonSetManagedNodes,
-    /// A second Deployment is made; when its pods are ready, the Service's selector moves to them; the first one is scaled to
-    /// nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts).
+    /// A second Deployment is created. When its pods are ready, the Service's selector moves to them. The first
+    /// Deployment is scaled to 0 after 300 AWS seconds (in the control after 30 s, the default of Argo Rollouts).
     BlueGreen,
     /// The same without a Service: the `podSelector` of a TargetBinding moves.
     BlueGreenBinding,
-    /// A Deployment of 60 pods is rolled again and again, all of it at a time, until 3,000 pods have terminated.
+    /// A Deployment of 60 pods is rolled out repeatedly, all pods at a time, until 3,000 pods have terminated.
     Departures,
-    /// A node is tainted `karpenter.sh/disrupted:NoSchedule`, and its pods are evicted by the API, every second again.
+    /// A node is tainted `karpenter.sh/disrupted:NoSchedule`, and evictions of its pods are requested every second.
     Karpenter,
-    /// A node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`; 120 s of AWS's later it is lost.
+    /// A node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`, and is lost after 120 AWS seconds.
     Spot,
     /// A pod deleted by force.
     ForceDelete,
-    /// The process of a pod is stopped (SIGSTOP), and its liveness probe starts the container again.
+    /// The process of a pod is stopped (SIGSTOP), and its liveness probe restarts the container.
     WedgedContainer,
     /// The kubelet evicts a pod because its node is short of memory (hard threshold, one second of grace).
     NodePressure,
-    /// A node is shut down; its kubelet ends the pods (shutdownGracePeriod 20 s) and is gone a second later.
+    /// A node is shut down. Its kubelet terminates the pods (shutdownGracePeriod 20 s), and is stopped a second later.
     NodeShutdown,
-    /// A new revision whose pods are ready for Kubernetes and listen on another port than the load balancer sends to; undone
-    /// when `kubectl rollout status` has given up on it.
+    /// A new revision whose pods are ready for Kubernetes but listen on another port than the load balancer uses. It is
+    /// undone when `kubectl rollout status` has given up.
     BadImage,
-    /// SIGKILL of the leading replica of Headgate during a roll, as the first new pod becomes ready, and a pod is deleted.
+    /// SIGKILL of the leader during a rollout when the first new pod becomes ready. Then a pod is deleted.
     LeaderKilled,
-    /// SIGKILL of all replicas during a roll; they are started again a second later.
+    /// SIGKILL of all replicas during a rollout. They are started again a second later.
     AllDownBriefly,
-    /// SIGKILL of all replicas during a roll; they are started again after as long as pods are held.
+    /// SIGKILL of all replicas during a rollout. They are started again after the time of the hold.
     AllDownLong,
-    /// AWS refuses all calls for half of the margin during a roll.
+    /// AWS rejects all calls for half of the reserve during a rollout.
     AwsThrottled,
-    /// The API server restarts during a roll.
+    /// The API server restarts during a rollout.
     ApiServerRestarted,
 }
 
-/// Scenarios that have something in common.
+/// A group of similar scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// New revisions, also bad ones, and one set of pods for another.
+    /// New revisions, including bad ones, and replaced sets of pods.
     Rollouts,
     /// Fewer pods.
     ScaleDown,
-    /// Drains, and nodes that are replaced.
+    /// Drains and replaced nodes.
     Nodes,
     /// DaemonSets.
     DaemonSets,
     /// IngressDaemonSets.
     IngressDaemonSets,
-    /// Headgate, AWS or Kubernetes fail during a roll.
+    /// Headgate, AWS or Kubernetes fail during a rollout.
     Faults,
-    /// Nodes and pods that end by themselves.
+    /// Nodes and pods that terminate unexpectedly.
     Sudden,
 }
 
 impl Group {
-    /// All of them.
+    /// All groups.
     pub const ALL: [Self; 7] = [
         Self::Rollouts,
         Self::ScaleDown,
@@ -147,7 +149,7 @@ impl Group {
 }
 
 impl Scenario {
-    /// All of them, in the order of the table.
+    /// All scenarios, in the order of the table.
     pub const ALL: [Self; 40] = [
         Self::RollingUpdate,
         Self::LeastHealthy(Least::Percent(20)),
@@ -237,12 +239,12 @@ impl Scenario {
         }
     }
 
-    /// That of this name.
+    /// The scenario with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scenario| scenario.name() == name)
     }
 
-    /// What it has in common with others.
+    /// The group of the scenario.
     pub const fn group(self) -> Group {
         match self {
             Self::RollingUpdate
@@ -281,7 +283,7 @@ impl Scenario {
         }
     }
 
-    /// Whether it is promised that nothing is lost.
+    /// Whether no lost request is guaranteed.
     pub fn is_promised(self, profile: Profile) -> bool {
         match self {
             Self::RollingUpdate
@@ -323,7 +325,7 @@ impl Scenario {
         }
     }
 
-    /// Whether real kubelets can be brought to it here.
+    /// Whether it cannot be played with real kubelets here.
     pub const fn needs_simulated_nodes(self) -> bool {
         matches!(
             self,
@@ -331,7 +333,7 @@ impl Scenario {
         )
     }
 
-    /// What makes the pods.
+    /// The workload of the pods.
     pub const fn kind(self) -> Kind {
         match self {
             Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Kind::DaemonSet,
@@ -347,7 +349,7 @@ impl Scenario {
         }
     }
 
-    /// What makes those of the control: of an IngressDaemonSet what people have without it.
+    /// The workload of the control. For an IngressDaemonSet, what people use without it.
     pub const fn kind_of_control(self) -> Kind {
         match self.kind() {
             Kind::IngressDaemonSet(..) => Kind::HostPort,
@@ -355,7 +357,7 @@ impl Scenario {
         }
     }
 
-    /// What the target group asks for, if not AWS's default.
+    /// The requirements of the target group, if they are not AWS's default.
     pub const fn asks(self) -> Option<Asks> {
         match self {
             Self::LeastHealthy(least) => Some(Asks { least, is_read: true }),
@@ -364,7 +366,7 @@ impl Scenario {
         }
     }
 
-    /// Where it is played.
+    /// The place of the pods.
     pub const fn place(self) -> Place {
         match self {
             Self::BeforeItsService => Place::BeforeItsService,
@@ -374,17 +376,18 @@ impl Scenario {
         }
     }
 
-    /// Whether there are never to be fewer healthy targets than before: one set of pods takes the place of another of the same size.
+    /// Whether there must never be fewer healthy targets than before, because one set of pods replaces another of the
+    /// same size.
     pub const fn keeps_its_healthy_targets(self) -> bool {
         matches!(self, Self::BlueGreen | Self::BlueGreenBinding)
     }
 
-    /// Whether pods may be made while no webhook answers.
+    /// Whether pods may be created while no webhook answers.
     pub const fn may_miss_the_webhook(self) -> bool {
         matches!(self, Self::AllDownBriefly | Self::AllDownLong)
     }
 
-    /// How many pods there are at its end, if not as many as at its beginning.
+    /// The number of pods at its end, if that differs from the beginning.
     pub const fn pods_at_the_end(self) -> Option<u32> {
         match self {
             Self::ScaleDown => Some(2),
@@ -393,18 +396,18 @@ impl Scenario {
         }
     }
 
-    /// How much longer than in others things take in it: there are sixty pods, and not six.
+    /// How much longer its steps take than in other scenarios, because there are sixty pods instead of six.
     pub fn takes_longer(self) -> Duration {
         if self == Self::Departures { Duration::from_secs(300) } else { Duration::ZERO }
     }
 
-    /// The Lease of the replicas, if not Headgate's default. Through an hour of rolls on a busy machine the default one is kept:
-    /// nobody kills the leader there.
+    /// The Lease of the replicas, if it is not Headgate's default. An hour of rollouts on a busy machine keeps the
+    /// default, because nothing kills the leader there.
     pub fn lease(self) -> Option<Lease> {
         (self != Self::Departures).then_some(LEASE)
     }
 
-    /// Whether it is played behind a load balancer like this: once is enough where it takes long.
+    /// Whether it is played behind this load balancer. Long scenarios are played once.
     pub fn is_played_behind(self, profile: Profile) -> bool {
         match self {
             Self::Departures => profile == Profile::TypicalNlb,

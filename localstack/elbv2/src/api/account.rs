@@ -1,4 +1,4 @@
-//! DescribeAccountLimits: the quotas that are held to, or AWS's defaults where none are.
+//! DescribeAccountLimits: the quotas in force, or AWS's defaults if there are none.
 
 use super::Api;
 use super::xml::Xml;

@@ -1,11 +1,11 @@
-//! Request parameters: `Targets.member.1.Port=80` as a tree.
+//! Request parameters such as `Targets.member.1.Port=80`, as a tree.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::model::Refusal;
 
-/// A parameter with its fields. Lists have fields called `member` with numbered fields in turn.
+/// A parameter with its fields. A list has a field `member`, whose fields are numbers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Form {
     value: Option<String>,
@@ -13,13 +13,14 @@ pub struct Form {
 }
 
 impl Form {
-    /// Reads an `application/x-www-form-urlencoded` body.
+    /// Parses an `application/x-www-form-urlencoded` body.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
         const DEEPEST: usize = 12;
         check_encoding(body)?;
         let mut root = Self::default();
         for (key, value) in form_urlencoded::parse(body) {
-            // Deeper than any parameter of any action; a tree as deep as a body is long would not be safe to drop.
+            // No parameter of any action is deeper. Without a limit, the drop of a very deep tree could overflow the
+            // stack.
             if key.split('.').count() > DEEPEST {
                 return Err(Refusal::MalformedQueryString("A parameter name has too many parts"));
             }
@@ -33,7 +34,7 @@ impl Form {
         self.fields.entry(name.to_owned()).or_default()
     }
 
-    /// Its own text.
+    /// The text of this parameter.
     pub fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
@@ -48,7 +49,7 @@ impl Form {
         self.fields.get(name)
     }
 
-    /// The members of a list in the order of their numbers.
+    /// The members of a list, ordered by number.
     pub fn list(&self, name: &str) -> Vec<&Form> {
         let Some(list) = self.fields.get(name).and_then(|list| list.fields.get("member")) else {
             return Vec::new();
@@ -59,12 +60,12 @@ impl Form {
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// The members of a list of texts.
+    /// The members of a list of strings.
     pub fn texts(&self, name: &str) -> Vec<String> {
         self.list(name).into_iter().map(|member| member.text().to_owned()).collect()
     }
 
-    /// The text of a field that must be there.
+    /// The text of a required field.
     pub fn required(&self, name: &str) -> Result<&str, Refusal> {
         self.get(name).filter(|text| !text.is_empty()).ok_or_else(|| {
             Refusal::validation(format!(
@@ -75,7 +76,7 @@ impl Form {
         })
     }
 
-    /// A number, if the field is there.
+    /// A field as a number, if the field exists.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
         self.get(name)
             .map(|text| {
@@ -86,7 +87,7 @@ impl Form {
             .transpose()
     }
 
-    /// A port, if the field is there.
+    /// A field as a port, if the field exists.
     pub fn port(&self, name: &str) -> Result<Option<u16>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         match text.parse() {
@@ -96,7 +97,7 @@ impl Form {
     }
 }
 
-/// Percent signs must be followed by two hexadecimal digits, and what they stand for must be UTF-8.
+/// Each percent sign must be followed by two hexadecimal digits, and the decoded bytes must be UTF-8.
 fn check_encoding(body: &[u8]) -> Result<(), Refusal> {
     const WRONG: Refusal = Refusal::MalformedQueryString("The query string is not correctly percent-encoded");
     let mut rest = body;

@@ -88,7 +88,7 @@ pub fn describe(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// AWS answers with success if there is no such load balancer.
+/// AWS returns success if the load balancer does not exist.
 pub async fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let arn = form.required("LoadBalancerArn")?;
     crate::model::Arn::expect_kind(arn, ArnKind::LoadBalancer)?;
@@ -103,7 +103,7 @@ pub async fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
 }
 
 fn render(xml: &mut Xml, model: &Model, clock: &Clock, balancer: &LoadBalancer) {
-    // The hosted zones that AWS's names of us-east-1 are in.
+    // The hosted zones of load balancer names in us-east-1.
     let hosted_zone = match balancer.spec.kind {
         Kind::Network => "Z26RNL4JYFTOTI",
         Kind::Application => "Z35SXDOTRQ7X7K",

@@ -1,7 +1,7 @@
-//! The AWS Query API: form in, XML out.
+//! The AWS Query API: form parameters in, XML out.
 //!
-//! [`server`] reads requests, [`dispatch`] finds the action, and one file per resource parses, validates,
-//! applies and renders. A refused call has changed nothing, unless batches are partial.
+//! [`server`] reads requests and [`dispatch`] finds the action. One file per resource parses, validates, applies and
+//! renders. A rejected call changes nothing, except with partial batches.
 
 mod account;
 mod actions;
@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use form::Form;
 use xml::Xml;
 
-/// What an action works with.
+/// What the actions need.
 #[derive(Debug, Clone)]
 pub struct Api {
     /// The state.
@@ -35,11 +35,10 @@ pub struct Api {
     pub dataplane: Arc<Dataplane>,
 }
 
-/// The version of the API, which tells it from Classic ELB's under the same name.
+/// The version of the API. Classic ELB has the same service name and another version.
 const VERSION: &str = "2015-12-01";
 
-/// Does one action and gives what goes between `<ActionResult>` and `</ActionResult>`. Health is told as it was
-/// some time ago.
+/// Runs one action and returns the content of `<ActionResult>`. Health is answered as it was `ago` before now.
 async fn dispatch(api: &Api, action: &str, form: &Form, ago: Duration) -> Result<Xml, Refusal> {
     if action.is_empty() {
         return Err(Refusal::MissingAction);

@@ -1,12 +1,12 @@
-//! Pages of a list: `PageSize` 1 to 400 and an opaque `Marker`.
+//! Pages of a list: `PageSize` of 1 to 400 and an opaque `Marker`.
 //!
-//! A marker stands for the last item given, not for a count, so that items that come or go between two calls
-//! neither repeat nor hide others.
+//! A marker refers to the last returned item, not to a count. So items that are created or deleted between two calls
+//! cause no duplicates and no gaps.
 
 use super::form::Form;
 use crate::model::Refusal;
 
-/// The part of `items` (sorted by `number`, growing) that the caller asks for, and the marker of what follows.
+/// The requested page of `items` (sorted by `number`, ascending), and the marker of the next page.
 pub fn page<T>(
     form: &Form,
     items: impl Iterator<Item = T>,

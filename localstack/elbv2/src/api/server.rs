@@ -1,8 +1,7 @@
-//! The HTTP side of the AWS API: one address, every call a POST (or GET) of a form.
+//! The HTTP server of the AWS API. Each call is a POST (or GET) of a form to one address.
 //!
-//! A call that has arrived is carried out even if its caller goes away, as the real service does. While the API
-//! is switched off its socket is closed, so that clients get a refused connection; calls that had arrived are
-//! still answered.
+//! A call that has arrived is carried out even if its client disconnects. AWS does the same. While the API is switched off, its
+//! socket is closed, so clients get a refused connection. Calls that arrived before are still answered.
 
 use std::error::Error;
 use std::io;
@@ -31,13 +30,13 @@ use crate::model::Refusal;
 use crate::tasks::Tasks;
 use crate::trace::Event;
 
-/// The largest request read: some thousand targets in one call.
+/// The largest accepted request: some thousand targets in one call.
 const LARGEST_BODY: usize = 8 << 20;
-/// How long a client may take to send a request, once it has begun to.
+/// How long a client may take to send a request, from its first byte.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long switching off waits for calls that have arrived.
 const GRACE: Duration = Duration::from_secs(1);
-/// Between two attempts at something that the system refuses.
+/// The pause before another attempt at an operation that the system rejected.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Switches the API on and off.
@@ -48,11 +47,11 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Switches, and waits until the socket is open, or closed and the kept-alive connections with it.
+    /// Switches the API, and waits until the socket is open, or closed with all its kept-alive connections.
     pub async fn set(&self, on: bool) {
         self.wanted.send_replace(on);
         let mut actual = self.actual.clone();
-        // An error means that the server has gone, which its supervisor reports.
+        // An error means that the server task has ended, which its supervisor reports.
         let _ = actual.wait_for(|actual| *actual == on).await;
     }
 }
@@ -93,7 +92,7 @@ impl Server {
             };
             actual.send_replace(true);
             let (end, connections) = (CancellationToken::new(), TaskTracker::new());
-            // Also when this task itself is ended.
+            // Also when this task is cancelled.
             let ending = end.clone().drop_guard();
             tokio::select! {
                 _ = wanted.wait_for(|on| !*on) => {}
@@ -124,7 +123,7 @@ impl Server {
         }
     }
 
-    /// Answers the calls of one connection until its client, the switch or the stop ends it.
+    /// Answers the calls of one connection until the client, the switch or the stop ends it.
     async fn converse(self, stream: TcpStream, end: CancellationToken) {
         // Only a hint to the system.
         let _ = stream.set_nodelay(true);
@@ -136,7 +135,7 @@ impl Server {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
         let mut connection = builder.serve_connection(TokioIo::new(stream), service);
-        // Other errors are the client's going away.
+        // Other errors mean that the client disconnected.
         let ended = tokio::select! {
             ended = &mut connection => Some(ended),
             () = end.cancelled() => {
@@ -154,7 +153,7 @@ impl Server {
         };
         let broken = ended.as_ref().err().and_then(|error| error.source()?.downcast_ref::<Broken>());
         if matches!(broken, Some(Broken::Reset)) {
-            // Where the system cannot, the close is an orderly one after all.
+            // If the system rejects this, the connection closes in the usual way.
             let _ = connection.into_parts().io.into_inner().set_zero_linger();
         }
     }
@@ -222,7 +221,7 @@ fn refuse(away: &TurnedAway, request_id: &str) -> Response {
     render(away.status, Xml::error(away.status, &away.code, &away.message, request_id), request_id)
 }
 
-/// One call, from the moment it was read to the moment its answer is ready.
+/// Handles one call, from the end of its request until its answer is ready.
 async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Broken> {
     let id = request_id();
     let arrived = api.shared.clock.now();
@@ -278,14 +277,14 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
     }
 }
 
-/// What a proxy in front of the service answers when the service does not.
+/// The answer of a proxy in front of the service if the service does not answer.
 fn page(status: u16) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = format!("<html><body><h1>{status}</h1></body></html>");
     (status, [(header::CONTENT_TYPE, "text/html")], Body::from(body)).into_response()
 }
 
-/// The target group that a call is about, as far as its parameters say.
+/// The target group in the parameters of a call.
 fn group_named(form: &Form) -> Option<String> {
     let by_arn = form.get("TargetGroupArn").and_then(|arn| arn.split('/').nth(1));
     let created = form.get("Name").filter(|_| form.get("Action") == Some("CreateTargetGroup"));
@@ -306,7 +305,7 @@ fn render(status: u16, body: String, request_id: &str) -> Response {
 
 const REQUEST_ID: header::HeaderName = header::HeaderName::from_static("x-amzn-requestid");
 
-/// Not drawn from the seeded generator: how often callers look must not change what happens.
+/// Does not use the seeded generator: the number of read calls must not change the simulation.
 fn request_id() -> String {
     let digits = format!("{:032x}", rand::random::<u128>());
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];

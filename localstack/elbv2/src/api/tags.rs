@@ -10,7 +10,7 @@ const MOST_TAGS: usize = 50;
 /// AWS's limit per DescribeTags.
 const MOST_ARNS: usize = 20;
 
-/// The `Tags` of a call.
+/// The `Tags` parameter of a call.
 pub fn parse(form: &Form) -> Result<Tags, Refusal> {
     let mut tags = Tags::new();
     for tag in form.list("Tags") {

@@ -1,10 +1,10 @@
-//! Answers: elements, lists of `<member>`, escaped text.
+//! Builds answers: elements, lists of `<member>`, escaped text.
 
 use std::fmt::Display;
 
 use quick_xml::escape::escape;
 
-/// The namespace of every answer.
+/// The XML namespace of every answer.
 pub const NAMESPACE: &str = "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/";
 
 /// A piece of XML under construction.
@@ -32,7 +32,7 @@ impl Xml {
         self
     }
 
-    /// Adds an element with elements in it.
+    /// Adds an element that contains elements.
     pub fn nest(&mut self, name: &str, fill: impl FnOnce(&mut Xml)) -> &mut Self {
         self.open(name, "");
         fill(self);
@@ -53,7 +53,7 @@ impl Xml {
         })
     }
 
-    /// Adds a list of texts.
+    /// Adds a list of strings.
     pub fn texts<T: Display>(&mut self, name: &str, items: impl IntoIterator<Item = T>) -> &mut Self {
         self.nest(name, |list| {
             for item in items {
@@ -75,7 +75,7 @@ impl Xml {
         self
     }
 
-    /// The whole answer to a call that was done.
+    /// The complete answer of a successful call.
     pub fn into_answer(self, action: &str, request_id: &str) -> String {
         let response = format!("{action}Response");
         let mut answer = Self { text: String::with_capacity(self.text.len() + 256) };
@@ -88,7 +88,7 @@ impl Xml {
         answer.text
     }
 
-    /// The whole answer to a call that was not done.
+    /// The complete answer of a failed call.
     pub fn error(status: u16, code: &str, message: &str, request_id: &str) -> String {
         let mut answer = Self::default();
         answer.open("ErrorResponse", &format!(" xmlns=\"{NAMESPACE}\""));

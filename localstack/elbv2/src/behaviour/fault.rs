@@ -1,26 +1,26 @@
-//! Faults of the API: which calls they hit, how often, and what they do.
+//! Faults of the API: which calls they affect, how often, and their effect.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviourError, Range};
 
-/// A fault. It hits calls that match all it names.
+/// A fault. It affects calls that match all its fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// An action, or the beginning of one and `*`; all actions without.
+    /// An action, or the beginning of one and `*`. `None`: all actions.
     #[serde(default)]
     pub action: Option<String>,
-    /// Name of the target group that the call concerns; any without.
+    /// Name of the target group in the call. `None`: any.
     #[serde(default)]
     pub target_group: Option<String>,
-    /// The share of matching calls that are hit, 0 to 1; all without.
+    /// The share of matching calls that are affected, 0 to 1. `None`: all.
     #[serde(default = "always")]
     pub probability: f64,
-    /// How many more calls are hit; no end without.
+    /// How many more calls are affected. `None`: no limit.
     #[serde(default)]
     pub times: Option<u32>,
-    /// What happens to them.
+    /// What happens to the calls.
     pub effect: Effect,
 }
 
@@ -28,17 +28,17 @@ fn always() -> f64 {
     1.0
 }
 
-/// What a fault does to a call.
+/// The effect of a fault on a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// Real milliseconds more before the answer, drawn per call. The faults after this one can still hit.
+    /// Adds real milliseconds before the answer, drawn per call. Later faults can affect the same call.
     Delay(Range),
-    /// The call is carried out and its connection closed without an answer.
+    /// The call is carried out, and its connection is closed without an answer.
     LoseAnswer,
     /// The call is not carried out; its connection is reset.
     Reset,
-    /// The call is not carried out and never answered.
+    /// The call is not carried out and gets no answer.
     Hang,
     /// The call is not carried out and answered with this error.
     Refuse(RefuseWith),
@@ -46,9 +46,9 @@ pub enum Effect {
     Fail(FailWith),
     /// DescribeTargetHealth only: 500 with the code HealthUnavailable.
     HealthUnavailable,
-    /// DescribeTargetHealth only: what was true up to this many AWS seconds ago, at most 300.
+    /// DescribeTargetHealth only: returns the state of up to this many AWS seconds ago, at most 300.
     Stale(f64),
-    /// RegisterTargets and DeregisterTargets only: refused if the call names more targets than this.
+    /// RegisterTargets and DeregisterTargets only: rejects a call with more targets than this.
     RefuseChunksOver(u32),
 }
 
@@ -61,7 +61,7 @@ pub struct RefuseWith {
     /// The message.
     #[serde(default)]
     pub message: String,
-    /// The HTTP status, 400 to 599; 400 without.
+    /// The HTTP status, 400 to 599. Default: 400.
     #[serde(default = "bad_request")]
     pub status: u16,
 }
@@ -76,12 +76,12 @@ fn bad_request() -> u16 {
 pub struct FailWith {
     /// 500 to 599.
     pub status: u16,
-    /// Whether the body is AWS's XML; a page of HTML, as a proxy would give, if not.
+    /// Whether the body is AWS's XML. If not, it is an HTML page like that of a proxy.
     pub xml: bool,
 }
 
 impl Effect {
-    /// One of each that can do without a choice, for profiles in which anything fails.
+    /// One fault of each kind that needs no parameters, for profiles in which any call may fail.
     pub fn all() -> Vec<Self> {
         vec![
             Self::LoseAnswer,
@@ -95,7 +95,7 @@ impl Effect {
         ]
     }
 
-    /// Whether it can hit calls of an action.
+    /// Whether the fault can affect calls of an action.
     pub fn concerns(&self, action: &str) -> bool {
         match self {
             Self::HealthUnavailable | Self::Stale(_) => action == "DescribeTargetHealth",
@@ -106,12 +106,12 @@ impl Effect {
 }
 
 impl Fault {
-    /// Hits a share of all calls, without end.
+    /// Affects a share of all calls, without a limit.
     pub fn often(effect: Effect, probability: f64) -> Self {
         Self { action: None, target_group: None, probability, times: None, effect }
     }
 
-    /// Refuses numbers out of range.
+    /// Rejects numbers out of range.
     pub fn check(&self) -> Result<(), BehaviourError> {
         if !(0.0..=1.0).contains(&self.probability) {
             return Err(BehaviourError::Probability(self.probability));
@@ -119,7 +119,7 @@ impl Fault {
         let named = |name: &str, low: f64, high: f64| Range { low, high }.check(name, 0.0);
         match &self.effect {
             Effect::Delay(range) => range.check("delay", 0.0),
-            // What is remembered of the past.
+            // The history covers at most this.
             Effect::Stale(seconds) => named("stale", *seconds, 300.0),
             Effect::Refuse(with) => named("status", 400.0, with.status.into())
                 .and_then(|()| named("status", with.status.into(), 599.0)),
@@ -129,7 +129,7 @@ impl Fault {
         }
     }
 
-    /// Whether a call is of the kind that it hits.
+    /// Whether a call matches the fault.
     pub fn matches(&self, action: &str, target_group: Option<&str>) -> bool {
         self.times != Some(0)
             && self.effect.concerns(action)
@@ -138,7 +138,7 @@ impl Fault {
     }
 }
 
-/// Whether an action is the one named by a pattern, or one of those it is the beginning of.
+/// Whether an action matches a pattern: it equals the pattern or, with `*`, begins with it.
 pub fn is_like(action: &str, pattern: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => action.starts_with(beginning),

@@ -1,10 +1,10 @@
-//! How late the nodes of a load balancer learn, and changes to it.
+//! The propagation delays of the nodes of a load balancer, and changes to them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviourError, Range};
 
-/// How late the nodes of one kind of load balancer learn.
+/// The propagation delays of the nodes of one kind of load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
@@ -12,17 +12,17 @@ pub struct Lag {
     pub registration: Range,
     /// From DeregisterTargets to the moment a node stops sending new connections.
     pub deregistration: Range,
-    /// By how much a node acts on a health change before (negative) or after the API shows it.
+    /// How long before (negative) or after the API shows a health change a node acts on it.
     pub health_skew: Range,
-    /// From the moment the API shows a target as unhealthy until a node stops sending new connections to it; the
-    /// skew comes on top.
+    /// From the moment the API shows a target as unhealthy until a node stops sending new connections to it, without
+    /// the skew.
     pub unhealthy: Range,
     /// From CreateLoadBalancer to `active`.
     pub provisioning: Range,
 }
 
 impl Lag {
-    /// Refuses ranges that are none.
+    /// Rejects invalid ranges.
     pub fn check(&self) -> Result<(), BehaviourError> {
         let own = LagPatch {
             registration: Some(self.registration),
@@ -35,24 +35,24 @@ impl Lag {
     }
 }
 
-/// Changes to a [`Lag`], or one target group's deviation from its kind's.
+/// Changes to a [`Lag`], or the delays of one target group that differ from its kind's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LagPatch {
-    /// See [`Lag::registration`]; not negative.
+    /// See [`Lag::registration`]. Not negative.
     pub registration: Option<Range>,
-    /// See [`Lag::deregistration`]; not negative.
+    /// See [`Lag::deregistration`]. Not negative.
     pub deregistration: Option<Range>,
-    /// See [`Lag::health_skew`]; may be negative.
+    /// See [`Lag::health_skew`]. May be negative.
     pub health_skew: Option<Range>,
-    /// See [`Lag::unhealthy`]; not negative.
+    /// See [`Lag::unhealthy`]. Not negative.
     pub unhealthy: Option<Range>,
-    /// See [`Lag::provisioning`]; not negative, without meaning for a target group.
+    /// See [`Lag::provisioning`]. Not negative. Unused for a target group.
     pub provisioning: Option<Range>,
 }
 
 impl LagPatch {
-    /// `base` with this patch over it.
+    /// `base` with this patch applied.
     pub fn over(&self, base: Lag) -> Result<Lag, BehaviourError> {
         let pick = |name: &str, patch: Option<Range>, base: Range, least: f64| match patch {
             Some(range) => range.check(name, least).map(|()| range),

@@ -1,16 +1,16 @@
-//! Rates of calls and numbers of targets that AWS holds its callers to.
+//! AWS's limits of call rates and numbers of targets.
 
 use serde::{Deserialize, Serialize};
 
 use super::BehaviourError;
 
-/// A token bucket: one token per call, whatever the call names. Real time, as API latency is.
+/// A token bucket: each call takes one token, for any number of targets. In real time, like API latency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct Bucket {
-    /// Tokens it holds.
+    /// The capacity in tokens.
     pub burst: f64,
-    /// Tokens that come back per second.
+    /// Tokens added per second.
     pub per_second: f64,
 }
 
@@ -26,18 +26,18 @@ impl From<Bucket> for (f64, f64) {
     }
 }
 
-/// The buckets of one account (access key) and region, as `[burst, per second]`. AWS documents the kinds of
-/// bucket; the numbers are those that the AWS Load Balancer Controller keeps to.
+/// The buckets of one account (access key) and region, as `[burst, per second]`. AWS documents the kinds of bucket but
+/// not their sizes. The sizes are those that the AWS Load Balancer Controller assumes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throttling {
     /// RegisterTargets and DeregisterTargets.
     pub registration: Bucket,
-    /// Calls that change nothing.
+    /// Calls that only read.
     pub describe: Bucket,
     /// All other calls.
     pub modify: Bucket,
-    /// Calls that create; their numbers are not known, so they are those of the other changes.
+    /// Calls that create. Their limits are not known, so they have those of the other changes.
     pub create: Bucket,
 }
 
@@ -54,7 +54,7 @@ impl Default for Throttling {
 }
 
 impl Throttling {
-    /// What a controller must live with at worst.
+    /// The tightest limits that a controller must be able to work with.
     pub fn tight() -> Self {
         Self {
             registration: Bucket { burst: 5.0, per_second: 1.0 },
@@ -63,7 +63,7 @@ impl Throttling {
         }
     }
 
-    /// Refuses buckets that would let nothing through.
+    /// Rejects buckets that would never let a call through.
     pub fn check(&self) -> Result<(), BehaviourError> {
         let sound = |bucket: &Bucket| {
             bucket.burst.is_finite()
@@ -79,7 +79,8 @@ impl Throttling {
     }
 }
 
-/// Numbers of targets; the defaults of AWS's quota pages. Draining targets count, which is an assumption.
+/// Limits of the number of targets, with the defaults of AWS's quota pages. Draining targets count. That is an
+/// assumption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {

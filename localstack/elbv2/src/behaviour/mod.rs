@@ -1,7 +1,8 @@
-//! What may change while the stand-in runs: the time scale, how late nodes learn, whether the API answers.
+//! Settings that may change while the stand-in runs, for example the time scale, propagation delays, and whether the
+//! API answers.
 //!
-//! Plain data with patches: a patch that is wrong in any part changes nothing. Durations are AWS seconds and
-//! are multiplied by the time scale where they are used; API latency and throttling are real time and are not.
+//! Plain data with patches. A patch with any invalid part changes nothing. Durations are AWS seconds, multiplied by the
+//! time scale where they are used. API latency and throttling are in real time.
 
 mod fault;
 mod lag;
@@ -44,7 +45,7 @@ impl From<Range> for (f64, f64) {
 }
 
 impl Range {
-    /// The value `share` (0..=1) of the way through.
+    /// The value at the fraction `share` (0..=1) of the range.
     pub fn at(self, share: f64) -> f64 {
         self.low + (self.high - self.low) * share
     }
@@ -59,49 +60,49 @@ impl Range {
     }
 }
 
-/// What RegisterTargets does with a target that is draining. AWS documents none of it: its ALB guide says
-/// that one must wait for the deregistration delay, its NLB guide does not.
+/// What RegisterTargets does with a draining target. AWS does not document it fully: its ALB guide requires a wait for
+/// the deregistration delay, its NLB guide does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDraining {
-    /// A new registration begins; the default of groups for Network Load Balancers.
+    /// A new registration begins. Default for target groups of Network Load Balancers.
     Revive,
-    /// 200, and the target drains on.
+    /// The call succeeds and the target continues to drain.
     Ignore,
-    /// ValidationError for the whole call; the default of groups for Application Load Balancers.
+    /// ValidationError for the whole call. Default for target groups of Application Load Balancers.
     Reject,
 }
 
-/// What a node does with the flows of a target whose address is registered again. Behind a real load balancer
-/// the packets of an old flow reach whoever has the address now, and a new owner resets a flow it does not know.
+/// What a node does with the flows of a target whose address is registered again. With a real load balancer, the
+/// packets of an old flow reach the current owner of the address. A new owner resets flows that it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnReuse {
-    /// Flows go on: the address still belongs to the same program. The default.
+    /// Flows continue, because the address still belongs to the same program. Default.
     Keep,
     /// Flows of the earlier registration are reset when the node learns of the new one.
     Reset,
 }
 
-/// What a call does when one of its targets is refused.
+/// What a call does when AWS rejects one of its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Batches {
     /// None of the targets is registered or deregistered. The default.
     Whole,
-    /// Those that are not refused are, and the call fails all the same.
+    /// The other targets are registered or deregistered, and the call fails.
     Partial,
 }
 
-/// What is asked of a call's signature. It is never verified: form and scope only.
+/// Which signatures calls need. Only the form and the scope are checked; the signature itself is never verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signatures {
-    /// Nothing.
+    /// No signature.
     Ignored,
-    /// A signature that is there must be well-formed and of this region and service. The default.
+    /// A signature must be well-formed and for this region and service, if there is one. Default.
     IfPresent,
-    /// As before, and a call without one is refused.
+    /// Like `IfPresent`, and a call without a signature is rejected.
     Required,
 }
 
@@ -109,36 +110,36 @@ pub enum Signatures {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Behaviour {
-    /// The profile that was chosen last, if one was.
+    /// The last chosen profile, if any.
     pub profile: Option<Profile>,
-    /// Real seconds per AWS second. A change concerns what is drawn from then on.
+    /// Real seconds per AWS second. A change affects only values that are drawn later.
     pub time_scale: f64,
     /// Network Load Balancers.
     pub network: Lag,
     /// Application Load Balancers.
     pub application: Lag,
-    /// False closes the AWS API's listening socket; everything else goes on.
+    /// False closes the listening socket of the AWS API. Everything else continues.
     pub api_available: bool,
     /// Real milliseconds added to each API answer, drawn per call.
     pub api_latency_ms: Range,
-    /// What a call does when one of its targets is refused.
+    /// What a call does when one of its targets is rejected.
     pub batches: Batches,
-    /// Rates that calls are held to; none without.
+    /// Rate limits of calls. `None`: no limits.
     pub throttling: Option<Throttling>,
-    /// Numbers of targets that calls are held to; none without.
+    /// Limits of the number of targets. `None`: no limits.
     pub quotas: Option<Quotas>,
-    /// What is asked of a call's signature.
+    /// Which signatures calls need.
     pub signatures: Signatures,
-    /// The actions that an access key may call, such as `Describe*`; a key that is not here may call all.
+    /// The actions that an access key may call, such as `Describe*`. A key that is not listed may call all.
     pub permissions: BTreeMap<String, Vec<String>>,
-    /// Whether DescribeTargetHealth says `no_override` of targets without a zonal shift.
+    /// Whether DescribeTargetHealth returns `no_override` for targets without a zonal shift.
     pub no_override_shown: bool,
-    /// What goes wrong with calls, in this order.
+    /// The faults of calls, in this order.
     pub faults: Vec<Fault>,
 }
 
 impl Behaviour {
-    /// The published and measured lag of real load balancers, without limits and faults.
+    /// The published and measured delays of real load balancers, without limits and faults.
     pub fn new(time_scale: f64) -> Self {
         Self {
             profile: None,
@@ -157,7 +158,7 @@ impl Behaviour {
         }
     }
 
-    /// The lag of one kind.
+    /// The delays of one kind.
     pub fn lag(&self, kind: Kind) -> Lag {
         match kind {
             Kind::Network => self.network,
@@ -165,19 +166,19 @@ impl Behaviour {
         }
     }
 
-    /// AWS seconds as real time; negative becomes zero.
+    /// AWS seconds as real time. Negative values become zero.
     pub fn scaled(&self, seconds: f64) -> Duration {
         Duration::try_from_secs_f64((seconds * self.time_scale).max(0.0)).unwrap_or_default()
     }
 
-    /// A time-out in AWS seconds as real time, never below one real second: a machine does not get faster
-    /// because the clock does.
+    /// A timeout in AWS seconds as real time, at least one real second, because the machine is not faster with a faster
+    /// clock.
     pub fn time_out(&self, seconds: f64) -> Duration {
         self.scaled(seconds).max(Duration::from_secs(1))
     }
 
-    /// This behaviour with a patch applied (RFC 7396: objects merge, null takes away, lists are replaced). A
-    /// profile in the patch comes first and the rest over it.
+    /// This behavior with a patch applied (RFC 7396: objects merge, null removes, lists are replaced). If the patch
+    /// names a profile, the profile is applied first.
     pub fn patched(&self, patch: &Value) -> Result<Self, BehaviourError> {
         let mut base = self.clone();
         if let Some(profile) = patch.get("profile").filter(|profile| !profile.is_null()) {
@@ -202,7 +203,7 @@ impl Behaviour {
     }
 }
 
-/// RFC 7396.
+/// Merges as in RFC 7396.
 fn merge(base: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         base.clone_from(patch);
@@ -221,7 +222,7 @@ fn merge(base: &mut Value, patch: &Value) {
     }
 }
 
-/// Refuses a time scale that would stop time or turn it round.
+/// Rejects a time scale that would stop or reverse time.
 pub fn check_scale(scale: f64) -> Result<(), BehaviourError> {
     if scale.is_finite() && (0.000_1..=100.0).contains(&scale) {
         Ok(())
@@ -230,10 +231,10 @@ pub fn check_scale(scale: f64) -> Result<(), BehaviourError> {
     }
 }
 
-/// A change that cannot be made.
+/// An invalid change.
 #[derive(Debug, thiserror::Error)]
 pub enum BehaviourError {
-    /// Bounds swapped, negative, not finite or longer than a day.
+    /// Bounds are swapped, negative, not finite or longer than a day.
     #[error("{name}: [{low}, {high}] is not a range; give [low, high] with low <= high, within a day")]
     Range {
         /// The key in the patch.
@@ -243,16 +244,16 @@ pub enum BehaviourError {
         /// Upper bound given.
         high: f64,
     },
-    /// Zero, negative, not finite or absurd.
+    /// Zero, negative, not finite or too large.
     #[error("time_scale: {0} is not usable; give real seconds per AWS second between 0.0001 and 100")]
     TimeScale(f64),
-    /// A rate that would never let a call through, or is no number.
+    /// A rate that is not a number or would never let a call through.
     #[error("throttling: give a burst of at least 1 and calls per second above 0")]
     Bucket,
-    /// Not a share.
+    /// Not within 0 and 1.
     #[error("faults: the probability {0} is not between 0 and 1")]
     Probability(f64),
-    /// Of another form than the settings have.
+    /// The patch does not match the settings.
     #[error("{0}")]
     Shape(#[from] serde_json::Error),
 }

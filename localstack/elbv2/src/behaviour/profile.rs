@@ -1,32 +1,31 @@
-//! Named sets of behaviour: how late nodes learn, and what comes with it.
+//! Named sets of behavior: the propagation delays and what belongs to them.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{Batches, Behaviour, Effect, Fault, Lag, Quotas, Range, Throttling};
 
-/// A profile. Each has a lag that can be given to a single target group; given to the whole stand-in, those of
-/// one kind of load balancer concern that kind only.
+/// A profile. A single target group can have the delays of any profile. If the whole stand-in gets a profile that is
+/// named after one kind of load balancer, only that kind changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Everything is known everywhere at once.
+    /// All nodes know every change at once.
     Instant,
-    /// Application Load Balancers as they are observed, with AWS's limits and API latency.
+    /// Application Load Balancers with measured delays, and with AWS's limits and API latency.
     TypicalAlb,
-    /// Network Load Balancers as they are observed, with AWS's limits and API latency.
+    /// Network Load Balancers with measured delays, and with AWS's limits and API latency.
     TypicalNlb,
-    /// Network Load Balancers that take three minutes to learn of anything.
+    /// Network Load Balancers that learn of any change after three minutes.
     SlowNlb,
-    /// All load balancers take five minutes, the most that anyone has published.
+    /// All load balancers learn of changes after five minutes, the longest published delay.
     Worst,
-    /// Slow, with batches that are applied in part, small quotas, tight rates, and one call in twenty failing in
-    /// each of the ways that calls fail.
+    /// Slow, with partial batches, small quotas, low rates, and one call in twenty failing in each possible way.
     Pessimistic,
 }
 
 impl Profile {
-    /// How late nodes learn.
+    /// The delays of this profile.
     pub fn lag(self) -> Lag {
         let lag = |registration, deregistration, health_skew, unhealthy| Lag {
             registration: Range::from(registration),
@@ -46,7 +45,7 @@ impl Profile {
         }
     }
 
-    /// Makes it the behaviour of the whole stand-in. What the profile says nothing about stays.
+    /// Applies the profile to the whole stand-in. Settings that are not in the profile do not change.
     pub fn apply(self, to: &mut Behaviour) {
         const LATENCY: Range = Range { low: 30.0, high: 250.0 };
         to.profile = Some(self);

@@ -1,8 +1,8 @@
-//! The data plane: sockets of listeners on node addresses, and what comes in through them.
+//! The data plane: the sockets of listeners on node addresses, and their connections.
 //!
-//! Owns sockets and connections, never routing: for each connection or request it asks the model where this
-//! node sends right now. From loopback only loopback addresses are ever contacted; a target elsewhere counts as one that
-//! does not answer. When the stand-in stops or is reset, open connections are cut.
+//! It owns sockets and connections but no routing: for each connection or request it asks the model where this node
+//! sends now. Nodes on loopback contact only loopback addresses; other targets count as unreachable. When the stand-in
+//! stops or is reset, open connections are cut.
 
 mod alb;
 mod nlb;
@@ -26,7 +26,7 @@ use crate::model::{BalancerId, ListenerId, Node, Protocol};
 use crate::shared::Shared;
 use crate::trace::Outcome;
 
-/// Pending connections that the system keeps for a listener.
+/// The length of the system's queue of pending connections of a listener.
 const BACKLOG: u32 = 4096;
 
 /// All open listeners.
@@ -40,7 +40,7 @@ pub struct Dataplane {
 #[derive(Debug, Default)]
 struct Open {
     doors: HashMap<ListenerId, Closer>,
-    /// Cuts every connection of the present world.
+    /// Cuts all connections. A reset replaces it.
     cut: CancellationToken,
 }
 
@@ -65,7 +65,7 @@ pub struct Door {
     cut: CancellationToken,
 }
 
-/// A listener port that cannot be opened.
+/// A listener port that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("The stand-in cannot listen on {address}: {source}{hint}")]
 pub struct BindError {
@@ -75,7 +75,7 @@ pub struct BindError {
 }
 
 impl Dataplane {
-    /// Without listeners.
+    /// A data plane without listeners.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { shared, connections: TaskTracker::new(), open: Mutex::default() }
     }
@@ -84,7 +84,7 @@ impl Dataplane {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts on the sockets of a listener, one per node.
+    /// Accepts connections on the sockets of a listener, one per node.
     pub fn serve(
         &self,
         listener: ListenerId,
@@ -118,7 +118,7 @@ impl Dataplane {
         open.doors.insert(listener, Closer { stop, accepting });
     }
 
-    /// Closes the sockets of a listener and returns when they are closed. Connections go on.
+    /// Closes the sockets of a listener and returns when they are closed. Open connections continue.
     pub async fn close(&self, listener: ListenerId) {
         let closer = self.open().doors.remove(&listener);
         if let Some(closer) = closer {
@@ -126,7 +126,7 @@ impl Dataplane {
         }
     }
 
-    /// Cuts all connections and tells all sockets to close; the rest of that is [`Closing::closed`].
+    /// Cuts all connections and tells all sockets to close. [`Closing::closed`] waits until they are closed.
     pub fn clear(&self) -> Closing {
         let old = std::mem::take(&mut *self.open());
         old.cut.cancel();
@@ -136,7 +136,7 @@ impl Dataplane {
         Closing(old.doors.into_values().collect())
     }
 
-    /// Like [`Self::clear`], and returns when the last connection has ended.
+    /// Like [`Self::clear`], but returns when the last connection has ended.
     pub async fn shut_down(&self) {
         self.clear().closed().await;
         self.connections.close();
@@ -144,7 +144,7 @@ impl Dataplane {
     }
 }
 
-/// Sockets on their way to be closed.
+/// Sockets that are closing.
 #[derive(Debug)]
 pub struct Closing(Vec<Closer>);
 
@@ -161,13 +161,13 @@ impl Closer {
     async fn close(self) {
         self.stop.cancel();
         for accepting in self.accepting {
-            // It can only have panicked; its socket is closed all the same.
+            // The task can only have panicked, and then its socket is closed too.
             let _ = accepting.await;
         }
     }
 }
 
-/// Opens a port on every node, or on none.
+/// Opens a port on all nodes, or on none.
 pub fn bind_all(nodes: &[Node], port: u16) -> Result<Vec<TcpListener>, BindError> {
     nodes.iter().map(|node| bind(SocketAddr::new(node.address, port))).collect()
 }
@@ -175,7 +175,7 @@ pub fn bind_all(nodes: &[Node], port: u16) -> Result<Vec<TcpListener>, BindError
 fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     let open = || {
         let socket = TcpSocket::new_v4()?;
-        // Connections of an earlier listener may linger on the port.
+        // Connections of an earlier listener may still occupy the port.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -193,9 +193,9 @@ fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     })
 }
 
-/// Accepts connections for a door until it is to stop; what goes wrong with one concerns no other.
+/// Accepts connections for a door until the stop. A failed connection does not affect others.
 async fn next(door: &Door, socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    // Out of file descriptors is the usual reason; trying again at once would only burn time.
+    // The usual cause is a lack of file descriptors. An immediate retry would only use the processor.
     const PAUSE: Duration = Duration::from_millis(10);
     loop {
         let accepted = tokio::select! {
@@ -215,7 +215,8 @@ async fn next(door: &Door, socket: &TcpListener) -> Option<(TcpStream, SocketAdd
 
 /// Connects to a target from a node's address.
 async fn dial(source: IpAddr, target: SocketAddr, limit: Duration) -> Result<TcpStream, Outcome> {
-    // Nodes elsewhere are in a network without a way out, where nobody is disturbed.
+    // Nodes that are not on loopback are in a network namespace without a route out, where they can disturb no other
+    // machine.
     if source.is_loopback() && !target.ip().is_loopback() {
         return Err(Outcome::Timeout);
     }
@@ -235,7 +236,7 @@ async fn connect(source: IpAddr, target: SocketAddr) -> io::Result<TcpStream> {
     if source.is_ipv4() && target.is_ipv4() {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
-        // A node with no free port left still gets through, from another loopback address.
+        // If the node's address has no free port left, the system chooses another loopback address.
         if socket.bind(SocketAddr::new(source, 0)).is_ok() {
             match socket.connect(target).await {
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {}

@@ -1,8 +1,9 @@
-//! Nodes of a Network Load Balancer: TCP, one target per connection, chosen by flow hash.
+//! Nodes of a Network Load Balancer: TCP, one target per connection, chosen by a hash of the flow.
 //!
-//! The connection is accepted before the target is: a client of a real node would see the target's refusal as
-//! its own, here it sees a reset right after the connect. An existing connection stays with its target when
-//! that is deregistered; it is reset when the model says so, or when it has been idle and somebody speaks again.
+//! The node accepts the client's connection before it connects to the target. With a real node, a client sees the
+//! target's refusal directly. Here it sees a reset just after the connect. An existing connection remains with its
+//! target when the target is deregistered. It is reset when the model decides it, or when one side sends data after the
+//! idle timeout.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use crate::trace::Outcome;
 /// AWS seconds that a node waits for a target to accept.
 const CONNECT_TIMEOUT: f64 = 10.0;
 
-/// Accepts until the listener is closed.
+/// Accepts connections until the listener is closed.
 pub async fn accept(door: Arc<Door>, socket: TcpListener) {
     while let Some((stream, client)) = next(&door, &socket).await {
         let carrier = Arc::clone(&door);
@@ -42,7 +43,7 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     };
     let limit = door.shared.with(|model, _| model.behaviour().time_out(CONNECT_TIMEOUT));
     if preserve_client_ip && client.ip() == route.target.ip() {
-        // The target would get a packet with its own address as the source, and its answer would never leave it.
+        // The target would get a packet with its own address as the source, so its answer would not leave it.
         tokio::time::sleep(limit).await;
         reset(&stream);
         return ticket.finish(Outcome::Timeout);
@@ -66,7 +67,7 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     ticket.add_bytes(near.bytes + far.bytes);
     let outcome = end.unwrap_or(if near.failed { Outcome::ClientGone } else { Outcome::Reset });
     if outcome == Outcome::Idle {
-        // The flow is forgotten and nobody told: whoever speaks next is reset.
+        // The node forgets the flow without a message. The next side that sends data gets a reset.
         let _ = tokio::select! {
             spoken = near.stream.readable() => spoken,
             spoken = far.stream.readable() => spoken,
@@ -79,13 +80,13 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     ticket.finish(outcome);
 }
 
-/// Makes the coming close a reset: the other side must not take it for an orderly end.
+/// Makes the next close a reset, so that the other side does not see a normal end.
 fn reset(stream: &TcpStream) {
-    // Where the system cannot, the close is an orderly one after all.
+    // If the system rejects this, the connection closes in the usual way.
     let _ = stream.set_zero_linger();
 }
 
-/// Protocol aside, which is always TCP here, a flow is its two ends.
+/// A flow is identified by its two ends. The protocol is always TCP here.
 fn flow_hash(client: SocketAddr, local: SocketAddr) -> u64 {
     let mut hasher = DefaultHasher::new();
     (client, local).hash(&mut hasher);

@@ -1,7 +1,7 @@
 //! Runs the probes that the model orders: a TCP connect, or an HTTP GET with a matcher, from a node's address.
 //!
-//! At most [`AT_ONCE`] at a time; when more are due they wait their turn and health checks become slower than
-//! asked for, as they do on a busy machine. Probes close their connections with a reset.
+//! At most [`AT_ONCE`] run at a time. If more are due, they wait, and health checks become slower than configured, as
+//! on a busy machine. Probes close their connections with a reset.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::shared::Shared;
 use crate::tasks::Tasks;
 use crate::trace::Outcome;
 
-/// Probes under way at one time.
+/// The maximum number of concurrent probes.
 const AT_ONCE: usize = 256;
 
-/// Runs probes for ever.
+/// Runs probes until the task is cancelled.
 pub async fn run(shared: Arc<Shared>, tasks: Tasks) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     loop {
@@ -57,7 +57,7 @@ async fn check(order: &ProbeOrder) -> ProbeOutcome {
         Err(Outcome::Timeout) => return ProbeOutcome::Failed(Unhealthy::Timeout),
         Err(_) => return ProbeOutcome::Failed(Unhealthy::Failed),
     };
-    // Otherwise each probe would leave a port in TIME_WAIT.
+    // Without this, each probe would leave a port in TIME_WAIT.
     let _ = stream.set_zero_linger();
     match &order.check {
         Check::Tcp => ProbeOutcome::Passed,
@@ -88,7 +88,7 @@ async fn get(
     tokio::pin!(answer, connection);
     tokio::select! {
         response = &mut answer => Ok(response?.status().as_u16()),
-        // The connection may end in the same moment as it has delivered the answer.
+        // The connection may end at the same moment as it delivers the answer.
         ended = &mut connection => match (ended, answer.await) {
             (_, Ok(response)) => Ok(response.status().as_u16()),
             (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(error.into()),

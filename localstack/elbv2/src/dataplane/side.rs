@@ -1,4 +1,4 @@
-//! The two sides of a flow of bytes: what came from each, when anything last moved, and which of them broke it.
+//! The two sides of a flow: the bytes from each side, when data last moved, and which side broke the flow.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// How long nothing has moved on a flow.
+/// Measures how long no data has moved on a flow.
 #[derive(Debug, Clone)]
 pub struct Quiet {
     since: Arc<AtomicU64>,
@@ -29,7 +29,7 @@ impl Quiet {
         self.since.store(now, Ordering::Relaxed);
     }
 
-    /// Returns when nothing has moved for this long.
+    /// Returns when no data has moved for this long.
     pub async fn for_longer_than(&self, limit: Duration) {
         loop {
             let ends = self.begun + Duration::from_millis(self.since.load(Ordering::Relaxed)) + limit;
@@ -41,13 +41,13 @@ impl Quiet {
     }
 }
 
-/// One side of a connection: counts what is read from it and remembers whether it broke.
+/// One side of a connection: counts the bytes that are read from it, and records whether it broke.
 pub struct Side<S> {
     /// The connection.
     pub stream: S,
-    /// Read from it.
+    /// Bytes read from it.
     pub bytes: u64,
-    /// Whether it broke: then it is this side whose fault the end is.
+    /// Whether this side broke, and so caused the end of the flow.
     pub failed: bool,
     quiet: Quiet,
 }

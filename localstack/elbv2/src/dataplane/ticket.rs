@@ -1,4 +1,4 @@
-//! The trace entry of one connection or request: written once, when it ends, however it ends.
+//! The trace entry of one connection or request. It is written once, when the connection or request ends in any way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::flows::Entry;
 use crate::model::{Choice, RequestFacts, Route};
 use crate::trace::{Event, Outcome};
 
-/// An open connection or request. Dropped without [`Ticket::finish`], it counts as left by the client.
+/// An open connection or request. If it is dropped without [`Ticket::finish`], it counts as ended by the client.
 #[derive(Debug)]
 pub struct Ticket {
     door: Arc<Door>,
@@ -24,7 +24,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Chooses the target; from here on the connection counts as sent to it.
+    /// Chooses the target. From now on the connection counts as sent to it.
     pub fn open(
         door: &Arc<Door>,
         client: SocketAddr,
@@ -39,17 +39,17 @@ impl Ticket {
         Self { door: Arc::clone(door), client, choice, flow, opened, bytes: 0, status: None }
     }
 
-    /// Cancelled when the node is to end it.
+    /// Cancelled when the node must end the connection.
     pub fn cut(&self) -> CancellationToken {
         self.flow.as_ref().map(|flow| flow.cut().clone()).unwrap_or_default()
     }
 
-    /// What was chosen.
+    /// The chosen action and target.
     pub fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
     }
 
-    /// Where to, if there is a target.
+    /// The chosen target, if there is one.
     pub fn route(&self) -> Option<Route> {
         self.choice.as_ref()?.route
     }
@@ -59,12 +59,12 @@ impl Ticket {
         self.bytes += bytes;
     }
 
-    /// Notes the status that the client gets.
+    /// Sets the HTTP status that the client gets.
     pub fn set_status(&mut self, status: u16) {
         self.status = Some(status);
     }
 
-    /// Ends it.
+    /// Ends the connection or request with an outcome.
     pub fn finish(mut self, outcome: Outcome) {
         self.record(outcome);
     }

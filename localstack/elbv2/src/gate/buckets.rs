@@ -1,11 +1,11 @@
-//! Token buckets per access key, as AWS keeps them per account and region.
+//! Token buckets per access key. AWS has them per account and region.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::behaviour::{Bucket, Throttling};
 
-/// Kinds of call with a bucket of their own.
+/// The kinds of call with separate buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Category {
     Registration,
@@ -34,18 +34,18 @@ impl Category {
     }
 }
 
-/// How full the buckets are.
+/// The current levels of the buckets.
 #[derive(Debug, Default)]
 pub struct Buckets {
     levels: HashMap<(String, Category), (f64, Duration)>,
     refused: u64,
 }
 
-/// Access keys with a bucket; beyond that, the oldest state is as good as a full bucket.
+/// The number of access keys with buckets. The bucket of a key beyond that is full again anyway.
 const MOST_KEYS: usize = 10_000;
 
 impl Buckets {
-    /// Takes a token, or gives the error code: AWS is seen to use both, so they take turns.
+    /// Takes a token, or returns the error code. AWS uses both codes, so they alternate.
     pub fn take(
         &mut self,
         throttling: &Throttling,

@@ -1,8 +1,8 @@
-//! What a call meets before its action: signature, permissions, rates, faults, in this order.
+//! The checks of a call before its action: signature, permissions, rates, faults, in this order.
 //!
-//! Pure: time and behaviour are parameters, chance is a seeded generator of its own, so that calls draw nothing
-//! from the lives of targets. Never looks into what a call asks for beyond its action, its target group and how
-//! many targets it names. A call that is turned away here has changed nothing.
+//! Pure: time and behavior are parameters. It has its own seeded random generator, so calls do not change the random
+//! values of targets. It only looks at the action of a call, its target group and its number of targets. A call that it
+//! rejects changes nothing.
 
 mod buckets;
 mod signature;
@@ -16,18 +16,18 @@ use crate::behaviour::{Behaviour, Effect, is_like};
 use buckets::Buckets;
 pub use signature::Signature;
 
-/// A call as the gate sees it.
+/// A call, as the gate sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
     /// `Action` of the request.
     pub action: &'a str,
-    /// Name of the target group that it concerns.
+    /// Name of the target group in the call.
     pub target_group: Option<&'a str>,
-    /// The ARN that it concerns, for messages.
+    /// The ARN in the call, for messages.
     pub resource: &'a str,
-    /// How many targets it names.
+    /// The number of targets in the call.
     pub targets: usize,
-    /// What its Authorization header or its query says.
+    /// The signature of the call.
     pub signature: &'a Signature,
 }
 
@@ -57,26 +57,26 @@ impl TurnedAway {
     }
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
-    /// It is carried out.
+    /// The call is carried out.
     Proceed,
-    /// It is answered with an error.
+    /// The call gets an error answer.
     TurnedAway(TurnedAway),
-    /// It is answered with a status and a page that is not XML.
+    /// The call gets a status and a page that is not XML.
     Page(u16),
-    /// It is carried out and its connection closed.
+    /// The call is carried out, and its connection is closed without an answer.
     LoseAnswer,
-    /// Its connection is reset.
+    /// The connection of the call is reset.
     Reset,
-    /// It is never answered.
+    /// The call gets no answer.
     Hang,
-    /// It is answered as of this long ago, in real time.
+    /// The answer shows the state of this long ago, in real time.
     Stale(Duration),
 }
 
-/// The state of rates and chance.
+/// The state of rate limits and random values.
 #[derive(Debug)]
 pub struct Gate {
     chance: StdRng,
@@ -84,7 +84,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// With full buckets.
+    /// A gate with full buckets.
     pub fn new(seed: u64) -> Self {
         Self { chance: StdRng::seed_from_u64(seed.rotate_left(17)), buckets: Buckets::default() }
     }
@@ -169,7 +169,7 @@ impl Gate {
                 Effect::Stale(seconds) => {
                     Fate::Stale(behaviour.scaled(seconds * self.chance.random::<f64>()))
                 }
-                // What AWS answers then is not known; a server error is what retrying does not cure.
+                // AWS's answer in this case is not known. With a server error, retries of the same call do not help.
                 Effect::RefuseChunksOver(most) => Fate::TurnedAway(TurnedAway::new(
                     503,
                     "ServiceUnavailable",
@@ -185,7 +185,7 @@ impl Gate {
     }
 }
 
-/// In the form of IAM's messages.
+/// The error in the form of IAM's messages.
 fn denied(key: &str, place: Place, caller: Caller) -> TurnedAway {
     let action = format!("elasticloadbalancing:{}", caller.action);
     let message = format!(

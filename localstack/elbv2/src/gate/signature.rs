@@ -1,15 +1,15 @@
-//! Signatures, version 4: whether one is there, its form, and the scope it was made for. Never whether it is
-//! right: this service knows no secrets.
+//! Signatures, version 4: presence, form and scope. The signature itself is never verified, because this service knows
+//! no secrets.
 
 use axum::http::HeaderMap;
 
 use super::TurnedAway;
 use crate::behaviour::Signatures;
 
-/// The service's name in signatures, which Classic ELB shares.
+/// The service name in signatures. Classic ELB has the same one.
 const SERVICE: &str = "elasticloadbalancing";
 
-/// What a call brings as its signature.
+/// The signature of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
     /// The Authorization header, or the query parameters in the same form.
@@ -19,7 +19,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads it from the headers of a call.
+    /// Reads the signature from the headers of a call.
     pub fn read(headers: &HeaderMap) -> Self {
         let Some(text) = headers.get("authorization").map(|value| String::from_utf8_lossy(value.as_bytes()))
         else {
@@ -28,12 +28,12 @@ impl Signature {
         Self { scope: scope(&text), text: Some(text.into_owned()) }
     }
 
-    /// The access key, or nothing for a call without signature.
+    /// The access key, or an empty string for a call without a signature.
     pub fn access_key(&self) -> &str {
         self.scope.as_ref().map_or("", |[key, ..]| key)
     }
 
-    /// The access key of a call that may go on.
+    /// Checks the signature and returns the access key.
     pub(super) fn check(&self, wanted: Signatures, region: &str) -> Result<&str, TurnedAway> {
         if wanted == Signatures::Ignored {
             return Ok(self.access_key());
@@ -89,7 +89,7 @@ fn scope(text: &str) -> Option<[String; 5]> {
     if signature.len() != 64 || !signature.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    // Access keys hold no slash; the other four are the scope.
+    // Access keys contain no slash. The other four parts are the scope.
     let parts: Vec<String> = credential.split('/').map(str::to_owned).collect();
     parts.try_into().ok()
 }

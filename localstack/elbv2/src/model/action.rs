@@ -1,29 +1,29 @@
-//! What a listener or a rule does with a request: forward it, answer it, or send the client elsewhere.
+//! What a listener or a rule does with a request: forward it, answer it, or redirect the client.
 
 use super::{GroupId, Kind, Refusal};
 
 /// One target group of a forward action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forward {
-    /// Where to.
+    /// The target group.
     pub group: GroupId,
-    /// 0 to 999; the group's share of the traffic is its weight over the sum.
+    /// 0 to 999. The group's share of the traffic is its weight divided by the sum of weights.
     pub weight: u32,
 }
 
-/// An answer of the load balancer's own.
+/// An answer that the load balancer itself generates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixedResponse {
     /// 200 to 299 or 400 to 599.
     pub status: u16,
-    /// One of AWS's five, if one was given.
+    /// One of AWS's five content types, if given.
     pub content_type: Option<String>,
     /// Up to 1,024 characters.
     pub body: String,
 }
 
-/// An address to send the client to. `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` stand for those of
-/// the request.
+/// An address to redirect the client to. `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` stand for those
+/// of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields of RedirectConfig
 pub struct Redirect {
@@ -38,11 +38,11 @@ pub struct Redirect {
 /// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// To one of these groups; at least one.
+    /// Forwards to one of these groups, at least one.
     Forward(Vec<Forward>),
-    /// Answered by the load balancer.
+    /// The load balancer answers.
     Fixed(FixedResponse),
-    /// Sent elsewhere.
+    /// Redirects the client.
     Redirect(Redirect),
 }
 
@@ -61,7 +61,7 @@ impl Action {
         }
     }
 
-    /// Refuses what a kind of load balancer does not do.
+    /// Rejects actions that a kind of load balancer does not support.
     pub fn check(&self, kind: Kind) -> Result<(), Refusal> {
         match self {
             Self::Forward(forwards) if forwards.is_empty() => {
@@ -124,7 +124,7 @@ impl Redirect {
         Ok(())
     }
 
-    /// The address for a request.
+    /// The redirect address for a request.
     pub fn location(&self, host: &str, port: u16, path: &str, query: &str) -> String {
         let fill = |text: &str| {
             text.replace("#{protocol}", "http")

@@ -1,14 +1,14 @@
 //! Which targets a target group accepts: address, family, port, zone.
 //!
-//! AWS's rules for `ip` groups (CreateTargetGroup, RegisterTargets): addresses of the VPC's subnets, where the
-//! zone follows from the subnet, or of 10/8, 172.16/12, 192.168/16 and 100.64/10, where the zone must be given.
+//! AWS's rules for `ip` groups (CreateTargetGroup, RegisterTargets): an address of the VPC's subnets, where the zone
+//! follows from the subnet, or of 10/8, 172.16/12, 192.168/16 and 100.64/10, where the call must give the zone.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::target::{TargetKey, Zone};
 use super::{Family, Model, Refusal, TargetGroup, TargetType};
 
-/// A target as a caller wrote it.
+/// A target as given in a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawTarget {
     /// An address, for `ip` groups.
@@ -19,7 +19,7 @@ pub struct RawTarget {
     pub zone: Option<String>,
 }
 
-/// The key of a target that is to be removed or looked up; it need not be one that could be registered.
+/// The key of a target to deregister or to look up. The target may be one that could not be registered.
 pub fn key_of(group: &TargetGroup, raw: &RawTarget) -> Result<TargetKey, Refusal> {
     let ip = address(group, raw)?;
     let port = raw
@@ -51,7 +51,7 @@ fn address(group: &TargetGroup, raw: &RawTarget) -> Result<IpAddr, Refusal> {
 }
 
 impl Model {
-    /// The key and zone of a target that is to be registered.
+    /// The key and zone of a target to register.
     pub(super) fn admit(&self, group: &TargetGroup, raw: &RawTarget) -> Result<(TargetKey, Zone), Refusal> {
         let key = key_of(group, raw)?;
         let zone = self.zone_of(key.ip, raw)?;
@@ -61,7 +61,7 @@ impl Model {
     fn zone_of(&self, ip: IpAddr, raw: &RawTarget) -> Result<Zone, Refusal> {
         let subnet = self.settings.subnets.iter().find(|subnet| subnet.has(ip));
         if let Some(node) = self.node_at(ip) {
-            // It can be registered and never be used.
+            // Such a target can be registered, but no node uses it.
             return Ok(Zone::Named(node.zone.as_str().into()));
         }
         match (subnet, raw.zone.as_deref()) {

@@ -1,4 +1,4 @@
-//! Attributes of target groups and load balancers: keys, defaults, and what a value may be.
+//! Attributes of target groups and load balancers: keys, defaults and valid values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ pub const UNHEALTHY_DRAINING: &str = "target_health_state.unhealthy.draining_int
 pub const TERMINATION: &str = "deregistration_delay.connection_termination.enabled";
 /// Whether targets see the client's address.
 pub const PRESERVE_CLIENT_IP: &str = "preserve_client_ip.enabled";
-/// Whether zones can be shifted away from.
+/// Whether zonal shifts are possible.
 pub const ZONAL_SHIFT: &str = "zonal_shift.config.enabled";
-/// Seconds until a Network Load Balancer forgets a flow on which nothing moves.
+/// Seconds until a Network Load Balancer forgets an idle flow.
 pub const TCP_IDLE_TIMEOUT: &str = "tcp.idle_timeout.seconds";
-/// Whether DeleteLoadBalancer is refused.
+/// Whether DeleteLoadBalancer is rejected.
 pub const DELETION_PROTECTION: &str = "deletion_protection.enabled";
 /// Seconds that an Application Load Balancer waits for an answer.
 pub const IDLE_TIMEOUT: &str = "idle_timeout.timeout_seconds";
@@ -105,7 +105,7 @@ const NETWORK_BALANCER: &[Row] = &[
 ];
 
 const APPLICATION_BALANCER: &[Row] = &[
-    // An Application Load Balancer's is always on; only a target group can switch it off.
+    // It is always on for an Application Load Balancer. Only a target group can turn it off.
     (CROSS_ZONE, "true", Rule::OneOf(&["true"])),
     (IDLE_TIMEOUT, "60", Rule::Number(1, 4000)),
     ("client_keep_alive.seconds", "3600", Rule::Number(60, 604_800)),
@@ -206,7 +206,7 @@ impl Rule {
 }
 
 impl Model {
-    /// Changes a target group's attributes, all or none.
+    /// Changes attributes of a target group, all or none.
     pub fn set_group_attributes(
         &mut self,
         id: GroupId,
@@ -220,7 +220,7 @@ impl Model {
         Ok(())
     }
 
-    /// Changes a load balancer's attributes, all or none.
+    /// Changes attributes of a load balancer, all or none.
     pub fn set_balancer_attributes(
         &mut self,
         id: BalancerId,
@@ -237,7 +237,7 @@ impl Model {
         Ok(())
     }
 
-    /// Changes a listener's attributes, all or none.
+    /// Changes attributes of a listener, all or none.
     pub fn set_listener_attributes(
         &mut self,
         id: ListenerId,

@@ -1,4 +1,4 @@
-//! Load balancers and their nodes: one node per enabled zone, each with an address of its own.
+//! Load balancers and their nodes: one node per enabled zone, each with its own address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use super::names::{Arn, ArnKind, check_name};
 use super::timers::Due;
 use super::{BalancerId, Kind, ListenerId, Model, Refusal, Tags, attributes};
 
-/// Where a load balancer is in its life.
+/// The state of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BalancerState {
     /// Being set up.
@@ -18,7 +18,7 @@ pub enum BalancerState {
 }
 
 impl BalancerState {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Provisioning => "provisioning",
@@ -34,26 +34,26 @@ pub struct Node {
     pub zone: String,
     /// Its subnet.
     pub subnet: String,
-    /// Where it listens and what targets see as their peer.
+    /// The address on which it listens, and which targets see as the client.
     pub address: IpAddr,
 }
 
-/// What CreateLoadBalancer is given.
+/// The parameters of CreateLoadBalancer.
 #[derive(Debug, Clone)]
 pub struct NewBalancer {
     /// Unique in the account.
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// `internal` rather than `internet-facing`; both listen on loopback only.
+    /// `internal` instead of `internet-facing`. Both listen on loopback only.
     pub internal: bool,
     /// One subnet per zone.
     pub subnets: Vec<String>,
-    /// Whether targets may have IPv6 addresses. Clients come by IPv4 all the same.
+    /// Whether targets may have IPv6 addresses. Clients always use IPv4.
     pub dualstack: bool,
-    /// Stored and shown, without effect.
+    /// Stored and returned, without effect.
     pub security_groups: Vec<String>,
-    /// Its tags; current.
+    /// Its current tags.
     pub tags: Tags,
 }
 
@@ -66,9 +66,9 @@ pub struct LoadBalancer {
     pub arn: String,
     /// Its name in DNS, in lower case.
     pub dns_name: String,
-    /// What it was created with; `tags` is current.
+    /// Its parameters at creation. `tags` is current.
     pub spec: NewBalancer,
-    /// Where it is in its life.
+    /// Its state.
     pub state: BalancerState,
     /// When it was created.
     pub created: Duration,
@@ -76,12 +76,12 @@ pub struct LoadBalancer {
     pub nodes: Vec<Node>,
     /// All attributes with their values.
     pub attributes: BTreeMap<String, String>,
-    /// Zones that traffic is shifted away from.
+    /// Zones that get no new traffic because of a zonal shift.
     pub shifted: BTreeSet<String>,
 }
 
 impl Model {
-    /// Creates a load balancer; one that exists with the same settings is returned as it is.
+    /// Creates a load balancer. If one exists with the same settings, returns it.
     pub fn create_balancer(&mut self, spec: NewBalancer, now: Duration) -> Result<BalancerId, Refusal> {
         check_name(ArnKind::LoadBalancer, &spec.name)?;
         let zones = self.zones_of(&spec)?;
@@ -156,8 +156,8 @@ impl Model {
         Ok(zones)
     }
 
-    /// Addresses are handed out in order and begin again at the end of the range, so that one is not used
-    /// again soon: clients cache DNS answers.
+    /// Assigns addresses in order and starts again at the end of the range. So an address is not reused soon, because
+    /// clients cache DNS answers.
     fn next_address(&mut self) -> Result<IpAddr, Refusal> {
         let range = self.settings.node_addresses;
         let IpAddr::V4(base) = range.network() else {
@@ -166,7 +166,7 @@ impl Model {
         let hosts = 1_u32.checked_shl(32 - u32::from(range.prefix_len())).unwrap_or(u32::MAX);
         for _ in 0..hosts {
             self.next_node = (self.next_node + 1) % hosts;
-            // The first and the last address of a subnet are never given to a host.
+            // The first and the last address of a subnet are never assigned to a host.
             if self.next_node == 0 || self.next_node + 1 == hosts {
                 continue;
             }
@@ -179,7 +179,7 @@ impl Model {
         Err(Refusal::InvalidSubnet(format!("There is no free address for another node in {range}")))
     }
 
-    /// The node that has an address.
+    /// The node with an address.
     pub(super) fn node_at(&self, address: IpAddr) -> Option<&Node> {
         self.balancers.values().flat_map(|balancer| &balancer.nodes).find(|node| node.address == address)
     }
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// Deletes a load balancer and its listeners, which are returned so that their sockets can be closed.
+    /// Deletes a load balancer and its listeners. Returns the listeners so that the caller can close their sockets.
     pub fn delete_balancer(&mut self, id: BalancerId, now: Duration) -> Result<Vec<ListenerId>, Refusal> {
         let balancer = self.balancer(id)?;
         if balancer.attributes.get(attributes::DELETION_PROTECTION).is_some_and(|on| on == "true") {
@@ -223,7 +223,7 @@ impl Model {
         self.balancers.get_mut(&id).ok_or(Refusal::LoadBalancerNotFound)
     }
 
-    /// The load balancer with an ARN; the ARN must be well-formed.
+    /// The load balancer with an ARN, which must be well-formed.
     pub fn balancer_by_arn(&self, arn: &str) -> Result<BalancerId, Refusal> {
         Arn::expect_kind(arn, ArnKind::LoadBalancer)?;
         self.balancers.values().find(|b| b.arn == arn).map(|b| b.id).ok_or(Refusal::LoadBalancerNotFound)

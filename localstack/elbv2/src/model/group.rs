@@ -1,6 +1,6 @@
-//! Target groups: what they are made of.
+//! Target groups: their settings and attributes.
 //!
-//! Owns their settings and attributes. The targets themselves live in [`super::life`].
+//! The targets are in [`super::life`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::behaviour::{Batches, Lag, LagPatch, OnDraining, OnReuse, Profile, Range};
 
-/// Deviations of one target group from its kind.
+/// Settings of one target group that differ from its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSettings {
-    /// Whose lag the ranges below deviate from, rather than the kind's.
+    /// The profile that gives the defaults for the ranges below, instead of the kind.
     pub profile: Option<Profile>,
     /// See [`Lag::registration`].
     pub registration: Option<Range>,
@@ -36,7 +36,7 @@ pub struct GroupSettings {
     pub on_draining: Option<OnDraining>,
     /// What a node does with the flows of an address that is registered again.
     pub on_reuse: Option<OnReuse>,
-    /// What a call does when one of its targets is refused.
+    /// What a call does when one of its targets is rejected.
     pub batches: Option<Batches>,
 }
 
@@ -52,7 +52,7 @@ impl GroupSettings {
     }
 }
 
-/// What CreateTargetGroup is given.
+/// The parameters of CreateTargetGroup.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // the parameters of CreateTargetGroup
 pub struct NewGroup {
@@ -74,11 +74,11 @@ pub struct TargetGroup {
     pub id: GroupId,
     /// Its ARN.
     pub arn: String,
-    /// What it was created with; `health_check` and `tags` are current.
+    /// Its parameters at creation. `health_check` and `tags` are current.
     pub spec: NewGroup,
     /// All attributes with their values.
     pub attributes: BTreeMap<String, String>,
-    /// Deviations from its kind.
+    /// Settings that differ from its kind.
     pub settings: GroupSettings,
     pub(super) targets: BTreeMap<TargetKey, Target>,
     pub(super) attachment: Option<Attachment>,
@@ -86,7 +86,7 @@ pub struct TargetGroup {
 }
 
 impl TargetGroup {
-    /// The kind of load balancer that it is for.
+    /// The kind of load balancer that it belongs to.
     pub fn kind(&self) -> Kind {
         self.spec.protocol.map_or(Kind::Application, Protocol::kind)
     }
@@ -96,7 +96,7 @@ impl TargetGroup {
         self.attachment.as_ref().map(|attachment| attachment.balancer)
     }
 
-    /// The targets in the list that DescribeTargetHealth shows.
+    /// The targets that DescribeTargetHealth lists.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.targets.values()
     }
@@ -111,7 +111,7 @@ impl TargetGroup {
         self.attributes.get(attribute).is_some_and(|value| value == "true")
     }
 
-    /// How long an unhealthy target is shown as draining, in AWS seconds, if it is at all.
+    /// How long an unhealthy target is shown as draining, in AWS seconds. `None`: never.
     pub(super) fn unhealthy_draining(&self) -> Option<f64> {
         let seconds = self.attributes.get(attributes::UNHEALTHY_DRAINING)?.parse().ok()?;
         (!self.is_on(attributes::UNHEALTHY_TERMINATION) && seconds > 0.0).then_some(seconds)
@@ -130,7 +130,7 @@ impl TargetGroup {
 }
 
 impl Model {
-    /// Creates a target group; one that exists with the same settings is returned as it is.
+    /// Creates a target group. If one exists with the same settings, returns it.
     pub fn create_group(&mut self, spec: NewGroup) -> Result<GroupId, Refusal> {
         check_name(ArnKind::TargetGroup, &spec.name)?;
         self.check_spec(&spec)?;
@@ -219,7 +219,7 @@ impl Model {
         self.groups.get_mut(&id).ok_or(Refusal::TargetGroupNotFound)
     }
 
-    /// The target group with an ARN; the ARN must be well-formed.
+    /// The target group with an ARN, which must be well-formed.
     pub fn group_by_arn(&self, arn: &str) -> Result<GroupId, Refusal> {
         super::Arn::expect_kind(arn, ArnKind::TargetGroup)?;
         self.groups.values().find(|group| group.arn == arn).map(|g| g.id).ok_or(Refusal::TargetGroupNotFound)
@@ -234,14 +234,14 @@ impl Model {
             .ok_or(Refusal::TargetGroupNotFound)
     }
 
-    /// Changes the health check; probes that are due from now on use it.
+    /// Changes the health check. It applies to probes that become due later.
     pub fn change_health_check(&mut self, id: GroupId, change: HealthCheckChange) -> Result<(), Refusal> {
         let group = self.group_mut(id)?;
         group.spec.health_check = group.spec.health_check.changed(change)?;
         Ok(())
     }
 
-    /// Replaces a group's deviations from its kind; what is absent goes back to the kind's.
+    /// Replaces the settings of a group that differ from its kind. An absent setting returns to the kind's.
     pub fn set_group_settings(&mut self, id: GroupId, settings: GroupSettings) -> Result<(), Refusal> {
         let kind = self.group(id)?.kind();
         let base = settings.profile.map_or(self.behaviour.lag(kind), Profile::lag);
@@ -252,12 +252,12 @@ impl Model {
 
     pub(super) fn lag_of(&self, group: &TargetGroup) -> Lag {
         let base = group.settings.profile.map_or(self.behaviour.lag(group.kind()), Profile::lag);
-        // Checked when it was set, and again over a base that may have changed since.
+        // It was checked when it was set. The defaults may have changed since, so it is checked again.
         group.settings.lag().over(base).unwrap_or(base)
     }
 
     pub(super) fn interval_of(&self, group: &TargetGroup) -> Duration {
-        // Below this a probe would still be under way when the next is due.
+        // With a shorter interval, a probe would still run when the next one is due.
         const SHORTEST: Duration = Duration::from_millis(50);
         self.behaviour.scaled(f64::from(group.spec.health_check.interval)).max(SHORTEST)
     }

@@ -1,8 +1,8 @@
-//! Health: what each node's probes say, what that means together, and how late it is acted on.
+//! Health: the results of each node's probes, the decision from them, and when nodes and API act on it.
 //!
-//! Every node probes every target it knows and forms an opinion by thresholds. Once no node is still to learn
-//! of the target, a majority decides. A decision reaches the API and each node at times of their own (the
-//! health skew), so a node may send to a target that the API calls unhealthy, and the other way round.
+//! Every node probes every target that it knows, and forms an opinion by thresholds. When all nodes have learned of the
+//! target, the majority decides. The decision reaches the API and each node at different times (the health skew). So a
+//! node may send to a target that the API shows as unhealthy, and vice versa.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,22 +14,23 @@ use super::{Cut, GroupId, HealthCheck, HealthCheckProtocol, Kind, Model, TargetG
 /// What one node knows of a target.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The registration it routes to; none before it learned of one and after it learned of its end.
+    /// The registration that the node routes to. `None` before it has learned of one, and after it has learned of its
+    /// end.
     pub registration: Option<u64>,
-    /// The latest registration whose end it learned of.
+    /// The latest registration whose end the node has learned of.
     pub forgotten: u64,
-    /// The health it acts on; none while undecided.
+    /// The health that the node acts on. `None` while undecided.
     pub health: Option<bool>,
-    /// The decision that this health is from.
+    /// The decision that this health comes from.
     pub decision: u64,
-    /// What its own probes say; none while undecided.
+    /// The result of the node's own probes. `None` while undecided.
     opinion: Option<bool>,
     passed: u32,
     failed: u32,
 }
 
 impl Seen {
-    /// Of a registration that a node has just learned of.
+    /// The state of a node that has just learned of a registration.
     pub fn learned(registration: u64, forgotten: u64) -> Self {
         Self { registration: Some(registration), forgotten, ..Self::default() }
     }
@@ -54,36 +55,36 @@ impl Seen {
 pub enum Check {
     /// Connect.
     Tcp,
-    /// GET this path; the status must match.
+    /// Send a GET for this path. The status must match.
     Http(HealthCheck),
 }
 
-/// A probe that is to be run now.
+/// A probe to run now.
 #[derive(Debug, Clone)]
 pub struct ProbeOrder {
     seat: Seat,
-    /// Address of the node, the probe's source.
+    /// Address of the node, the source of the probe.
     pub source: IpAddr,
-    /// What to probe.
+    /// The address to probe.
     pub address: SocketAddr,
-    /// How.
+    /// How to probe.
     pub check: Check,
-    /// In real time.
+    /// The timeout in real time.
     pub timeout: Duration,
     due: Duration,
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// The target is well.
+    /// The target passed.
     Passed,
-    /// It is not.
+    /// The target failed.
     Failed(Unhealthy),
 }
 
 impl Model {
-    /// Leaves a probe for whoever runs them.
+    /// Adds a probe to the queue.
     pub(super) fn order_probe(&mut self, seat: Seat) {
         let Some(group) = self.groups.get(&seat.group) else { return };
         let Some(target) = group.targets.get(&seat.target) else { return };
@@ -108,7 +109,7 @@ impl Model {
         });
     }
 
-    /// Takes the answer to a probe. One that nobody waits for any more changes nothing.
+    /// Applies the result of a probe. A result that is no longer expected changes nothing.
     pub fn probed(&mut self, order: &ProbeOrder, outcome: ProbeOutcome, now: Duration) {
         let seat = order.seat;
         let Some(group) = self.groups.get_mut(&seat.group) else { return };
@@ -120,11 +121,11 @@ impl Model {
         if seen.registration != Some(seat.registration) {
             return;
         }
-        // A new target behind an Application Load Balancer is in service after one check, whatever the threshold.
+        // A new target behind an Application Load Balancer is in service after one check, for any threshold.
         let to_pass = if kind == Kind::Application && seen.opinion.is_none() { 1 } else { healthy };
         seen.count(outcome == ProbeOutcome::Passed, to_pass, unhealthy);
         if let ProbeOutcome::Failed(why) = outcome {
-            // A Network Load Balancer gives no details.
+            // A Network Load Balancer reports no details.
             target.failure = if kind == Kind::Network { Unhealthy::Failed } else { why };
         }
         let interval = self.groups.get(&seat.group).map(|group| self.interval_of(group)).unwrap_or_default();
@@ -132,7 +133,7 @@ impl Model {
         self.decide(seat.group, seat.target, now);
     }
 
-    /// Decides if a majority of the nodes is of another opinion than the last decision.
+    /// Makes a decision if the majority of nodes disagrees with the last one.
     fn decide(&mut self, id: GroupId, key: TargetKey, now: Duration) {
         let Some(group) = self.groups.get(&id) else { return };
         let Some(target) = group.targets.get(&key) else { return };
@@ -162,7 +163,7 @@ impl Model {
         let lag = self.lag_of(group);
         let skew = lag.health_skew;
         let skews: Vec<f64> = (0..nodes).map(|_| self.draw(skew)).collect();
-        // Whoever is first acts now: the API if no node is ahead of it.
+        // The earliest acts now: the API, unless a node acts before it.
         let lead = skews.iter().fold(0.0_f64, |lead, skew| lead.min(*skew));
         let decision = self.serial();
         let shown_at = now + self.behaviour.scaled(-lead);
@@ -179,12 +180,13 @@ impl Model {
         }
     }
 
-    /// The API shows a decision, unless a later one is shown or the target drains.
+    /// The API shows a decision, unless it already shows a later one or the target drains.
     pub(super) fn show(&mut self, id: GroupId, key: TargetKey, decision: u64, healthy: bool) {
         let Some(target) = self.groups.get_mut(&id).and_then(|group| group.targets.get_mut(&key)) else {
             return;
         };
-        // Numbers grow over registrations too: an older registration's decision is below this registration.
+        // Numbers increase across registrations: a decision of an older registration has a lower number than this
+        // registration.
         if decision <= target.shown || decision <= target.registration {
             return;
         }
@@ -205,7 +207,7 @@ impl Model {
         }
     }
 
-    /// The API shows an unhealthy target without draining, unless something else has come since.
+    /// Ends the draining of an unhealthy target in the API, unless its state has changed since.
     pub(super) fn end_unhealthy_draining(&mut self, id: GroupId, key: TargetKey, decision: u64) {
         let Some(target) = self.groups.get(&id).and_then(|group| group.targets.get(&key)) else { return };
         if let State::UnhealthyDraining(why) = target.state
@@ -229,8 +231,8 @@ impl Model {
         }
     }
 
-    /// A Network Load Balancer resets the flows of a target that it takes for unhealthy, unless an attribute says
-    /// not to, or the node has no healthy target and fails open.
+    /// A node of a Network Load Balancer resets the flows of a target that it considers unhealthy. It does not if an
+    /// attribute forbids it, or if it has no healthy target and fails open.
     fn reset_flows(&mut self, seat: Seat) {
         let Some(group) = self.groups.get(&seat.group) else { return };
         let view = group.attachment.as_ref().and_then(|attachment| attachment.nodes.get(seat.node));

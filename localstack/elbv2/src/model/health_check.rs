@@ -1,4 +1,4 @@
-//! Health-check settings of a target group, with AWS's ranges and defaults.
+//! Health check settings of a target group, with AWS's ranges and defaults.
 
 use super::{Kind, Refusal};
 
@@ -11,7 +11,7 @@ pub enum HealthCheckProtocol {
 }
 
 impl HealthCheckProtocol {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -19,7 +19,7 @@ impl HealthCheckProtocol {
         }
     }
 
-    /// Reads AWS's word; HTTPS is not probed here.
+    /// Parses the name in the AWS API. HTTPS is not supported here.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         match text {
             "TCP" => Ok(Self::Tcp),
@@ -35,14 +35,14 @@ impl HealthCheckProtocol {
 /// The port that is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthCheckPort {
-    /// The target's own.
+    /// The target's own port.
     Traffic,
-    /// The same for all targets, 1 to 65535.
+    /// The same port for all targets, 1 to 65535.
     Fixed(u16),
 }
 
 impl HealthCheckPort {
-    /// Reads `traffic-port` or a number.
+    /// Parses `traffic-port` or a number.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         match (text, text.parse()) {
             ("traffic-port", _) => Ok(Self::Traffic),
@@ -51,7 +51,7 @@ impl HealthCheckPort {
         }
     }
 
-    /// The port to probe for a target on `traffic`.
+    /// The port to probe for a target with port `traffic`.
     pub fn resolve(self, traffic: u16) -> u16 {
         match self {
             Self::Traffic => traffic,
@@ -67,7 +67,7 @@ pub struct HealthCheck {
     pub protocol: HealthCheckProtocol,
     /// The port that is probed.
     pub port: HealthCheckPort,
-    /// Of the GET.
+    /// The path of the GET.
     pub path: String,
     /// 5 to 300.
     pub interval: u32,
@@ -83,7 +83,7 @@ pub struct HealthCheck {
     pub highest_code: u16,
 }
 
-/// Changes to a [`HealthCheck`]; what is absent stays.
+/// Changes to a [`HealthCheck`]. An absent field does not change.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)] // the fields of HealthCheck
 pub struct HealthCheckChange {
@@ -129,7 +129,7 @@ impl HealthCheck {
             }
         };
         let interval = ranged("interval", change.interval.unwrap_or(self.interval), 5, 300)?;
-        // A default time-out gives way to a short interval; one that was asked for must fit.
+        // The default timeout is shortened for a short interval. A requested timeout must fit.
         let timeout = change.timeout.unwrap_or_else(|| self.timeout.min(interval));
         let timeout = ranged("timeout", timeout, 2, 120)?;
         if timeout > interval {

@@ -1,7 +1,7 @@
 //! How many targets of a node's pool must be healthy, for routing and for DNS.
 //!
-//! AWS's `target_group_health.*` attributes: a count, a percentage, or both, each of which must be met. Without any,
-//! and with either, at least one.
+//! AWS's `target_group_health.*` attributes: a count, a percentage, or both, each of which must be met. At least one
+//! target is always required.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Threshold {
         Self { count: number("count"), percent: number("percentage") }
     }
 
-    /// Whether so many healthy targets are enough beside so many others.
+    /// Whether `healthy` targets are enough if there are `others` more.
     pub fn is_met(self, healthy: usize, others: usize) -> bool {
         healthy >= self.count.max(1) && healthy * 100 >= self.percent * (healthy + others)
     }
@@ -30,14 +30,14 @@ impl Threshold {
 /// The thresholds of a target group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Least {
-    /// Below it a node sends to all targets of its pool.
+    /// Below it, a node sends to all targets of its pool.
     pub routing: Threshold,
-    /// Below it the node's zone leaves DNS.
+    /// Below it, the node's zone is removed from DNS.
     pub dns: Threshold,
 }
 
 impl Least {
-    /// Reads the attributes of a target group.
+    /// Parses the attributes of a target group.
     pub fn of(attributes: &BTreeMap<String, String>) -> Self {
         Self {
             routing: Threshold::of(attributes, "unhealthy_state_routing"),

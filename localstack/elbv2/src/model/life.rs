@@ -1,9 +1,9 @@
-//! The life of a target: unused, initial, healthy or unhealthy, draining, gone.
+//! The states of a target: unused, initial, healthy or unhealthy, draining, deleted.
 //!
-//! A target is a key (address, port) in a group. Each registration has a number of its own; every message on
-//! its way to a node carries it, so that news about an earlier registration of the same key changes nothing.
-//! Nodes learn of a registration and of its end each after a delay of their own, while the API answers at
-//! once: that gap is what this stand-in is for.
+//! A target is a key (address, port) in a group. Each registration has its own number, and every message to a node
+//! carries it. So a late message about an earlier registration of the same key changes nothing. Nodes learn of a
+//! registration and of its end after individual delays, but the API answers at once. This stand-in exists to simulate
+//! that gap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use super::{BalancerId, Cut, GroupId, Kind, Model, RawTarget, Refusal, Shown, Ta
 use crate::behaviour::{Batches, OnDraining, OnReuse};
 use crate::trace::Event;
 
-/// A target in the list of a group.
+/// A registered or draining target of a group.
 #[derive(Debug)]
 pub struct Target {
-    /// What makes it itself.
+    /// Its key.
     pub key: TargetKey,
-    /// Where it is.
+    /// Its zone.
     pub zone: Zone,
-    /// What the API shows.
+    /// The state that the API shows.
     pub state: State,
-    /// Which registration of its key this is.
+    /// The number of its registration.
     pub(super) registration: u64,
-    /// What each node of the load balancer knows, in the order of the nodes; empty when out of use.
+    /// What each node of the load balancer knows, in the order of the nodes. Empty if no load balancer uses the group.
     pub(super) seen: Vec<Seen>,
     /// The latest decision about its health, with its number.
     pub(super) verdict: Option<bool>,
@@ -40,7 +40,7 @@ pub struct Target {
 }
 
 impl Model {
-    /// Registers targets, all or none. A target that is registered already stays as it is.
+    /// Registers targets, all or none. A target that is already registered does not change.
     pub fn register(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
         let group = self.group(id)?;
         if raw.is_empty() {
@@ -71,7 +71,7 @@ impl Model {
         group.settings.batches.unwrap_or(self.behaviour.batches)
     }
 
-    /// Begins a registration and sends word of it to the nodes.
+    /// Begins a registration and notifies the nodes.
     fn begin(&mut self, id: GroupId, key: TargetKey, zone: Zone, now: Duration) {
         let registration = self.serial();
         let Some(group) = self.groups.get(&id) else { return };
@@ -102,7 +102,7 @@ impl Model {
             shown: 0,
             failure: Unhealthy::Failed,
         });
-        // A revived target keeps what nodes have seen of it: they go on until word of the new registration.
+        // The nodes keep what they know of a revived target until they learn of the new registration.
         target.seen.resize_with(nodes, Seen::default);
         target.zone = zone;
         target.registration = registration;
@@ -111,7 +111,7 @@ impl Model {
         self.events.extend(transition(group, key, before, Some(state)));
     }
 
-    /// Deregisters targets, all or none. Unknown targets are no error, which is AWS's rule.
+    /// Deregisters targets, all or none. Unknown targets are no error. AWS does the same.
     pub fn deregister(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
         let group = self.group(id)?;
         if raw.is_empty() {
@@ -133,7 +133,7 @@ impl Model {
         refused
     }
 
-    /// Ends a registration and sends word of it to the nodes.
+    /// Ends a registration and notifies the nodes.
     fn end(&mut self, id: GroupId, key: TargetKey, now: Duration) {
         let Some(group) = self.groups.get(&id) else { return };
         let Some(target) = group.targets.get(&key) else { return };
@@ -163,8 +163,8 @@ impl Model {
         }
     }
 
-    /// What happens to open flows at the end of the deregistration delay: an Application Load Balancer ends them, a
-    /// Network Load Balancer only if it is told to.
+    /// What happens to open flows at the end of the deregistration delay: an Application Load Balancer ends them. A
+    /// Network Load Balancer does so only if an attribute requires it.
     fn end_flows(&mut self, id: GroupId, key: TargetKey, registration: u64) {
         let Some(group) = self.groups.get(&id) else { return };
         if group.kind() == Kind::Application || group.is_on(attributes::TERMINATION) {
@@ -177,7 +177,7 @@ impl Model {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let before = group.remember(key, at);
         self.events.extend(transition(group, key, before, None));
-        // Every node has forgotten it by now, so no view still holds it; this keeps that true in any case.
+        // Every node has forgotten the target by now, so no routing table contains it. This guarantees it.
         let nodes = group.targets.get(&key).map_or(0, |target| target.seen.len());
         for node in 0..nodes {
             if let Some(seen) = self.seen_mut(id, key, node) {
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// A node learns of a registration and begins to probe.
+    /// A node learns of a registration and begins to probe the target.
     pub(super) fn learn(&mut self, seat: Seat, now: Duration) {
         let Some(target) = self.groups.get_mut(&seat.group).and_then(|g| g.targets.get_mut(&seat.target))
         else {
@@ -201,7 +201,7 @@ impl Model {
         }
         let first = target.state == State::Registering;
         let Some(seen) = target.seen.get_mut(seat.node) else { return };
-        // Word of the end can overtake word of the beginning.
+        // The message of the end can arrive before the message of the beginning.
         if seen.forgotten >= seat.registration {
             return;
         }
@@ -228,7 +228,7 @@ impl Model {
         }
     }
 
-    /// Brings a group into use by a load balancer: registration with its nodes begins.
+    /// A load balancer starts to use a group: its nodes begin to learn of the registrations.
     pub(super) fn attach(&mut self, id: GroupId, balancer: BalancerId, now: Duration) {
         let Some(nodes) = self.balancers.get(&balancer).map(|balancer| balancer.nodes.clone()) else {
             return;
@@ -248,7 +248,7 @@ impl Model {
         }
     }
 
-    /// Takes a group out of use: nodes stop at once, registrations on their way are void.
+    /// A load balancer stops using a group: its nodes stop at once, and pending messages become void.
     pub(super) fn detach(&mut self, id: GroupId) {
         self.clear_views(id);
         let Some(group) = self.groups.get_mut(&id) else { return };
@@ -281,14 +281,14 @@ impl Model {
         self.groups.get_mut(&id)?.targets.get_mut(&key)?.seen.get_mut(node)
     }
 
-    /// What a caller who names a target means.
+    /// The key of a target in a call.
     pub fn key_of(&self, id: GroupId, raw: &RawTarget) -> Result<TargetKey, Refusal> {
         key_of(self.group(id)?, raw)
     }
 }
 
 impl TargetGroup {
-    /// Remembers what the API shows of a target that is about to change, and says its state.
+    /// Records what the API shows of a target that will change, and returns its state.
     fn remember(&mut self, key: TargetKey, now: Duration) -> Option<State> {
         let shown = self.targets.get(&key).map(|t| Shown { state: t.state, zone: t.zone.clone() });
         let state = shown.as_ref().map(|shown| shown.state);
@@ -297,7 +297,7 @@ impl TargetGroup {
     }
 }
 
-/// A target that is to be registered, unless there is nothing to do.
+/// A target to register, or nothing if it is already registered.
 fn welcome(
     group: &TargetGroup,
     (key, zone): (TargetKey, Zone),
@@ -322,7 +322,7 @@ fn state_at_begin(group: &TargetGroup, zone: &Zone) -> State {
     }
 }
 
-/// The trace's word for a change of state, if it is one; `None` is "not registered".
+/// The trace entry for a change of state. `None` as a state means "not registered".
 fn transition(group: &TargetGroup, key: TargetKey, from: Option<State>, to: Option<State>) -> Option<Event> {
     (from != to).then(|| Event::Target {
         target_group: group.spec.name.clone(),

@@ -1,7 +1,7 @@
 //! Listeners: a port of a load balancer and the target groups it forwards to.
 //!
-//! A target group comes into use with the first listener that forwards to it and goes out of use with the
-//! last; that is where registration with the nodes begins and ends.
+//! A load balancer uses a target group from the first listener that forwards to it until the last one is deleted.
+//! Registration with the nodes begins and ends with that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Listener {
         self.forwards().any(|forward| forward.group == group)
     }
 
-    /// All it forwards to, by default or by a rule.
+    /// All target groups that it forwards to, by default or by a rule.
     pub fn forwards(&self) -> impl Iterator<Item = &Forward> {
         let by_rule = self.rules.iter().flat_map(|rule| rule.action.forwards());
         self.action.forwards().iter().chain(by_rule)
@@ -55,7 +55,7 @@ impl Listener {
 }
 
 impl Model {
-    /// Checks whether a listener could be created, so that its sockets can be opened before it is.
+    /// Checks whether a listener could be created, so that its sockets can be opened first.
     pub fn check_listener(
         &self,
         balancer: BalancerId,
@@ -83,7 +83,7 @@ impl Model {
         self.check_action(balancer, kind, action)
     }
 
-    /// Refuses an action that a listener of a load balancer cannot have.
+    /// Rejects an action that a listener of a load balancer cannot have.
     pub(super) fn check_action(
         &self,
         balancer: BalancerId,
@@ -142,7 +142,7 @@ impl Model {
         Ok(id)
     }
 
-    /// Replaces the default action; new connections follow it at once.
+    /// Replaces the default action. New connections follow it at once.
     pub fn change_listener(&mut self, id: ListenerId, action: Action, now: Duration) -> Result<(), Refusal> {
         let listener = self.listener(id)?;
         let kind = listener.protocol.kind();
@@ -171,13 +171,13 @@ impl Model {
         self.listeners.get(&id).ok_or(Refusal::ListenerNotFound)
     }
 
-    /// The listener with an ARN; the ARN must be well-formed.
+    /// The listener with an ARN, which must be well-formed.
     pub fn listener_by_arn(&self, arn: &str) -> Result<ListenerId, Refusal> {
         Arn::expect_kind(arn, ArnKind::Listener)?;
         self.listeners.values().find(|l| l.arn == arn).map(|l| l.id).ok_or(Refusal::ListenerNotFound)
     }
 
-    /// The tags of the resource with an ARN, with what it is called in messages.
+    /// The tags of the resource with an ARN, and its name for messages.
     pub fn tags_mut(&mut self, arn: &str) -> Result<&mut Tags, Refusal> {
         let parsed = Arn::parse(arn)
             .ok_or_else(|| Refusal::validation(format!("'{arn}' is not a valid resource ARN")))?;
@@ -208,7 +208,7 @@ impl Model {
         }
     }
 
-    /// Brings target groups into use and out of use as the listeners say.
+    /// Attaches and detaches target groups as the listeners require.
     pub(super) fn reattach(&mut self, now: Duration) {
         let wanted: BTreeMap<GroupId, BalancerId> = self
             .listeners

@@ -1,12 +1,11 @@
 //! The load balancers, target groups and targets, and what each node knows of them.
 //!
-//! Pure state: no I/O, no clock, no async. Time is a [`Duration`] since the start, given with every call;
-//! randomness is a seeded generator, so one seed and one order of calls give one history. What is to be done
-//! outside is left in queues: probes to run ([`Model::take_probes`]) and events for the trace
-//! ([`Model::take_events`]). Something due in the future is a timer; whoever owns the model calls
-//! [`Model::advance`] no later than [`Model::next_due`].
+//! Pure state: no I/O, no clock, no async. Time is a [`Duration`] since the start, passed with every call. Randomness
+//! comes from a seeded generator, so one seed and one sequence of calls give one history. Work for other modules is in
+//! queues: probes to run ([`Model::take_probes`]) and events for the trace ([`Model::take_events`]). Future changes are
+//! timers. The owner of the model calls [`Model::advance`] no later than [`Model::next_due`].
 //!
-//! When a call is refused, nothing has changed.
+//! A rejected call changes nothing.
 
 mod action;
 mod admission;
@@ -61,60 +60,60 @@ use crate::settings::Settings;
 use crate::trace::Event;
 use timers::{Due, Timers};
 
-/// Identifies a load balancer for as long as the process lives.
+/// Identifies a load balancer for the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BalancerId(u64);
 
-/// Identifies a target group for as long as the process lives.
+/// Identifies a target group for the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(u64);
 
-/// Identifies a listener for as long as the process lives.
+/// Identifies a listener for the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(u64);
 
-/// Identifies a rule for as long as the process lives.
+/// Identifies a rule for the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u64);
 
 impl RuleId {
-    /// Grows with each creation.
+    /// A number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl BalancerId {
-    /// Grows with each creation.
+    /// A number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl GroupId {
-    /// Grows with each creation.
+    /// A number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl ListenerId {
-    /// Grows with each creation.
+    /// A number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// Flows that a node is to end.
+/// Flows that a node must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// Their target group.
     pub group: GroupId,
     /// Their target.
     pub target: SocketAddr,
-    /// Their node; all nodes without.
+    /// Their node. `None`: all nodes.
     pub node: Option<usize>,
-    /// The latest registration of the target whose flows are meant.
+    /// The latest registration of the target whose flows end.
     pub up_to: u64,
 }
 
@@ -127,7 +126,7 @@ pub struct Model {
     settings: Settings,
     behaviour: Behaviour,
     rng: StdRng,
-    /// Of its own, so that traffic does not change what is drawn for the lives of targets.
+    /// A separate generator, so that traffic does not change the random values of targets.
     traffic: StdRng,
     balancers: BTreeMap<BalancerId, LoadBalancer>,
     groups: BTreeMap<GroupId, TargetGroup>,
@@ -136,8 +135,8 @@ pub struct Model {
     probes: VecDeque<ProbeOrder>,
     events: Vec<Event>,
     cuts: Vec<Cut>,
-    /// Counts identifiers, registrations and decisions; never goes back, so that a late answer from before a
-    /// reset matches nothing.
+    /// Counts identifiers, registrations and decisions. It never decreases, so a late answer from before a reset
+    /// matches nothing.
     serial: u64,
     next_node: u32,
 }
@@ -166,39 +165,39 @@ impl Model {
         }
     }
 
-    /// Everything gone, behaviour and random numbers as at the start.
+    /// Deletes all resources, and resets behavior and random numbers to the start.
     pub fn reset(&mut self) {
         let serial = self.serial;
         *self = Self::new(self.settings.clone());
         self.serial = serial;
     }
 
-    /// What it was started with.
+    /// The settings at the start.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How it behaves now.
+    /// The current behavior.
     pub fn behaviour(&self) -> &Behaviour {
         &self.behaviour
     }
 
-    /// Changes the behaviour for what is drawn from now on; timers that run keep their time.
+    /// Changes the behavior for values that are drawn later. Running timers do not change.
     pub fn set_behaviour(&mut self, behaviour: Behaviour) {
         self.behaviour = behaviour;
     }
 
-    /// The same, for what counts its own use, and where it is.
+    /// The current behavior, for changes to the fault counters, with the settings.
     pub fn behaviour_mut(&mut self) -> (&mut Behaviour, &Settings) {
         (&mut self.behaviour, &self.settings)
     }
 
-    /// When [`Self::advance`] has something to do next.
+    /// When [`Self::advance`] next has something to do.
     pub fn next_due(&self) -> Option<Duration> {
         self.timers.next_due()
     }
 
-    /// Does what is due at `now`, in order.
+    /// Applies everything that is due at `now`, in order.
     pub fn advance(&mut self, now: Duration) {
         while let Some(due) = self.timers.pop(now) {
             match due {
@@ -218,7 +217,7 @@ impl Model {
         }
     }
 
-    /// Probes that are to be run now; each answer goes to [`Self::probed`].
+    /// Probes to run now. The caller passes each result to [`Self::probed`].
     pub fn take_probes(&mut self) -> VecDeque<ProbeOrder> {
         std::mem::take(&mut self.probes)
     }
@@ -233,19 +232,19 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    /// Flows that are to be ended now.
+    /// Flows to end now.
     pub fn take_cuts(&mut self) -> Vec<Cut> {
         std::mem::take(&mut self.cuts)
     }
 
-    /// Draws hexadecimal digits for identifiers; `len` up to 32.
+    /// Draws hexadecimal digits for identifiers. `len` is at most 32.
     pub fn hex(&mut self, len: usize) -> String {
         let mut digits = format!("{:032x}", self.rng.random::<u128>());
         digits.truncate(len);
         digits
     }
 
-    /// Draws a value of a range.
+    /// Draws a value from a range.
     pub fn draw(&mut self, range: Range) -> f64 {
         range.at(self.rng.random::<f64>())
     }
@@ -264,7 +263,7 @@ impl Model {
         self.behaviour.scaled(seconds)
     }
 
-    /// Of no group, for tests of what only compares identifiers.
+    /// An identifier without a group, for tests that only compare identifiers.
     #[cfg(test)]
     pub fn some_group_id(&mut self) -> GroupId {
         GroupId(self.serial())

@@ -1,8 +1,8 @@
-//! Names and ARNs: what is a valid one, and what it says.
+//! Names and ARNs: their validation and their parts.
 
 use super::Refusal;
 
-/// What an ARN of this service names.
+/// The kind of resource in an ARN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArnKind {
     /// `…:loadbalancer/{net,app}/NAME/ID`
@@ -29,14 +29,14 @@ impl ArnKind {
 /// A well-formed ARN of this service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arn {
-    /// What it names.
+    /// The kind of resource.
     pub kind: ArnKind,
-    /// As given.
+    /// The text as given.
     pub text: String,
 }
 
 impl Arn {
-    /// Reads an ARN of any of the kinds.
+    /// Parses an ARN of any of the kinds.
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(6, ':');
         let head = (fields.next()?, fields.next()?, fields.next()?);
@@ -65,7 +65,7 @@ impl Arn {
         sound.then(|| Self { kind, text: text.to_owned() })
     }
 
-    /// Reads an ARN that must be of one kind. Anything else is a ValidationError, never a "not found".
+    /// Parses an ARN that must be of one kind. Other ARNs are a ValidationError, never a "not found".
     pub fn expect_kind(text: &str, kind: ArnKind) -> Result<Self, Refusal> {
         Self::parse(text)
             .filter(|arn| arn.kind == kind)
@@ -73,8 +73,8 @@ impl Arn {
     }
 }
 
-/// Checks a name: 1 to 32 letters, digits and hyphens, no hyphen at either end, and for load balancers not
-/// `internal-…`.
+/// Checks a name: 1 to 32 letters, digits and hyphens, without a hyphen at either end. The names of load balancers must
+/// not begin with `internal-`.
 pub fn check_name(kind: ArnKind, name: &str) -> Result<(), Refusal> {
     let what = match kind {
         ArnKind::LoadBalancer => "Load balancer name",

@@ -1,6 +1,6 @@
-//! What the API showed of a group's targets a while ago, for answers that are behind.
+//! What the API showed of a group's targets some time ago, for stale answers.
 //!
-//! Each change is remembered with what was before it; going back means undoing them from the latest on.
+//! Each change is stored with the state before it. To get an earlier state, the changes are undone, the latest first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use super::TargetGroup;
 use super::target::{State, TargetKey, Zone};
 
-/// Changes remembered per group; as many as a group of a thousand targets makes in a few deployments.
+/// The maximum number of stored changes per group. A group of 1,000 targets makes about this many in a few deployments.
 const MOST: usize = 10_000;
 
 /// What the API shows of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// Where it is in its life.
+    /// Its state.
     pub state: State,
-    /// Where it is.
+    /// Its zone.
     pub zone: Zone,
 }
 
 impl Shown {
-    /// Whether a caller who names this zone means this target.
+    /// Whether a call with this zone means this target.
     pub fn is_in(&self, zone: Option<&str>) -> bool {
         zone.is_none_or(|zone| zone == self.zone.as_str())
     }
@@ -34,7 +34,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Remembers what was before a change.
+    /// Stores the state before a change.
     pub fn note(&mut self, now: Duration, key: TargetKey, before: Option<Shown>) {
         if self.changes.len() == MOST {
             self.changes.pop_front();

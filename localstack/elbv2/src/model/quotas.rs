@@ -1,7 +1,7 @@
-//! How many targets there may be, where the behaviour has quotas.
+//! Limits of the number of targets, if the behavior has quotas.
 //!
-//! The sentences about Network Load Balancers with cross-zone load balancing and about load balancers are AWS's;
-//! the one about target groups is not known and made in the same form. A target counts once per group.
+//! The messages about load balancers are AWS's. The message about target groups is not known, so it has the same form.
+//! A target counts once per group.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::target::{TargetKey, Zone};
 use super::{Kind, Model, Refusal, TargetGroup};
 
 impl Model {
-    /// Refuses one target more than there may be, given those of the same call that were taken.
+    /// Rejects a target over a quota. Accepted targets of the same call count.
     pub(super) fn check_quotas(
         &self,
         group: &TargetGroup,

@@ -1,12 +1,12 @@
-//! Why a call is refused: AWS's error codes and, where they are known, its words.
+//! Why a call is rejected: AWS's error codes and, if known, its messages.
 
-/// A refused call. `Display` is the message, [`Refusal::code`] the code on the wire.
+/// A rejected call. `Display` is the message, [`Refusal::code`] the code in the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Syntax and everything about target addresses.
+    /// Invalid syntax, or an invalid target address.
     #[error("{0}")]
     Validation(String),
-    /// No such action in this version of the API.
+    /// This version of the API has no such action.
     #[error("Could not find operation {action} for version {version}")]
     InvalidAction {
         /// `Action` of the request.
@@ -14,40 +14,40 @@ pub enum Refusal {
         /// `Version` of the request.
         version: String,
     },
-    /// Well-formed, but there is none.
+    /// The ARN is well-formed, but there is no such target group.
     #[error("One or more target groups not found")]
     TargetGroupNotFound,
-    /// Well-formed, but there is none.
+    /// The ARN is well-formed, but there is no such load balancer.
     #[error("One or more load balancers not found")]
     LoadBalancerNotFound,
-    /// Well-formed, but there is none.
+    /// The ARN is well-formed, but there is no such listener.
     #[error("One or more listeners not found")]
     ListenerNotFound,
-    /// Well-formed, but there is none.
+    /// The ARN is well-formed, but there is no such rule.
     #[error("One or more rules not found")]
     RuleNotFound,
-    /// Another rule of the listener has it.
+    /// Another rule of the listener has this priority.
     #[error("Priority '{0}' is currently in use")]
     PriorityInUse(u32),
-    /// A subnet that this world does not have.
+    /// There is no such subnet.
     #[error("The subnet ID '{0}' does not exist")]
     SubnetNotFound(String),
-    /// Subnets that do not go together.
+    /// Subnets that cannot be combined.
     #[error("{0}")]
     InvalidSubnet(String),
-    /// Exists with other settings.
+    /// A load balancer with this name exists with other settings.
     #[error("A load balancer with the same name '{0}' exists, but with different settings")]
     DuplicateLoadBalancerName(String),
-    /// Exists with other settings.
+    /// A target group with this name exists with other settings.
     #[error("A target group with the same name '{0}' exists, but with different settings")]
     DuplicateTargetGroupName(String),
-    /// The load balancer listens there already.
+    /// The load balancer already has a listener on this port.
     #[error("A listener already exists on this port for this load balancer '{0}'")]
     DuplicateListener(String),
-    /// Something still uses it.
+    /// Another resource uses it.
     #[error("{0}")]
     ResourceInUse(String),
-    /// Protection is on.
+    /// Deletion protection is on.
     #[error("{0}")]
     OperationNotPermitted(String),
     /// The same key twice in one call.
@@ -56,40 +56,40 @@ pub enum Refusal {
     /// More than 50 on one resource.
     #[error("The maximum number of tags has been reached on '{0}'")]
     TooManyTags(String),
-    /// Listener and target group do not speak the same protocol.
+    /// Listener and target group have different protocols.
     #[error("{0}")]
     IncompatibleProtocols(String),
-    /// A protocol that this stand-in does not carry.
+    /// A protocol that this stand-in does not support.
     #[error("{0}")]
     UnsupportedProtocol(String),
-    /// Valid, but impossible here; also a listener port that cannot be bound.
+    /// Valid in AWS, but impossible here. Also a listener port that cannot be bound.
     #[error("{0}")]
     InvalidConfiguration(String),
-    /// An action of a type that this stand-in does not have.
+    /// A type of action that this stand-in does not support.
     #[error("{0}")]
     InvalidLoadBalancerAction(String),
-    /// Another load balancer has the target group.
+    /// Another load balancer uses the target group.
     #[error("The following target groups cannot be associated with more than one load balancer: {0}")]
     TargetGroupAssociationLimit(String),
     /// The target does not exist or is of another type than the group's.
     #[error("{0}")]
     InvalidTarget(String),
-    /// A quota of targets.
+    /// A quota of targets is exceeded.
     #[error("{0}")]
     TooManyTargets(String),
-    /// A quota of target groups.
+    /// The quota of target groups is exceeded.
     #[error("The maximum number of target groups has been reached")]
     TooManyTargetGroups,
     /// A request without an action.
     #[error("Missing Action")]
     MissingAction,
-    /// A request whose form cannot be read.
+    /// A request whose form cannot be parsed.
     #[error("{0}")]
     MalformedQueryString(&'static str),
 }
 
 impl Refusal {
-    /// The HTTP status on the wire: all of these are the caller's fault.
+    /// The HTTP status of all these errors.
     pub const STATUS: u16 = 400;
 
     /// A [`Refusal::Validation`].
@@ -97,7 +97,7 @@ impl Refusal {
         Self::Validation(message.into())
     }
 
-    /// The code on the wire.
+    /// The error code in the answer.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Validation(_) => "ValidationError",

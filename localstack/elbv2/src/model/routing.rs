@@ -1,8 +1,8 @@
-//! Where each node sends new connections, kept up to date with every change of one target.
+//! The targets to which each node sends new connections, updated with every change of a target.
 //!
-//! A node sends to the healthy targets in its pool: those of its zone, or of all zones with cross-zone load
-//! balancing. With too few healthy ones (none, unless an attribute says more) it fails open and sends to all. Kept as two lists per node and
-//! group, so that a change costs the same in a group of one and of fifteen hundred.
+//! A node sends to the healthy targets in its pool. The pool contains the targets of its zone, or of all zones with
+//! cross-zone load balancing. With too few healthy targets (none, unless an attribute requires more), the node fails
+//! open and sends to all. Each node and group has two lists, so a change costs the same in small and large groups.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,9 +16,9 @@ use crate::trace::Event;
 /// A target to send to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Where to.
+    /// Its address.
     pub target: SocketAddr,
-    /// Which registration: a kept-alive connection must not outlive it.
+    /// Its registration. A kept-alive connection must not outlive it.
     pub registration: u64,
 }
 
@@ -27,13 +27,13 @@ pub struct Route {
 pub struct Choice {
     /// Name of the load balancer.
     pub load_balancer: String,
-    /// Name of the target group; none if the listener is gone.
+    /// Name of the target group. `None` if the listener was deleted.
     pub target_group: Option<String>,
     /// The target group.
     pub group: Option<GroupId>,
-    /// Where to, if there is a target.
+    /// The target, if there is one.
     pub route: Option<Route>,
-    /// What the load balancer does itself: a fixed response or a redirect.
+    /// The load balancer's own answer: a fixed response or a redirect.
     pub answer: Option<Action>,
     /// Whether the target sees the client's address.
     pub preserve_client_ip: bool,
@@ -60,7 +60,7 @@ pub struct NodeView {
     turn: usize,
 }
 
-/// Routes with an index: constant time to add, to remove and to pick.
+/// Routes with an index. Adding, removing and choosing take constant time.
 #[derive(Debug, Default)]
 struct Pool {
     routes: Vec<Route>,
@@ -141,8 +141,8 @@ impl NodeView {
         self.healthy.has(target) || self.fails_open() && self.rest.has(target)
     }
 
-    /// Puts a target where it belongs (`Some(healthy)`, or out) and says which targets the node now sends to
-    /// that it did not before, and the other way round.
+    /// Puts a target into the list for its health (`Some(healthy)`) or removes it (`None`). Returns the targets for
+    /// which the node starts or stops sending.
     fn place(&mut self, route: Route, place: Option<bool>) -> Vec<(SocketAddr, bool)> {
         let target = route.target;
         let (was_routed, failed_open) = (self.sends_to(target), self.fails_open());
@@ -169,7 +169,7 @@ impl NodeView {
         changes
     }
 
-    /// The rest of the pool comes in or goes out when the node begins or ends to fail open.
+    /// The changes for the rest of the pool when the node starts or stops failing open.
     fn rest_changes(&self, failed_open: bool) -> Vec<(SocketAddr, bool)> {
         if failed_open == self.fails_open() {
             return Vec::new();
@@ -179,7 +179,7 @@ impl NodeView {
 }
 
 impl Model {
-    /// Puts one target in the right list of one node after anything about it has changed.
+    /// Puts one target into the right list of one node after a change.
     pub(super) fn reroute(&mut self, id: GroupId, key: TargetKey, node: usize) {
         let Some(group) = self.groups.get(&id) else { return };
         let shifted = group.targets.get(&key).is_some_and(|target| self.is_shifted(group, &target.zone));
@@ -232,7 +232,7 @@ impl Model {
         }
     }
 
-    /// Works out again how many targets must be healthy.
+    /// Recomputes how many targets must be healthy.
     pub(super) fn refresh_least(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let least = Least::of(&group.attributes);
@@ -248,7 +248,7 @@ impl Model {
         }
     }
 
-    /// Works out again whether nodes send to all zones, and where they send.
+    /// Recomputes whether nodes send to all zones, and where they send.
     pub(super) fn refresh_cross_zone(&mut self, id: GroupId) {
         let Some(group) = self.groups.get(&id) else { return };
         let cross_zone = self.cross_zone(group);
@@ -262,7 +262,7 @@ impl Model {
         self.reroute_all(id);
     }
 
-    /// Puts all targets of a group in the right lists of all nodes.
+    /// Puts all targets of a group into the right lists of all nodes.
     pub(super) fn reroute_all(&mut self, id: GroupId) {
         let Some(group) = self.groups.get(&id) else { return };
         let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
@@ -274,8 +274,8 @@ impl Model {
         }
     }
 
-    /// Chooses a target for a new connection or request at a node. `flow` is a hash of what must stay together;
-    /// without one, targets take turns. Rules need to know the request.
+    /// Chooses a target for a new connection or request at a node. `flow` is a hash: the same hash gives the same
+    /// target. Without it, targets are chosen round robin. Rules need the properties of the request.
     pub fn choose(
         &mut self,
         listener: ListenerId,
@@ -293,7 +293,7 @@ impl Model {
         let load_balancer = self.balancers.get(&found.balancer)?.spec.name.clone();
         let total: u64 = forwards.iter().map(|forward| u64::from(forward.weight)).sum();
         let share = match flow {
-            // Other bits than those that pick the target.
+            // Other bits than those that choose the target.
             Some(flow) => flow.rotate_left(32),
             None if forwards.len() == 1 => 0,
             None => self.draw_for_traffic(),
@@ -324,7 +324,7 @@ impl Model {
         Some(Choice { load_balancer, target_group, group: chosen, route, answer, preserve_client_ip, idle })
     }
 
-    /// Whether a node still sends to a route; asked before a kept-alive connection is used again.
+    /// Whether a node still sends to a route. Checked before a kept-alive connection is reused.
     pub fn still_routes(&self, listener: ListenerId, node: usize, route: Route) -> bool {
         let Some(listener) = self.listeners.get(&listener) else { return false };
         listener.forwards().any(|forward| {

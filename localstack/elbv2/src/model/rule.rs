@@ -9,35 +9,35 @@ use ipnet::IpNet;
 use super::names::{Arn, ArnKind};
 use super::{Action, Kind, ListenerId, Model, Refusal, RuleId, Tags};
 
-/// What conditions look at.
+/// The properties of a request that conditions use.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
-    /// Such as `GET`.
+    /// For example `GET`.
     pub method: &'a str,
-    /// Without port.
+    /// The host without port.
     pub host: &'a str,
-    /// From the first slash, without query.
+    /// The path from the first slash, without query.
     pub path: &'a str,
-    /// Without the question mark.
+    /// The query without the question mark.
     pub query: &'a str,
     /// All headers.
     pub headers: &'a HeaderMap,
-    /// The client.
+    /// The client's address.
     pub source: IpAddr,
 }
 
-/// A condition: true if one of its values matches. In patterns `*` stands for any characters and `?` for one.
+/// A condition. It is true if one of its values matches. In patterns, `*` stands for any characters and `?` for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// `path-pattern`; with regard to case.
+    /// `path-pattern`, case-sensitive.
     Path(Vec<String>),
-    /// `host-header`; without regard to case.
+    /// `host-header`, case-insensitive.
     Host(Vec<String>),
-    /// `http-header` of a name; without regard to case.
+    /// `http-header` with a name, case-insensitive.
     Header(String, Vec<String>),
-    /// `http-request-method`; no patterns.
+    /// `http-request-method`, without patterns.
     Method(Vec<String>),
-    /// `query-string`: values, each perhaps of a key; without regard to case.
+    /// `query-string`: values, each with an optional key, case-insensitive.
     Query(Vec<(Option<String>, String)>),
     /// `source-ip`.
     Source(Vec<IpNet>),
@@ -69,10 +69,10 @@ impl Condition {
     }
 }
 
-/// Whether a text is of a pattern. Time grows with the product of their lengths at most.
+/// Whether a text matches a pattern. The time is at most proportional to the product of their lengths.
 fn matches(text: &[u8], pattern: &[u8]) -> bool {
     let (mut at, mut next) = (0, 0);
-    // Where to go on if what follows the latest star does not fit: the star takes one character more.
+    // Where to continue if the text after the latest star does not match: the star then takes one more character.
     let mut star: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(at) {
         match pattern.get(next) {
@@ -98,24 +98,24 @@ pub struct Rule {
     pub id: RuleId,
     /// Its ARN.
     pub arn: String,
-    /// 1 to 50000, unique in the listener; the lowest is asked first.
+    /// 1 to 50000, unique in the listener. The lowest is evaluated first.
     pub priority: u32,
-    /// All must hold; at least one.
+    /// All must be true. At least one.
     pub conditions: Vec<Condition>,
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// Its tags.
     pub tags: Tags,
 }
 
 impl Rule {
-    /// Whether it is for a request.
+    /// Whether it matches a request.
     pub fn takes(&self, request: RequestFacts) -> bool {
         self.conditions.iter().all(|condition| condition.holds(request))
     }
 }
 
-/// What CreateRule is given.
+/// The parameters of CreateRule.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // the parameters of CreateRule
 pub struct NewRule {
@@ -179,7 +179,7 @@ impl Model {
         Ok((listener, id))
     }
 
-    /// Gives rules other priorities, all or none.
+    /// Changes the priorities of rules, all or none.
     pub fn set_priorities(&mut self, wanted: &[(String, u32)]) -> Result<Vec<(ListenerId, RuleId)>, Refusal> {
         let mut found = Vec::with_capacity(wanted.len());
         for (arn, priority) in wanted {
@@ -217,7 +217,7 @@ impl Model {
         Ok(())
     }
 
-    /// The rule with an ARN, and its listener; the ARN must be well-formed and not that of a default rule.
+    /// The rule with an ARN, and its listener. The ARN must be well-formed and not of a default rule.
     pub fn rule_by_arn(&self, arn: &str) -> Result<(ListenerId, RuleId), Refusal> {
         Arn::expect_kind(arn, ArnKind::Rule)?;
         if self.listeners().any(|listener| listener.default_rule_arn() == arn) {

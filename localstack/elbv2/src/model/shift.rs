@@ -1,7 +1,7 @@
-//! Zonal shifts: a zone of a load balancer that gets no new traffic while its targets stay healthy.
+//! Zonal shifts: a zone of a load balancer gets no new traffic, but its targets remain healthy.
 //!
-//! The service that shifts is another one (ARC), so shifts are begun over the control API. As with the real one,
-//! the load balancer's `zonal_shift.config.enabled` must be on first.
+//! In AWS, another service (ARC) starts shifts, so here the control API does. As in AWS, the load balancer's
+//! `zonal_shift.config.enabled` must be on.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::target::Zone;
 use super::{BalancerId, GroupId, LoadBalancer, Model, Refusal, TargetGroup, attributes};
 
 impl LoadBalancer {
-    /// Whether a zone is shifted away from.
+    /// Whether the zone gets no new traffic because of a shift.
     pub fn is_shifted(&self, zone: &str) -> bool {
         self.shifted.contains(zone)
     }
 }
 
 impl Model {
-    /// Shifts traffic away from these zones and back to all others.
+    /// Shifts traffic away from these zones, and ends the shifts of all others.
     pub fn shift(&mut self, id: BalancerId, zones: BTreeSet<String>) -> Result<(), Refusal> {
         let balancer = self.balancer_mut(id)?;
         if balancer.attributes.get(attributes::ZONAL_SHIFT).is_none_or(|on| on != "true") {

@@ -1,5 +1,5 @@
-//! The state as the control API shows it: what each node sends to right now, and whether all nodes agree with
-//! the API. Reads only.
+//! The state as the control API shows it: where each node sends now, and whether all nodes agree with the API.
+//! Read-only.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ pub struct BalancerView {
 pub struct NodeAddress {
     pub zone: String,
     pub address: IpAddr,
-    /// Whether DNS answers with it.
+    /// Whether DNS answers contain it.
     pub in_dns: bool,
 }
 
@@ -53,18 +53,18 @@ pub struct ForwardView {
     pub weight: u32,
 }
 
-/// A target group in use.
+/// A target group that a listener uses.
 #[derive(Debug, Serialize)]
 pub struct GroupView {
     /// Its name.
     pub name: String,
-    /// Whether nothing is on its way: no target is initial, and each node acts on what the API shows.
+    /// Whether all changes have arrived: no target is initial, and each node acts on the state that the API shows.
     pub settled: bool,
-    /// What each node sends to.
+    /// The targets that each node sends to.
     pub nodes: Vec<NodeRoutes>,
 }
 
-/// What a node sends to.
+/// The targets that a node sends to.
 #[derive(Debug, Serialize)]
 #[allow(missing_docs)] // plain words
 pub struct NodeRoutes {
@@ -121,8 +121,8 @@ impl Model {
         }
     }
 
-    /// The addresses of a load balancer that DNS answers with: of the zones where every group in use has enough
-    /// healthy targets in the node's view, or of all zones if there is no such zone.
+    /// The addresses of a load balancer in DNS answers. They belong to the zones in which the node sees enough healthy
+    /// targets in every used group, or to all zones if there is no such zone.
     pub fn addresses_in_dns(&self, balancer: &super::LoadBalancer) -> Vec<IpAddr> {
         let shifted =
             |node: usize| balancer.nodes.get(node).is_some_and(|node| balancer.is_shifted(&node.zone));
@@ -160,7 +160,7 @@ fn group_view(group: &TargetGroup) -> GroupView {
 
 fn is_settled(group: &TargetGroup) -> bool {
     group.targets().all(|target| {
-        // A decision that is still on its way to the API is on its way to nodes as well.
+        // If a decision has not reached the API yet, nodes have not all received it either.
         let agreed = |health| {
             target.verdict == Some(health)
                 && target

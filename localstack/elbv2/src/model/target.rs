@@ -1,11 +1,11 @@
-//! What a target is, where it is, and what the API shows of it.
+//! The key, zone and state of a target.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What makes a target itself: the same address on another port is another target.
+/// The key of a target. The same address with another port is another target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetKey {
     /// Its address.
@@ -20,7 +20,7 @@ impl From<TargetKey> for SocketAddr {
     }
 }
 
-/// Where a target is.
+/// The zone of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Zone {
     /// In one zone.
@@ -38,7 +38,7 @@ impl Zone {
         }
     }
 
-    /// Whether it is, or counts as being, in a zone.
+    /// Whether the target is in a zone, or counts as such.
     pub fn covers(&self, zone: &str) -> bool {
         match self {
             Self::Named(own) => **own == *zone,
@@ -47,14 +47,14 @@ impl Zone {
     }
 }
 
-/// Why a registered target is not used.
+/// Why no node uses a registered target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unused {
     /// No listener forwards to its group.
     NoListener,
-    /// Its load balancer has no node in its zone.
+    /// The load balancer has no node in its zone.
     ZoneNotEnabled,
-    /// A load balancer has its address.
+    /// Its address belongs to a load balancer.
     IpUnusable,
 }
 
@@ -72,24 +72,24 @@ pub enum Unhealthy {
 /// What the API shows for a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Registered without effect.
+    /// Registered, but not used.
     Unused(Unused),
     /// No node knows it yet.
     Registering,
-    /// Nodes probe it and have not decided.
+    /// Nodes probe it and have not decided yet.
     Checking,
-    /// Takes traffic.
+    /// It gets traffic.
     Healthy,
-    /// Takes none, unless there is no healthy one.
+    /// It gets no traffic, unless there is no healthy target.
     Unhealthy(Unhealthy),
-    /// Takes no new connections; the open ones are kept.
+    /// It gets no new connections. Open ones continue.
     UnhealthyDraining(Unhealthy),
-    /// Deregistered; nodes may still send.
+    /// Deregistered. Nodes may still send to it.
     Draining,
 }
 
 impl State {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unused(_) => "unused",
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// AWS's reason code.
+    /// The reason code in the AWS API.
     pub fn reason(self) -> Option<&'static str> {
         Some(match self {
             Self::Unused(Unused::IpUnusable) => "Target.IpUnusable",
@@ -122,7 +122,7 @@ impl State {
         })
     }
 
-    /// AWS's text.
+    /// The description in the AWS API.
     pub fn description(self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Self::Unused(Unused::NoListener) => {

@@ -1,4 +1,4 @@
-//! What is due when, in order of time and then of scheduling.
+//! The queue of due changes, in order of time and then of scheduling.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::{BalancerId, GroupId, TargetKey};
 
-/// One registration of one target, as one node has it. Messages about another registration are stale.
+/// One registration of a target, at one node. Messages about another registration are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// The target group.
     pub group: GroupId,
     /// The target.
     pub target: TargetKey,
-    /// Which registration of it.
+    /// The number of the registration.
     pub registration: u64,
     /// Index of the node in its load balancer.
     pub node: usize,
@@ -36,7 +36,7 @@ pub enum Due {
     Probe(Seat),
     /// An unhealthy target is no longer draining.
     EndUnhealthyDraining { group: GroupId, target: TargetKey, decision: u64 },
-    /// A draining target leaves the list.
+    /// A draining target is removed from the list.
     Expire { group: GroupId, target: TargetKey, registration: u64 },
 }
 
@@ -62,12 +62,12 @@ impl Timers {
         self.heap.push(Reverse(Timer { at, order: self.scheduled, due }));
     }
 
-    /// When the first is due.
+    /// When the first timer is due.
     pub fn next_due(&self) -> Option<Duration> {
         self.heap.peek().map(|Reverse(timer)| timer.at)
     }
 
-    /// The first that is due at `now`.
+    /// Takes the first timer that is due at `now`.
     pub fn pop(&mut self, now: Duration) -> Option<Due> {
         self.now = self.now.max(now);
         if self.next_due()? > now {
@@ -76,7 +76,7 @@ impl Timers {
         self.heap.pop().map(|Reverse(timer)| timer.due)
     }
 
-    /// The latest moment that it was asked for.
+    /// The latest moment passed to [`Self::pop`].
     pub fn now(&self) -> Duration {
         self.now
     }

@@ -1,4 +1,4 @@
-//! AWS's words for what target groups are made of: protocols, target types, address families.
+//! Properties of target groups as in the AWS API: protocols, target types, address families.
 
 use super::{Kind, Refusal};
 
@@ -17,7 +17,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 6] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Udp, Self::TcpUdp];
 
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "HTTP",
@@ -29,14 +29,14 @@ impl Protocol {
         }
     }
 
-    /// Reads AWS's word.
+    /// Parses the name in the AWS API.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         Self::ALL.into_iter().find(|protocol| protocol.as_str() == text).ok_or_else(|| {
             Refusal::validation(format!("'{text}' must be one of 'HTTP, HTTPS, TCP, TLS, UDP, TCP_UDP'"))
         })
     }
 
-    /// The kind of load balancer that speaks it.
+    /// The kind of load balancer with this protocol.
     pub fn kind(self) -> Kind {
         match self {
             Self::Http | Self::Https => Kind::Application,
@@ -45,7 +45,7 @@ impl Protocol {
     }
 }
 
-/// What a target group's targets are. Only `ip` groups take targets here.
+/// The type of a target group's targets. Only `ip` groups accept targets here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the types
 pub enum TargetType {
@@ -56,7 +56,7 @@ pub enum TargetType {
 }
 
 impl TargetType {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ip => "ip",
@@ -66,7 +66,7 @@ impl TargetType {
         }
     }
 
-    /// Reads AWS's word.
+    /// Parses the name in the AWS API.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         [Self::Ip, Self::Instance, Self::Lambda, Self::Alb]
             .into_iter()
@@ -84,7 +84,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// AWS's word.
+    /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",
@@ -92,7 +92,7 @@ impl Family {
         }
     }
 
-    /// Reads AWS's word.
+    /// Parses the name in the AWS API.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         match text {
             "ipv4" => Ok(Self::Ipv4),

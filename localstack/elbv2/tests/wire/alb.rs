@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use crate::pod::Pod;
 use crate::stand::{Kind, Stand};
 
-/// A request over the client's kept-alive connections: status and body, if the body came whole.
+/// A request over the client's kept-alive connections. Returns the status, and the body if it is complete.
 async fn get(stand: &Stand, at: SocketAddr, path: &str) -> (u16, Option<String>) {
     let request = Request::get(format!("http://{at}{path}"))
         .header("x-forwarded-for", "192.0.2.7")

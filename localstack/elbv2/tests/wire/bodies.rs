@@ -1,4 +1,4 @@
-//! Row 7 and the rest of an Application Load Balancer's traffic: requests in flight, bodies, upgrades.
+//! Traffic of an Application Load Balancer: requests in flight, bodies, upgrades.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ async fn with_pod(stand: &Stand) -> (String, Pod, SocketAddr) {
     (group, pod, SocketAddr::new(stand.nodes().await[0], 8000))
 }
 
-/// A request whose answer the pod holds back, once it has reached the pod.
+/// Sends a request that the pod does not answer yet. Returns when the request has reached the pod.
 async fn hold(stand: &Stand, pod: &Pod, node: SocketAddr) -> tokio::task::JoinHandle<u16> {
     let request = Request::get(format!("http://{node}/held")).body(Full::<Bytes>::default()).unwrap();
     let http = stand.http.clone();
@@ -85,7 +85,7 @@ async fn row_07_an_upgraded_connection_carries_both_ways_until_the_end_of_draini
     assert!(end.is_err(), "{end:?}");
 }
 
-/// A target that gives back every body.
+/// A target that returns every body.
 pub async fn echo(at: SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     tokio::spawn(async move {

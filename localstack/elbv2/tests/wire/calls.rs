@@ -1,4 +1,4 @@
-//! Requests that no client should send: none may crash the stand-in, and none may be left behind.
+//! Invalid requests: none may crash the stand-in, and none may leave anything behind.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::stand::{PATIENCE, Stand};
 
-/// A generator that repeats itself: a failure can be run again.
+/// A deterministic random generator, so that a failure can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -37,7 +37,7 @@ fn body(dice: &mut Dice) -> Vec<u8> {
     body
 }
 
-/// Whether the service answers a sound call.
+/// Whether the service answers a valid call.
 async fn is_well(stand: &Stand) {
     stand.aws.describe_target_groups().send().await.unwrap();
 }
@@ -73,7 +73,7 @@ async fn ten_megabytes_are_refused_without_an_end_of_the_service() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let block = vec![b'a'; 1 << 20];
         for _ in 0..10 {
-            // It may be refused before all of it has been sent.
+            // The stand-in may reject the request before all of it has been sent.
             if stream.write_all(&block).await.is_err() {
                 break;
             }
@@ -101,7 +101,7 @@ async fn a_thousand_connections_that_say_little_keep_nobody_out_and_are_not_kept
     for n in 0..1000 {
         let Ok(mut stream) = TcpStream::connect(stand.running.addresses().api).await else { break };
         match n % 4 {
-            // Nothing at all; a part of a head; a part of a body; and an end in one direction.
+            // Nothing, a part of a head, a part of a body, or a half-closed connection.
             0 => {}
             1 => drop(stream.write_all(b"POST / HT").await),
             2 => drop(stream.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nAct").await),
@@ -117,7 +117,7 @@ async fn a_thousand_connections_that_say_little_keep_nobody_out_and_are_not_kept
     let before = open_files();
     let ends = clients.len();
     drop(clients);
-    // Other tests of this process open files of their own, so only most of both ends are looked for.
+    // Other tests of this process open files of their own, so the test only requires that most of both ends are closed.
     let deadline = Instant::now() + PATIENCE;
     while open_files() + ends * 3 / 2 > before {
         assert!(

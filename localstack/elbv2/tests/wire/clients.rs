@@ -1,7 +1,7 @@
-//! Clients that people have: the AWS CLI and boto3.
+//! Tests with common clients: the AWS CLI and boto3.
 //!
-//! They are looked for in the folder `HEADGATE_CLIENTS`, where they must be (CI installs them there), or else among
-//! the installed programs, where they may be missing: the test then says so and passes.
+//! The tests look in the folder `HEADGATE_CLIENTS`, where the clients must be (CI installs them there). Without it,
+//! they use installed programs. If a program is missing, the test logs that and passes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::pod::Pod;
 use crate::stand::Stand;
 
-/// What the CLI, boto3 and others read.
+/// Environment variables that the CLI, boto3 and other clients use.
 fn with_environment(command: &mut Command, stand: &Stand) {
     let endpoint = format!("http://{}", stand.running.addresses().api);
     command
@@ -28,7 +28,7 @@ fn with_environment(command: &mut Command, stand: &Stand) {
         .kill_on_drop(true);
 }
 
-/// Runs to its end; what it printed if it went well.
+/// Runs a command to its end and returns its output. Panics if it fails.
 async fn run(mut command: Command, stand: &Stand) -> String {
     with_environment(&mut command, stand);
     let output = command.output().await.unwrap();
@@ -103,7 +103,7 @@ async fn the_aws_cli_sets_up_waits_and_takes_down() {
     assert_eq!(aws("describe-target-groups --query length(TargetGroups)").await, "0");
 }
 
-/// Everything that one does with targets, and the errors as a program meets them.
+/// Calls about targets, and the errors as a program sees them.
 const BOTO3: &str = r#"
 import sys, boto3
 from botocore.exceptions import ClientError

@@ -1,4 +1,4 @@
-//! Row 16: what goes wrong with calls, on request; and who may call at all.
+//! Faults of calls on request, and permissions.
 
 use std::net::SocketAddr;
 
@@ -158,7 +158,7 @@ async fn row_16_a_patient_client_gets_through_the_pessimistic_profile() {
     let (_, group) = stand.edge(Kind::Network).await;
     let settings = stand.set(json!({"profile": "pessimistic"})).await;
     assert_eq!(settings["quotas"]["targets_per_group"], 5);
-    // Its rates and latencies are real time, which this test has not.
+    // Rate limits and latencies are in real time, and this test has too little of it.
     stand.set(json!({"throttling": null, "api_latency_ms": [0, 0]})).await;
     let mut outcomes = std::collections::BTreeSet::new();
     let target = SocketAddr::new(stand.ip(0, 10), 8080);

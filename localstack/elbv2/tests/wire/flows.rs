@@ -1,4 +1,4 @@
-//! Rows 7, 8, 11 and 18: what becomes of open connections through a Network Load Balancer.
+//! What happens to open connections through a Network Load Balancer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::nlb::exchange;
 use crate::pod::Pod;
 use crate::stand::{Kind, PATIENCE, Stand, code};
 
-/// A load balancer that learns at once, with targets in the first zone that say themselves whether they are well.
+/// A load balancer without delays, with targets in the first zone that decide on their own health.
 async fn with_pods(stand: &Stand, count: u8) -> (String, Vec<Pod>) {
     stand.set(json!({"profile": "instant"})).await;
     let (_, group) = stand.edge(Kind::Network).await;
@@ -28,7 +28,7 @@ async fn with_pods(stand: &Stand, count: u8) -> (String, Vec<Pod>) {
     (group, pods)
 }
 
-/// Open connections, at least one to each pod: which pod each has is not to be seen from here.
+/// Opens connections, at least one to each pod. The client does not see which pod a connection has.
 async fn flows(stand: &Stand, pods: &[Pod]) -> Vec<TcpStream> {
     let node = SocketAddr::new(stand.nodes().await[0], 8000);
     let mut flows = Vec::new();
@@ -40,7 +40,7 @@ async fn flows(stand: &Stand, pods: &[Pod]) -> Vec<TcpStream> {
     flows
 }
 
-/// How many of them still carry something.
+/// How many of them still carry data.
 async fn alive(flows: &mut [TcpStream]) -> usize {
     let mut alive = 0;
     for flow in flows {
@@ -167,7 +167,7 @@ async fn row_18_an_idle_flow_is_forgotten_in_silence_and_reset_when_somebody_spe
     let call = stand.aws.modify_listener_attributes().listener_arn(listener).attributes(shortest);
     call.send().await.unwrap();
     let mut flow = flows(&stand, &pods).await.remove(0);
-    // Longer than the time-out, which is one real second at the least.
+    // Longer than the timeout, which is at least one real second.
     let silence = timeout(Duration::from_secs(3), flow.read_u8()).await;
     assert!(silence.is_err(), "{silence:?}");
     assert_eq!(exchange(&mut flow).await, None);
@@ -178,7 +178,7 @@ async fn row_18_an_idle_flow_is_forgotten_in_silence_and_reset_when_somebody_spe
         .await;
 }
 
-/// A connection from an address of the caller's choice.
+/// A connection from a given client address.
 async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(source, 0)).unwrap();
@@ -199,7 +199,7 @@ async fn row_18_a_preserved_client_address_reaches_the_target_and_hairpins_time_
     let peers = tokio::spawn(async move {
         loop {
             let (mut stream, peer) = target.accept().await.unwrap();
-            // Probes come as well.
+            // Probes arrive too.
             if peer.ip() == client {
                 return stream.write_all(b"hello").await.unwrap();
             }

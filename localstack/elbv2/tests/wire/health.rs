@@ -1,4 +1,4 @@
-//! Rows 2, 3 and 4: how many checks it takes, who checks, and who acts first.
+//! How many checks are needed, which nodes check, and who acts first.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::pod::Pod;
 use crate::stand::{Kind, Stand};
 
-/// A load balancer that learns at once, with a group whose targets say themselves whether they are well.
+/// A load balancer without delays, with a group whose targets decide on their own health.
 async fn with_group(stand: &Stand, kind: Kind, interval: i32) -> String {
     stand.set(json!({"profile": "instant"})).await;
     let (_, group) = stand.edge(kind).await;
@@ -21,7 +21,7 @@ async fn with_group(stand: &Stand, kind: Kind, interval: i32) -> String {
 #[tokio::test]
 async fn row_02_a_new_target_of_an_application_load_balancer_needs_one_check_whatever_the_threshold() {
     let stand = Stand::new().await;
-    // So long that no node checks twice during the test: three real seconds.
+    // Long enough that no node checks twice during the test: three real seconds.
     let group = with_group(&stand, Kind::Application, 300).await;
     let pod = Pod::start((stand.ip(0, 10), 8080)).await;
     stand.register(&group, &[pod.at]).await;
@@ -46,7 +46,7 @@ async fn row_04_nodes_follow_the_api_or_the_api_follows_the_nodes() {
         let group = with_group(&stand, Kind::Network, 5).await;
         let skew = json!({"health_skew": [skew, skew]});
         stand.control("PATCH", "/target-groups/web/settings", Some(skew)).await;
-        // Nothing listens there: sent to only as long as no target is taken for healthy.
+        // Nothing listens there. Nodes send to it only while no target is healthy.
         let ill = SocketAddr::new(stand.ip(0, 11), 8080);
         let pod = Pod::start((stand.ip(0, 10), 8080)).await;
         stand.register(&group, &[pod.at, ill]).await;

@@ -1,4 +1,5 @@
-//! What this stand-in is for: nodes go on sending after the API has answered, each for a time of its own.
+//! Propagation delays, the purpose of this stand-in: after the API has answered, each node keeps sending for its own
+//! time.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +17,7 @@ fn at<'a>(entry: &'a Value, key: &str) -> &'a str {
     entry[key].as_str().unwrap()
 }
 
-/// For each node: when it stopped to send to the target, and what it sent there after the deregistration.
+/// Checks for each node when it stopped sending to the target, and what it sent there after the deregistration.
 async fn check_tail(stand: &Stand, leaving: SocketAddr) {
     let calls = stand.trace("call").await;
     let answered = calls.iter().find(|call| call["action"] == "DeregisterTargets").unwrap();
@@ -43,7 +44,7 @@ async fn check_tail(stand: &Stand, leaving: SocketAddr) {
     assert_eq!(stops.len(), 3, "each node stops at a time of its own");
 }
 
-/// Far longer than a busy machine takes to send a few requests: one to three seconds.
+/// Much longer than a busy machine takes to send a few requests: one to three seconds.
 async fn slow_deregistration(stand: &Stand) {
     let lag = json!({"deregistration": [100, 300]});
     stand.control("PATCH", "/settings", Some(json!({"network": lag, "application": lag}))).await;

@@ -1,4 +1,4 @@
-//! The life of a target as DescribeTargetHealth tells it.
+//! The states of a target in DescribeTargetHealth.
 
 use std::net::SocketAddr;
 

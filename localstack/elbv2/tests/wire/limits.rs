@@ -1,4 +1,4 @@
-//! Rows 14 and 15: quotas of targets and rates of calls.
+//! Quotas of targets and rate limits of calls.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ async fn row_14_the_thousand_and_first_target_of_a_group_is_one_too_many() {
     let more = describe(&SocketAddr::new(stand.ip(1, 10), 8080));
     let call = stand.aws.register_targets().target_group_arn(&group).targets(more);
     assert_eq!(code(call.send().await), "TooManyTargets");
-    // What is there already can be registered again.
+    // Targets that are registered already can be registered again.
     stand.register(&group, &targets(&stand, 0, 10)).await;
 }
 
@@ -75,7 +75,7 @@ async fn row_14_an_application_load_balancer_counts_all_its_groups() {
 async fn row_15_each_kind_of_call_has_a_bucket_and_both_codes_come_back() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
-    // So slow that nothing comes back during the test.
+    // Slow enough that no token is added during the test.
     let bucket = json!([3, 0.001]);
     stand
         .set(json!({"throttling": {"registration": bucket, "describe": bucket, "modify": bucket, "create": bucket}}))

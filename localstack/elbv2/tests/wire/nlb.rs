@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::pod::Pod;
 use crate::stand::{Kind, Stand};
 
-/// One request on a connection of its own; the answer, or none if the connection broke.
+/// One request on a new connection. Returns the answer, or `None` if the connection broke.
 pub async fn ask(at: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(at).await.ok()?;
     exchange(&mut stream).await

@@ -1,4 +1,4 @@
-//! Pods: small servers on addresses of their own.
+//! Pods: small servers, each on its own address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A pod that answers HTTP/1.1, keeping connections alive, with the request's head as the body. `/health` says
-/// whether it is well; `/slow` is never answered; `/break` ends the connection in the middle of the answer, `/last`
-/// after it without having said so; `/held` is answered once the pod lets go; `/chat` becomes a connection that gives
-/// back what it gets.
+/// A pod that answers HTTP/1.1 with the request's head as the body, and keeps connections alive.
+///
+/// `/health` reports its health. `/slow` never gets an answer. `/break` ends the connection in the middle of the
+/// answer, `/last` after it but without `connection: close`. `/held` is answered after [`Self::let_go`]. `/chat`
+/// becomes a connection that returns what it gets.
 pub struct Pod {
     pub at: SocketAddr,
     facts: Arc<Facts>,
@@ -54,17 +55,17 @@ impl Pod {
         self.facts.letting_go.cancel();
     }
 
-    /// Health checks, of all nodes.
+    /// The number of health checks from all nodes.
     pub fn checks(&self) -> usize {
         self.facts.checks.load(Ordering::SeqCst)
     }
 
-    /// Requests that were not health checks.
+    /// The number of requests that were not health checks.
     pub fn requests(&self) -> usize {
         self.facts.requests.load(Ordering::SeqCst)
     }
 
-    /// Connections that carried at least one request that was not a health check.
+    /// The number of connections with at least one request that was not a health check.
     pub fn connections(&self) -> usize {
         self.facts.connections.load(Ordering::SeqCst)
     }
@@ -114,7 +115,7 @@ async fn serve(mut stream: TcpStream, facts: Arc<Facts>) {
     }
 }
 
-/// Reads up to the empty line; requests of these tests have no body.
+/// Reads up to the empty line. The requests of these tests have no body.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

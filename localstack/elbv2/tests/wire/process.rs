@@ -1,4 +1,4 @@
-//! The binary.
+//! The binary as a process.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has usually ended by itself.
+        // The process has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

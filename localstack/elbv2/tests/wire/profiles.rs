@@ -1,4 +1,4 @@
-//! Rows 1, 4 and 5: profiles, of the whole stand-in and of one group, at run time.
+//! Profiles of the whole stand-in and of one group, changed at run time.
 
 use serde_json::json;
 

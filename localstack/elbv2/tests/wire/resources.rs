@@ -1,4 +1,4 @@
-//! Load balancers, target groups, listeners, attributes, tags: what is made, found, changed and refused.
+//! Load balancers, target groups, listeners, attributes and tags: create, find, change, and rejected calls.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! Rules, fixed responses, redirects, account limits: what set-up tools call besides the life of targets.
+//! Rules, fixed responses, redirects and account limits: calls of set-up tools that do not concern targets.
 
 use aws_sdk_elasticloadbalancingv2::types::{
     Action, ActionTypeEnum, FixedResponseActionConfig, ForwardActionConfig, PathPatternConditionConfig,

@@ -1,4 +1,4 @@
-//! A stand-in of a test's own, in-process, with an SDK client and a control client.
+//! A stand-in for one test, in-process, with an SDK client and a client of the control API.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use hyper_util::rt::TokioExecutor;
 use localstack_elbv2::{Running, Settings, Subnet, Vpc, serve};
 use serde_json::{Value, json};
 
-/// How long anything may take before a test gives up.
+/// How long a test waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub type Http = legacy::Client<HttpConnector, Full<Bytes>>;
@@ -33,7 +33,7 @@ pub struct Stand {
     _claim: TcpListener,
 }
 
-/// The two kinds of load balancer, with the names of what a test makes of them.
+/// The two kinds of load balancer, with names for a test's resources.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     Network,
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Stand {
-    /// One second of AWS lasts 10 ms.
+    /// One AWS second lasts 10 ms.
     pub async fn new() -> Self {
         Self::with(|_| ()).await
     }
@@ -98,7 +98,7 @@ impl Stand {
         created.load_balancers()[0].load_balancer_arn().unwrap().to_owned()
     }
 
-    /// A group of `ip` targets with quick health checks; those of an ALB ask for `/health`.
+    /// A group of `ip` targets with fast health checks. Those of an ALB use the path `/health`.
     pub async fn group(&self, name: &str, kind: Kind) -> String {
         let builder = self
             .aws
@@ -170,7 +170,7 @@ impl Stand {
             .unwrap();
     }
 
-    /// State and reason of a target, as one asks for it by name.
+    /// State and reason of a target, queried by its name.
     pub async fn health(&self, group: &str, target: SocketAddr) -> String {
         let answer = self
             .aws
@@ -210,7 +210,7 @@ impl Stand {
         }
     }
 
-    /// Waits until every node's routing table is what the API shows.
+    /// Waits until every node's routing table matches the API.
     pub async fn until_settled(&self) {
         self.until("every node has settled", async |stand| {
             let balancers = stand.control("GET", "/load-balancers", None).await;
@@ -296,7 +296,7 @@ impl Stand {
         nodes.iter().map(|node| node["address"].as_str().unwrap().parse().unwrap()).collect()
     }
 
-    /// Registration and health known at once, for tests about something else.
+    /// Makes registration and health known at once, for tests of something else.
     pub async fn prompt(&self) {
         let lag = json!({"registration": [0, 0], "health_skew": [0, 0]});
         self.control("PATCH", "/settings", Some(json!({"network": lag, "application": lag}))).await;
@@ -316,7 +316,7 @@ fn client(api: SocketAddr, key: &str) -> Client {
     Client::new(&config)
 }
 
-/// The message of a refused call.
+/// The message of a rejected call.
 pub fn message<T: std::fmt::Debug, E: ProvideErrorMetadata + std::fmt::Debug>(
     result: Result<T, SdkError<E>>,
 ) -> String {
@@ -331,19 +331,19 @@ pub fn describe(target: &SocketAddr) -> TargetDescription {
     TargetDescription::builder().id(target.ip().to_string()).port(target.port().into()).build()
 }
 
-/// The code of a refused call.
+/// The code of a rejected call.
 pub fn code<T: std::fmt::Debug, E: ProvideErrorMetadata + std::fmt::Debug>(
     result: Result<T, SdkError<E>>,
 ) -> String {
     result.unwrap_err().code().unwrap_or("none").to_owned()
 }
 
-/// One round of waiting for a condition.
+/// One interval of waiting for a condition.
 pub async fn turn() {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// A /16 of loopback that no other test of this machine has, as long as the claim lives.
+/// A /16 of loopback that no other test on this machine uses until the listener is dropped.
 fn claim_range() -> (u8, TcpListener) {
     let first = u8::try_from(std::process::id() % 90).unwrap();
     let candidates = (0..90_u8).map(|n| 2 + (first + n) % 90);

@@ -1,4 +1,4 @@
-//! Who is at fault when a request ends in the middle of its body: what is lost is judged from the trace.
+//! Who is at fault when a request ends in the middle of its body. Other tests count lost requests from the trace.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,7 +22,7 @@ static NEXT: AtomicU8 = AtomicU8::new(20);
 const HALF: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf";
 const CHUNKED: &str = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n";
 
-/// A target that answers once it has the whole body.
+/// A target that answers when it has the complete body.
 async fn collect(at: SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     tokio::spawn(async move {
@@ -37,7 +37,7 @@ async fn collect(at: SocketAddr) {
     });
 }
 
-/// A target that resets the connection when it has the beginning of a body, and answers requests without one.
+/// A target that resets the connection when it has the beginning of a body. It answers requests without a body.
 async fn break_off(at: SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     tokio::spawn(async move {
@@ -53,12 +53,12 @@ async fn break_off(at: SocketAddr) {
     });
 }
 
-/// A stand-in with one target, and one of the nodes that lead to it.
+/// A stand-in with one target, and the address of one of the nodes that send to it.
 async fn with_target(kind: Kind) -> (Stand, SocketAddr, SocketAddr) {
     let stand = Stand::new().await;
     stand.set(json!({"profile": "instant"})).await;
     let (_, group) = stand.edge(kind).await;
-    // Targets live on for the whole test, and the next stand-in may have the addresses of the one before.
+    // Targets run until the process ends, and the next stand-in may get the same range of addresses.
     let target = SocketAddr::new(stand.ip(0, NEXT.fetch_add(1, Ordering::Relaxed)), 8080);
     stand.register(&group, &[target]).await;
     stand.until_settled().await;
@@ -66,7 +66,7 @@ async fn with_target(kind: Kind) -> (Stand, SocketAddr, SocketAddr) {
     (stand, target, node)
 }
 
-/// How the only connection ended: outcome and status.
+/// The outcome and status of the only connection.
 async fn ended(stand: &Stand) -> (Value, Value) {
     stand.until("the end is traced", async |stand| !stand.trace("connection").await.is_empty()).await;
     let entry = stand.trace("connection").await.remove(0);
@@ -79,7 +79,7 @@ async fn sent(node: SocketAddr, text: &str) -> TcpStream {
     client
 }
 
-/// Everything that comes until the node ends the connection.
+/// All bytes until the node ends the connection.
 async fn answer(mut client: TcpStream) -> String {
     let mut all = Vec::new();
     let _ = timeout(PATIENCE, client.read_to_end(&mut all)).await.expect("an end in time");
@@ -129,7 +129,7 @@ async fn a_client_whose_body_is_none_gets_400() {
 async fn a_client_that_breaks_off_after_the_answer_has_begun_is_gone_too() {
     for odd in ["", "zz\r\n"] {
         let (stand, target, node) = with_target(Kind::Application).await;
-        // It answers with what it gets, as it gets it.
+        // It returns each byte that it gets.
         echo(target).await;
         let mut client = sent(node, CHUNKED).await;
         let mut seen = Vec::new();
@@ -163,7 +163,7 @@ async fn a_target_that_breaks_off_in_the_middle_of_a_body_is_blamed() {
         let mut answer = [0; 13];
         timeout(PATIENCE, client.read_exact(&mut answer)).await.unwrap().unwrap();
         assert_eq!(&answer, b"HTTP/1.1 502 ");
-        // What the client does afterwards changes nothing.
+        // Later actions of the client have no effect.
         client.set_zero_linger().unwrap();
         drop(client);
         assert_eq!(ended(&stand).await, (json!("reset"), json!(502)), "{half}");

@@ -1,4 +1,4 @@
-//! Row 13: what is refused, with which code and words, and what a refused call leaves behind.
+//! Rejected calls: their codes and messages, and that they change nothing.
 
 use std::net::SocketAddr;
 

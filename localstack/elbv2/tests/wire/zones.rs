@@ -1,4 +1,4 @@
-//! Rows 10, 12 and 17: zones that are empty, not enabled, or shifted away from.
+//! Zones that are empty, not enabled, or shifted away from.
 
 use std::net::SocketAddr;
 
@@ -63,7 +63,7 @@ async fn row_12_an_address_of_a_load_balancer_is_unusable() {
     assert_eq!(stand.health(&group, target).await, "unused/Target.IpUnusable");
 }
 
-/// What the API says of an override, and of the state beside it.
+/// The override and the state of each target in the API.
 async fn overrides(stand: &Stand, group: &str) -> Vec<(String, String)> {
     let call = stand.aws.describe_target_health().target_group_arn(group);
     let answer = call.include(DescribeTargetHealthInputIncludeEnum::All).send().await.unwrap();

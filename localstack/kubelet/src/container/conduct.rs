@@ -1,7 +1,6 @@
-//! How the process of a container behaves.
+//! The behavior of a container's process.
 //!
-//! Owns the choices that a pod's annotations make for its processes. Plain data: the process and its servers
-//! read it, nothing here acts.
+//! Contains the choices that a pod's annotations make for its processes. Plain data.
 
 use crate::span::Span;
 use std::time::Duration;
@@ -9,28 +8,28 @@ use std::time::Duration;
 /// What a process does on SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum OnSigterm {
-    /// Closes its listeners and idle connections at once, finishes what is in flight, exits.
+    /// Closes its listeners and idle connections at once, finishes requests in flight, exits.
     #[default]
     Close,
-    /// Goes on accepting and answering for this long, each answer with `Connection: close`, then closes.
+    /// Continues to accept and answer for this long, with `Connection: close` in each answer. Then closes.
     Drain(Duration),
-    /// Goes on until SIGKILL.
+    /// Continues until SIGKILL.
     Ignore,
 }
 
-/// How one process behaves.
+/// The behavior of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conduct {
-    /// How long each answer takes at the least.
+    /// The minimum time that an answer takes.
     pub request_delay: Span,
-    /// What the delays are drawn with.
+    /// The seed of the delays.
     pub seed: u64,
     /// How long the process runs before its ports open.
     pub start_delay: Duration,
-    /// When it ends by itself, after its start, and with which exit code.
+    /// The time after its start when it ends on its own, and its exit code.
     pub ends: Option<(Duration, i32)>,
     /// What it does on SIGTERM.
     pub on_sigterm: OnSigterm,
-    /// What it exits with after SIGTERM: 0, or 143 as a process without a handler.
+    /// Its exit code after SIGTERM: 0, or 143 like a process without a handler.
     pub sigterm_exit_code: u8,
 }

@@ -1,9 +1,9 @@
-//! What a container says of itself.
+//! The events of a container.
 
 /// What happened to a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContainerEvent {
-    /// Its process runs; its ports are open, unless it was asked to start slowly.
+    /// Its process runs. Its ports are open, unless it has a start delay.
     Started,
     /// Its startup probe has succeeded.
     Up,
@@ -11,12 +11,12 @@ pub enum ContainerEvent {
     Exited {
         /// 0 for success; 137 after SIGKILL.
         code: i32,
-        /// What the status shows, where there is something to say.
+        /// The message in the status, if any.
         message: Option<String>,
     },
-    /// Its readiness probe changed its mind.
+    /// The result of its readiness probe has changed.
     Ready(bool),
-    /// Its liveness or startup probe has failed for good.
+    /// Its liveness or startup probe has failed more often than its threshold allows.
     Unhealthy,
     /// Its preStop hook has ended.
     HookEnded,

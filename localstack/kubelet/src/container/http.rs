@@ -1,7 +1,6 @@
-//! One HTTP/1.1 GET over a connection of its own, as probes and hooks send it.
+//! One HTTP/1.1 GET over a new connection, as probes and hooks send it.
 //!
-//! Owns the request a kubelet sends to a pod; a kubelet keeps no connection alive between probes. Anything
-//! but an answer with a status line is an error with a sentence.
+//! A kubelet keeps no connection alive between probes. Every result without a status line is an error.
 
 use crate::object::ContainerSpec;
 use http_body_util::Empty;
@@ -16,34 +15,34 @@ use tokio::net::TcpStream;
 /// Why a GET got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    /// The request cannot be built from what the pod declares.
+    /// The declared values of the pod give no valid request.
     #[error("the request of the probe or hook is not valid HTTP: {0}")]
     Invalid(#[from] hyper::http::Error),
-    /// Nobody listens, or the address cannot be reached.
+    /// The connection was refused, or the address cannot be reached.
     #[error("no connection to {0}: {1}")]
     Connect(SocketAddr, std::io::Error),
     /// The connection ended before the answer.
     #[error("the connection ended before an answer came: {0}")]
     Broken(#[from] hyper::Error),
-    /// Nothing came in time.
+    /// No answer came in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
 }
 
-/// A GET of a probe or hook, with its address resolved.
+/// A GET of a probe or hook, with its resolved address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Get {
-    /// Where to.
+    /// The address.
     pub to: SocketAddr,
-    /// With its leading slash.
+    /// The path with its leading slash.
     pub path: String,
     /// The headers that the probe or hook declares.
     pub headers: Vec<(String, String)>,
 }
 
 impl Get {
-    /// What a container's probe or hook asks for, `None` if its port does not exist. The scheme is ignored:
-    /// the servers here speak plain HTTP.
+    /// The GET of a container's probe or hook, or `None` if its port does not exist. The scheme is ignored: the servers
+    /// here use plain HTTP.
     pub fn resolve(spec: &ContainerSpec, get: &HTTPGetAction, ip: Ipv4Addr) -> Option<Self> {
         let port = spec.resolve_port(&get.port)?;
         let host = get.host.as_deref().and_then(|host| host.parse().ok()).unwrap_or(IpAddr::V4(ip));
@@ -57,7 +56,7 @@ impl Get {
         })
     }
 
-    /// Sends it and answers the status code. `limit` covers the connection and the answer's head.
+    /// Sends the GET and returns the status code. `limit` covers the connection and the answer's head.
     pub async fn send(&self, limit: Duration) -> Result<StatusCode, GetError> {
         tokio::time::timeout(limit, self.exchange()).await.unwrap_or(Err(GetError::TimedOut(limit)))
     }

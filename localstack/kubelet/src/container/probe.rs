@@ -1,8 +1,8 @@
-//! The probes of one container, run for real against the pod's own server.
+//! The probes of one container, which connect to the pod's own server.
 //!
-//! Owns when a probe runs and what counts as a success. A failed probe is a result like any other; what
-//! cannot be probed (a port that no container declares) fails each time, as on a real node. `exec` has no
-//! image to run in: as a readiness probe it answers what the control API set, else it succeeds.
+//! Decides when a probe runs and what counts as a success. A probe of a port that no container declares fails each
+//! time, like on a real node. `exec` probes have no image to run in. An `exec` readiness probe returns the value that
+//! the control API set. Other `exec` probes succeed.
 
 use crate::container::http::Get;
 use crate::container::server::Readiness;
@@ -18,13 +18,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 /// What a probe does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
-    /// A GET; 200 to 399 is a success.
+    /// A GET. Statuses 200 to 399 are a success.
     Get(Get),
-    /// A connection; that it opens is a success.
+    /// A connection. It is a success if it opens.
     Connect(SocketAddr),
-    /// The flag of the control API.
+    /// The readiness flag of the control API.
     Flag,
-    /// Nothing to ask.
+    /// Always succeeds.
     Nothing,
     /// A probe whose port does not exist.
     Impossible,
@@ -35,7 +35,7 @@ pub enum Check {
 pub enum Kind {
     /// Whether the container is ready.
     Readiness,
-    /// Whether it goes on.
+    /// Whether it keeps running.
     Liveness,
     /// Whether its startup is over.
     Startup,
@@ -54,7 +54,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The probe of this kind of a container whose pod has this address, or `None` if it declares none.
+    /// The probe of this kind of a container, for the pod's address. `None` if it declares none.
     pub fn of(kind: Kind, spec: &ContainerSpec, ip: Ipv4Addr) -> Option<Self> {
         let probe = match kind {
             Kind::Readiness => spec.readiness_probe.as_ref()?,
@@ -68,7 +68,7 @@ impl Probe {
             spec.resolve_port(&tcp.port)
                 .map_or(Check::Impossible, |port| Check::Connect(SocketAddr::new(host, port)))
         } else if let Some(grpc) = &probe.grpc {
-            // Only that something listens: the server here speaks no gRPC.
+            // Only checks that something listens: the server here has no gRPC.
             u16::try_from(grpc.port)
                 .map_or(Check::Impossible, |port| Check::Connect(SocketAddr::new(ip.into(), port)))
         } else if kind == Kind::Readiness {
@@ -93,10 +93,10 @@ impl Probe {
         })
     }
 
-    /// Probes until dropped, until nobody listens any more, or until there is nothing more to say: a liveness
-    /// probe ends with its failure, a startup probe with its verdict. Sends each change. The first probe runs
-    /// at once (the kubelet triggers one when a container turns running), then one per period;
-    /// those before the initial delay are skipped.
+    /// Probes until the task is dropped, the receiver is dropped, or the result is final. A liveness probe ends with
+    /// its failure, a startup probe with its result. Sends each change. The first probe runs at once, because the
+    /// kubelet triggers one when a container starts. Then one runs per period. Probes within the initial delay are
+    /// skipped.
     pub async fn run(self, readiness: Arc<Readiness>, changes: mpsc::Sender<bool>) {
         let began = Instant::now();
         let mut ticks = tokio::time::interval(self.period);

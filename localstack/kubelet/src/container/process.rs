@@ -1,9 +1,9 @@
 //! The process of one run of a container.
 //!
-//! Owns the listeners of a container's declared ports, the order in which they end, and what SIGTERM means
-//! to it. It reports when it runs and when it has ended, each once; it runs when its ports are open, or at
-//! once if it starts slowly, and has ended when every socket is closed. A port that cannot be opened ends it
-//! with exit code 1, as it would end a real server.
+//! Manages the listeners of a container's declared ports, the order in which they close, and the reaction to SIGTERM.
+//! It reports once when it runs and once when it has ended. It runs when its ports are open, or at once if it has a
+//! start delay. It has ended when every socket is closed. A port that cannot be opened ends it with exit code 1, like a
+//! real server.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::container::event::ContainerEvent;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// The exit code of a process that SIGKILL ended: 128 + 9.
+/// The exit code of a process after SIGKILL: 128 + 9.
 const KILLED: i32 = 137;
 
 /// A running container.
@@ -29,7 +29,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it. `reports` gets [`ContainerEvent::Started`] once and [`ContainerEvent::Exited`] once.
+    /// Starts the process. `reports` gets [`ContainerEvent::Started`] once and [`ContainerEvent::Exited`] once.
     pub fn spawn(identity: Arc<Identity>, ports: Vec<u16>, reports: mpsc::Sender<ContainerEvent>) -> Self {
         let hanging = Arc::clone(&identity.hanging);
         let (terminate, signals) = (CancellationToken::new(), Signals::default());
@@ -39,7 +39,7 @@ impl Process {
         Self { terminate, signals, exit, hanging }
     }
 
-    /// Makes it hang, accepting and answering nothing, or go on; a process that is started anew does not hang.
+    /// Makes it hang (it accepts and answers nothing) or continue. A restarted process does not hang.
     pub fn hang(&self, hanging: bool) {
         self.hanging.send_replace(hanging);
     }
@@ -59,7 +59,7 @@ impl Process {
         self.signals.kill.cancel();
     }
 
-    /// Makes it exit by itself with this code. A second wish before the first is carried out is dropped.
+    /// Makes it exit with this code. A second call before the exit has no effect.
     pub fn exit(&self, code: i32) {
         let _ = self.exit.try_send(code);
     }
@@ -125,7 +125,7 @@ impl Main {
         Ok(())
     }
 
-    /// Ends when a SIGTERM that is not ignored has come.
+    /// Returns after a SIGTERM that is not ignored.
     async fn terminated(&self) {
         self.terminate.cancelled().await;
         if self.identity.conduct.on_sigterm == OnSigterm::Ignore {
@@ -133,7 +133,7 @@ impl Main {
         }
     }
 
-    /// Ends when SIGTERM has come and the last answer is out.
+    /// Returns after SIGTERM, when the last answer has been sent.
     async fn drained(&self, tasks: &TaskTracker) {
         self.terminated().await;
         if let OnSigterm::Drain(length) = self.identity.conduct.on_sigterm {
@@ -146,7 +146,7 @@ impl Main {
     }
 }
 
-/// Ends when the process ends by itself, with its exit code.
+/// Returns the exit code when the process ends on its own.
 async fn at_its_end(conduct: Conduct) -> i32 {
     match conduct.ends {
         Some((after, code)) => {
@@ -157,7 +157,7 @@ async fn at_its_end(conduct: Conduct) -> i32 {
     }
 }
 
-/// Closes what is still open, and waits until it is.
+/// Closes all open sockets, and waits until they are closed.
 async fn end(tasks: &TaskTracker, signals: &Signals) {
     signals.kill.cancel();
     tasks.close();

@@ -1,9 +1,9 @@
 //! The HTTP/1.1 server on one port of a pod.
 //!
-//! Owns a listener and its connections. It closes the way a plain server does: the listener at once and idle
-//! connections with it; a request that is being answered is answered, with `connection: close`, and then its
-//! connection ends. While it drains, it goes on, with `connection: close` on each answer. On SIGKILL
-//! everything is dropped where it is. A connection that breaks concerns nobody else.
+//! Manages a listener and its connections. On close, it closes the listener and idle connections at once. Requests in
+//! progress are answered with `connection: close`, and then their connections end. While it drains, it continues to
+//! serve, with `connection: close` in each answer. SIGKILL drops everything at once. A broken connection does not
+//! affect others.
 
 use crate::container::conduct::Conduct;
 use http_body_util::{BodyExt, Full};
@@ -23,10 +23,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The longest answer that `?delay-ms=` may ask for.
+/// The longest delay of `?delay-ms=`.
 const LONGEST_DELAY: Duration = Duration::from_mins(10);
 
-/// Whether a pod says that it is ready; set through the control API, read by its readiness paths.
+/// The readiness of a pod. The control API sets it, and the pod's readiness paths return it.
 #[derive(Debug)]
 pub struct Readiness(AtomicBool);
 
@@ -48,7 +48,7 @@ impl Readiness {
     }
 }
 
-/// What a pod's servers answer with.
+/// The data in the answers of a pod's servers.
 #[derive(Debug)]
 pub struct Identity {
     /// The pod's name.
@@ -57,13 +57,13 @@ pub struct Identity {
     pub uid: String,
     /// Its address.
     pub ip: Ipv4Addr,
-    /// The port of a readiness path, and the path: these answer 503 while the pod says it is not ready.
+    /// Readiness paths with their ports. They answer 503 while the pod is not ready.
     pub readiness_paths: Vec<(u16, String)>,
-    /// What the pod says about its readiness.
+    /// The readiness of the pod.
     pub readiness: Arc<Readiness>,
-    /// Requests answered by all servers of the pod.
+    /// Requests that all servers of the pod have answered.
     pub served: Arc<AtomicU64>,
-    /// Requests that have come to this process: the number of the next delay.
+    /// Requests that have reached this process. The count is the number of the next delay.
     pub received: AtomicU64,
     /// How the process behaves.
     pub conduct: Conduct,
@@ -71,18 +71,18 @@ pub struct Identity {
     pub hanging: Arc<watch::Sender<bool>>,
 }
 
-/// What a process tells its servers.
+/// The signals from a process to its servers.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// Ask clients to go elsewhere, and go on.
+    /// Tell clients to reconnect elsewhere, and continue.
     pub drain: CancellationToken,
     /// Close.
     pub close: CancellationToken,
-    /// SIGKILL, and the end of the process for any other reason.
+    /// SIGKILL, or the end of the process for another reason.
     pub kill: CancellationToken,
 }
 
-/// Accepts until a signal comes. The connections run on `tasks`, which is empty once the last one has ended.
+/// Accepts connections until a signal comes. They run on `tasks`, which is empty when the last one has ended.
 pub async fn serve(listener: TcpListener, identity: Arc<Identity>, signals: Signals, tasks: TaskTracker) {
     loop {
         let accepted = tokio::select! {
@@ -96,7 +96,7 @@ pub async fn serve(listener: TcpListener, identity: Arc<Identity>, signals: Sign
                 tasks.spawn(connection(stream, Arc::clone(&identity), signals.clone()));
             }
             Err(error) => {
-                // Out of file descriptors, mostly: a pause lets some connections end first.
+                // Usually a lack of file descriptors. After a pause, some connections may have ended.
                 tracing::warn!(pod = identity.name, %error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -118,7 +118,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
             Ok::<_, Infallible>(response)
         }
     });
-    // No limit on how long a connection may be idle: closing one is the client's business until SIGTERM.
+    // No idle timeout: until SIGTERM, only clients close idle connections.
     let served = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
@@ -130,7 +130,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
         () = signals.close.cancelled() => {}
     }
     served.as_mut().graceful_shutdown();
-    // Once more, so that what has already arrived counts as under way.
+    // Once more, so that data that has already arrived counts as a request in progress.
     tokio::select! {
         biased;
         _ = served.as_mut() => return,
@@ -144,7 +144,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
     }
 }
 
-/// Counts a request for as long as it lives.
+/// Counts a request until it is dropped.
 struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
@@ -162,7 +162,7 @@ impl Drop for Counted<'_> {
 
 async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, mut body) = request.into_parts();
-    // Read to its end, so that the connection can carry the next request.
+    // Read to the end, so that the connection can be reused.
     while let Some(Ok(_)) = body.frame().await {}
     let count = identity.received.fetch_add(1, Ordering::Relaxed);
     let own = identity.conduct.request_delay.draw(identity.conduct.seed, count);
@@ -171,7 +171,7 @@ async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> R
         tokio::time::sleep(wait).await;
     }
     if *identity.hanging.borrow() {
-        // Fails only when the sender is gone, which the identity itself holds.
+        // Fails only if the sender is dropped, and the identity holds it.
         let _ = identity.hanging.subscribe().wait_for(|hanging| !hanging).await;
     }
     identity.served.fetch_add(1, Ordering::Relaxed);
@@ -194,7 +194,7 @@ async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> R
     response
 }
 
-/// `?delay-ms=N` asks for an answer that takes N milliseconds, so that a request can be caught in flight.
+/// `?delay-ms=N` requests an answer that takes N milliseconds, so that a test can catch a request in flight.
 fn delay(query: &str) -> Option<Duration> {
     let milliseconds = query.split('&').find_map(|pair| pair.strip_prefix("delay-ms="))?.parse().ok()?;
     Some(Duration::from_millis(milliseconds).min(LONGEST_DELAY))

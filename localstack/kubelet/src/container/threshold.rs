@@ -1,7 +1,7 @@
-//! From probe results to a verdict.
+//! Turns probe results into decisions.
 //!
-//! Owns the counting of a probe's results (the kubelet's `prober/worker.go`): as many successes in a row as
-//! the success threshold asks for are a success, as many failures as the failure threshold a failure. Pure.
+//! Counts a probe's results like the kubelet's `prober/worker.go`: it needs as many successes in a row as the success
+//! threshold, or as many failures in a row as the failure threshold. Pure.
 
 /// Counts the results of one probe.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +14,13 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// A probe that has not run, and what counts until it has: a container is not ready (`Some(false)`), is
-    /// alive (`Some(true)`), or nothing is known of its startup (`None`). A threshold under 1 counts as 1.
+    /// A probe that has not run, with the initial result: not ready (`Some(false)`), alive (`Some(true)`), or unknown
+    /// startup (`None`). A threshold under 1 counts as 1.
     pub fn new(success: u32, failure: u32, verdict: Option<bool>) -> Self {
         Self { success: success.max(1), failure: failure.max(1), last: false, streak: 0, verdict }
     }
 
-    /// Counts one result; `Some` when the verdict changes.
+    /// Counts one result. Returns `Some` when the decision changes.
     pub fn observe(&mut self, succeeded: bool) -> Option<bool> {
         if self.last == succeeded {
             self.streak = self.streak.saturating_add(1);

@@ -1,6 +1,6 @@
-//! The routes about nodes.
+//! The routes for nodes.
 //!
-//! Owns how a wish for a node reaches its switch; the node's heartbeat and its pods follow that.
+//! Passes commands to a node's switch, which the node's heartbeat and its pods watch.
 
 use super::{Controls, Optional, error};
 use crate::node::state::{Refusal, Switch, View};

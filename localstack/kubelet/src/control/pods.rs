@@ -1,6 +1,6 @@
-//! The routes about pods.
+//! The routes for pods.
 //!
-//! Owns how a wish for a pod reaches its task. A pod that has ended, or is lost with its node, takes none.
+//! Passes commands to a pod's task. A pod that has ended, or whose node is lost, accepts none.
 
 use super::{Controls, Optional, error};
 use crate::pod::registry::{Command, Entry, View};

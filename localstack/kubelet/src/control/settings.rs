@@ -1,6 +1,6 @@
-//! The route about how addresses are reused.
+//! The route for the reuse of addresses.
 //!
-//! Owns the settings that hold for all zones at once. What is left out of a change stays as it is.
+//! The settings apply to all zones. A change keeps the settings that it omits.
 
 use super::{Controls, Optional, error};
 use crate::address::{COOL_DOWN, Reuse};

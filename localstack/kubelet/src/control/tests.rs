@@ -1,4 +1,4 @@
-//! The routes as a client sees them.
+//! Tests of the routes from a client's view.
 
 use super::*;
 use crate::node::state::Switch;

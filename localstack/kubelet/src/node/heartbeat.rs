@@ -1,11 +1,12 @@
 //! The task of one node: registration, Lease and status.
 //!
-//! Owns what keeps the node lifecycle controller content: the Lease in `kube-node-lease`, renewed every 10 s
-//! for 40 s, and the status, posted when it is not what it should be and at least every 5 minutes (the
-//! kubelet's own defaults, in real seconds). It never deletes or taints a node, and like a kubelet it does
-//! not create a Node again that somebody deleted. What fails is tried again with the next beat, sooner while
-//! the node is not registered. It follows the node's switch: nothing is sent while the node is lost, a change
-//! is reported at once, and a node that shuts down is gone when its time has come.
+//! Keeps the node lifecycle controller satisfied. It renews the Lease in `kube-node-lease` every 10 s for 40 s. It
+//! posts the status when it is wrong, and at least every 5 minutes. These are the kubelet's defaults, in real seconds.
+//!
+//! It never deletes or taints a node, and, like a kubelet, never recreates a Node that someone deleted. It retries
+//! failures with the next beat, or sooner while the node is not registered. It follows the node's switch: it sends
+//! nothing while the node is lost, reports a change at once, and switches the node off when its shutdown time has
+//! passed.
 
 use crate::clock::Moment;
 use crate::node::object::{Health, Node};
@@ -21,13 +22,13 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-/// Between two renewals of the Lease, and between two looks at the Node.
+/// The interval between renewals of the Lease, and between checks of the Node.
 const BEAT: Duration = Duration::from_secs(10);
-/// How long the Lease says the node is alive, seconds (`nodeLeaseDurationSeconds`).
+/// The duration of the Lease in seconds (`nodeLeaseDurationSeconds`).
 const LEASE_SECONDS: i32 = 40;
 /// The status is posted at least this often (`nodeStatusReportFrequency`).
 const REPORT: Duration = Duration::from_mins(5);
-/// Between two attempts to register.
+/// The pause between attempts to register.
 const REGISTER_RETRY: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(8);
 
@@ -37,15 +38,15 @@ pub struct Heartbeat {
     nodes: Api<core::Node>,
     leases: Api<Lease>,
     switch: Switch,
-    /// What the last report said.
+    /// The last reported health.
     said: Health,
-    /// Since when that is so, as its conditions say.
+    /// Since when that health is reported in the conditions.
     since: Time,
     reported: Option<Instant>,
 }
 
 impl Heartbeat {
-    /// A heartbeat that has not begun.
+    /// A heartbeat that has not started.
     pub fn new(node: Node, switch: Switch, client: Client) -> Self {
         let nodes = Api::all(client.clone());
         let leases = Api::namespaced(client, "kube-node-lease");
@@ -53,7 +54,7 @@ impl Heartbeat {
         Self { node, nodes, leases, switch, said: Health::Good, since, reported: None }
     }
 
-    /// Registers the node, tells `registered`, and beats until `shutdown`.
+    /// Registers the node, notifies `registered`, and beats until `shutdown`.
     pub async fn run(mut self, registered: oneshot::Sender<()>, shutdown: CancellationToken) {
         let mut registered = Some(registered);
         while registered.is_some() {
@@ -83,7 +84,7 @@ impl Heartbeat {
                 Ok(()) = state.changed() => {}
                 () = end_of(power) => {
                     tracing::info!(node = self.node.name, "the node has shut down");
-                    // Refused only if somebody was faster.
+                    // Fails only if the node is lost already.
                     let _ = self.switch.lose();
                 }
             }
@@ -160,7 +161,7 @@ impl Heartbeat {
     }
 }
 
-/// When a node that shuts down is gone.
+/// Returns when a node's shutdown ends.
 async fn end_of(power: Power) {
     match power {
         Power::ShuttingDown { off_at, .. } => tokio::time::sleep_until(off_at).await,
@@ -192,7 +193,7 @@ fn lease(node: &str, now: Moment) -> Value {
     })
 }
 
-/// Since when a node says that it is ready, `None` if it does not.
+/// Since when a node has been ready, or `None` if it is not.
 fn ready_since(node: &core::Node) -> Option<Time> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let ready =

@@ -1,23 +1,23 @@
 //! A Node object as a kubelet on EC2 registers and reports it.
 //!
-//! Owns labels, addresses, capacity and conditions of a node. Pure: it builds JSON for the API, never sends.
+//! Defines labels, addresses, capacity and conditions of a node. Pure: it builds JSON for the API and sends nothing.
 
 use crate::clock::Moment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-/// The version that nodes report unless told otherwise.
+/// The default version that nodes report.
 pub const KUBELET_VERSION: &str = "v1.36.3";
 
-/// What is fixed about a node.
+/// The fixed properties of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The object's name, which is also its hostname.
     pub name: String,
     /// Its zone, such as `us-east-1a`.
     pub zone: String,
-    /// Its InternalIP: where its pods with `hostNetwork` listen.
+    /// Its InternalIP: the address of its pods with `hostNetwork`.
     pub address: Ipv4Addr,
     /// How many pods the scheduler may put on it.
     pub max_pods: u32,
@@ -25,24 +25,24 @@ pub struct Node {
     pub version: String,
 }
 
-/// What a node says of itself.
+/// The health that a node reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Ready, and short of nothing.
+    /// Ready, without pressure.
     Good,
-    /// Ready, and short of memory.
+    /// Ready, with memory pressure.
     ShortOfMemory,
     /// Not ready: it is shutting down.
     ShuttingDown,
 }
 
 impl Node {
-    /// The region of the zone: its name without the zone's letter.
+    /// The region of the zone: its name without the letter at the end.
     pub fn region(&self) -> &str {
         self.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
     }
 
-    /// The object to create.
+    /// The object for its creation.
     pub fn object(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -63,7 +63,7 @@ impl Node {
         })
     }
 
-    /// The patch for `nodes/status`; what it says of the node's health has been so since `since`.
+    /// The patch for `nodes/status`. The node has had this health since `since`.
     pub fn status(&self, health: Health, since: &Time, now: Moment) -> Value {
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({"type": kind, "status": status, "reason": reason, "message": message,
@@ -114,7 +114,7 @@ impl Node {
         }})
     }
 
-    /// An EC2 instance ID, the same for the same name.
+    /// An EC2 instance ID that depends only on the name.
     fn instance_id(&self) -> String {
         format!("i-0{:016x}", crate::span::seed(&self.name))
     }

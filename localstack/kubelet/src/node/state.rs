@@ -1,8 +1,8 @@
-//! What a node is doing: it runs, shuts down, or is gone.
+//! The state of a node: on, shutting down, or off.
 //!
-//! Owns the state that the control API sets and that the node's heartbeat and its pods follow. It tells them
-//! by a watch, so a slow follower sees the newest state; what must not be missed between two looks (a reboot,
-//! a restart of the kubelet) is counted. A wish that makes no sense now is refused with a sentence.
+//! The control API sets it, and the node's heartbeat and its pods follow it. They use a watch, so a slow follower only
+//! sees the newest state. Events that a follower must not miss (a reboot, a restart of the kubelet) are counted. An
+//! impossible command returns an error.
 
 use serde::Serialize;
 use std::collections::HashMap;
@@ -11,40 +11,40 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// From the end of the pods' grace to the end of the machine.
+/// From the end of the pods' grace period to the end of the machine.
 const LAST_SECOND: Duration = Duration::from_secs(1);
 
-/// Whether the machine is there.
+/// The power state of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Power {
-    /// It runs.
+    /// The machine runs.
     #[default]
     On,
-    /// It shuts down gracefully.
+    /// The machine shuts down gracefully.
     ShuttingDown {
-        /// What its pods get at the most.
+        /// The maximum grace period of its pods.
         grace: Duration,
-        /// When it is gone.
+        /// When the machine is off.
         off_at: Instant,
     },
-    /// It is gone, without a word.
+    /// The machine is off, without a shutdown.
     Off,
 }
 
 /// The state of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeState {
-    /// Whether the machine is there.
+    /// The power state of the machine.
     pub power: Power,
-    /// How many times the machine has gone.
+    /// How often the machine was lost.
     pub losses: u32,
-    /// How many times its kubelet was restarted while the pods went on.
+    /// How often its kubelet was restarted while the pods continued.
     pub restarts: u32,
-    /// Whether the node is short of memory.
+    /// Whether the node has memory pressure.
     pub pressure: bool,
 }
 
-/// Why a node cannot do what is asked of it.
+/// Why a command for a node is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is off.
@@ -53,7 +53,7 @@ pub enum Refusal {
     /// It is on.
     #[error("the node is not lost; there is nothing to restore")]
     NotLost,
-    /// It is on its way down.
+    /// It is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
 }
@@ -67,7 +67,7 @@ pub struct Switch(Arc<watch::Sender<NodeState>>);
 pub struct View {
     /// `on`, `shutting-down` or `off`.
     pub power: &'static str,
-    /// Whether it is short of memory.
+    /// Whether it has memory pressure.
     pub memory_pressure: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct View {
 pub type Switches = HashMap<String, Switch>;
 
 impl Switch {
-    /// The state now and from now on.
+    /// The current state and its changes.
     pub fn follow(&self) -> watch::Receiver<NodeState> {
         self.0.subscribe()
     }
@@ -91,7 +91,7 @@ impl Switch {
         View { power, memory_pressure: state.pressure }
     }
 
-    /// The machine is gone.
+    /// Switches the machine off without a shutdown.
     pub fn lose(&self) -> Result<(), Refusal> {
         self.change(|state| {
             if state.power == Power::Off {
@@ -103,7 +103,7 @@ impl Switch {
         })
     }
 
-    /// The machine boots again.
+    /// Boots the machine again.
     pub fn restore(&self) -> Result<(), Refusal> {
         self.change(|state| match state.power {
             Power::On if state.pressure => {
@@ -119,7 +119,7 @@ impl Switch {
         })
     }
 
-    /// The kubelet is restarted and the machine goes on; with `pressure` it finds memory short.
+    /// Restarts the kubelet while the machine continues. With `pressure`, the node then has memory pressure.
     pub fn restart_kubelet(&self, pressure: bool) -> Result<(), Refusal> {
         self.change(|state| match state.power {
             Power::Off => Err(Refusal::Lost),
@@ -132,7 +132,7 @@ impl Switch {
         })
     }
 
-    /// The machine shuts down; its pods get `grace` at the most.
+    /// Shuts down the machine. Its pods get at most `grace`.
     pub fn shut_down(&self, grace: Duration, now: Instant) -> Result<(), Refusal> {
         self.change(|state| match state.power {
             Power::Off => Err(Refusal::Lost),

@@ -1,19 +1,19 @@
-//! How long a container that ended by itself waits before it is started again.
+//! How long a container that ended on its own waits for its restart.
 //!
-//! Owns the crash-loop delay of one container. Pure. A kubelet restarts once without a back-off (seen on
-//! its next look at the runtime, about a second later), then waits 10 s, 20 s, 40 s … up to 5 minutes, and
-//! forgets all of it after a run of 10 minutes.
+//! The crash-loop delay of one container. Pure. A kubelet restarts once without a backoff, about one second later, when
+//! it next lists the containers. Then it waits 10 s, 20 s, 40 s … up to 5 minutes. It resets the delay after a run of
+//! 10 minutes.
 
 use std::time::Duration;
 
-/// Until the first restart: the kubelet lists the runtime once a second.
+/// The time until the first restart: the kubelet lists the containers once a second.
 pub const FIRST: Duration = Duration::from_secs(1);
 const INITIAL: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(5);
 /// A container that ran this long has recovered.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 
-/// The crash-loop back-off of one container.
+/// The crash-loop backoff of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CrashBackoff {
     next: Option<Duration>,
@@ -22,7 +22,7 @@ pub struct CrashBackoff {
 /// One wait before a restart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// The first restart: the status shows the ended container until then.
+    /// The first restart. The status shows the ended container until then.
     Short(Duration),
     /// `CrashLoopBackOff` for this long.
     CrashLoop(Duration),

@@ -1,18 +1,18 @@
-//! What a pod's annotations ask of its simulation.
+//! The simulation settings in a pod's annotations.
 //!
-//! Owns the annotations `sim.headgate.dev/…`: their names, forms and defaults. Pure. They are read once, when
-//! the pod is first seen. One that cannot be read is a sentence for the log and the control API, and has no
-//! effect; it never keeps the pod, or another annotation, from working.
+//! Defines the annotations `sim.headgate.dev/…`: names, forms and defaults. Pure. They are read once, when the pod is
+//! first seen. An invalid one adds a message for the log and the control API, and has no effect on the pod or other
+//! annotations.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::object::{Pod, Role};
 use crate::span::{self, Span};
 use std::time::Duration;
 
-/// What all annotations of the simulation begin with.
+/// The prefix of all annotations of the simulation.
 pub const PREFIX: &str = "sim.headgate.dev/";
 
-/// Every annotation that is understood, without its prefix.
+/// The supported annotations, without the prefix.
 pub const KNOWN: [&str; 12] = [
     "cni-annotation",
     "crash-after",
@@ -28,17 +28,17 @@ pub const KNOWN: [&str; 12] = [
     "start-delay",
 ];
 
-/// The exit code of a process that SIGKILL ended: 128 + 9.
+/// The exit code of a process after SIGKILL: 128 + 9.
 const KILLED: i32 = 137;
 
-/// What a pod's annotations ask for.
+/// The settings in a pod's annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behaviour {
-    /// How long the images take, from the sandbox to the first container.
+    /// How long the image pull takes, from the sandbox to the first container.
     pub pull_delay: Duration,
-    /// Whether the images cannot be pulled, which is seen after that time.
+    /// Whether the image pull fails after that time.
     pub pull_fails: bool,
-    /// Whether the CNI writes the address as an annotation of its own.
+    /// Whether the CNI writes the address as an annotation too.
     pub cni_annotation: bool,
     /// How long the kubelet takes to notice a change of a readiness gate.
     pub gate_delay: Span,
@@ -50,7 +50,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Reads a pod's annotations; the second part is a sentence for each one that cannot be used.
+    /// Reads a pod's annotations. Also returns a message for each invalid one.
     pub fn read(pod: &Pod) -> (Self, Vec<String>) {
         let mut reader = Reader { pod, problems: Vec::new() };
         let name = format!("{}/{}", pod.namespace(), pod.name());
@@ -85,8 +85,8 @@ impl Behaviour {
         (behaviour, reader.problems)
     }
 
-    /// How a process of this role behaves: start, crash and SIGTERM are a main container's, the delay of
-    /// requests is everybody's, and an ordinary init container ends by itself.
+    /// The behavior of a process with this role. Start, crash and SIGTERM settings are for main containers, the delay
+    /// of requests is for all, and an ordinary init container ends on its own.
     pub fn conduct(&self, role: Role) -> Conduct {
         let plain =
             Conduct { request_delay: self.main.request_delay, seed: self.main.seed, ..Conduct::default() };

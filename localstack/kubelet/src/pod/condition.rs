@@ -1,8 +1,8 @@
-//! The conditions a kubelet owns.
+//! The conditions that a kubelet writes.
 //!
-//! Owns type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready`,
-//! `ContainersReady`, and of `DisruptionTarget` where the kubelet itself ended the pod, worded as `pkg/kubelet/status/generate.go` of v1.36 words them. Pure. Conditions of
-//! other writers are read (readiness gates) and never written.
+//! Type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready`, `ContainersReady`, and of
+//! `DisruptionTarget` if the kubelet itself ended the pod. The texts are those of `pkg/kubelet/status/generate.go` of
+//! v1.36. Pure. It reads conditions of other writers (readiness gates) and never writes them.
 
 use crate::object::{Pod, Role};
 use crate::pod::lifecycle::{Container, Lifecycle};
@@ -22,7 +22,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The word of the API.
+    /// The name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -33,12 +33,12 @@ impl Phase {
     }
 }
 
-/// The types of condition that only a kubelet writes, `PodScheduled` among them (`PodConditionsByKubelet`).
+/// The condition types that only a kubelet writes, including `PodScheduled` (`PodConditionsByKubelet`).
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The conditions of a pod in this state, without transition times; `PodScheduled`, which is the
-/// scheduler's, only where a pod was bound without it.
+/// The conditions of a pod in this state, without transition times. `PodScheduled` belongs to the scheduler, so it is
+/// only included if a pod was bound without it.
 pub fn conditions(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> Vec<PodCondition> {
     let containers_ready = containers_ready(pod, lifecycle, phase);
     let mut all = vec![
@@ -50,7 +50,7 @@ pub fn conditions(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> Vec<PodCond
     if !pod.status.conditions.iter().flatten().any(|known| known.type_ == "PodScheduled") {
         all.push(condition("PodScheduled", true, None, None));
     }
-    // Only with the last status: the kubelet says nothing of it before (`mergePodStatus`).
+    // Only with the last status: the kubelet does not report it before (`mergePodStatus`).
     if let Some(ending) = lifecycle.ending() {
         let message = Some(ending.message.clone());
         all.push(condition("DisruptionTarget", true, Some("TerminationByKubelet"), message));
@@ -76,7 +76,7 @@ fn initialized(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondition {
         })
         .map(|((_, spec), _)| spec.name.as_str())
         .collect();
-    // A pod that was initialised once stays so, whatever its sidecars do.
+    // A pod that was initialized once remains so, in any state of its sidecars.
     if incomplete.is_empty() || lifecycle.main_containers().any(Container::has_run) {
         return condition("Initialized", true, None, None);
     }
@@ -100,7 +100,7 @@ fn containers_ready(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondit
     if unready.is_empty() {
         return condition("ContainersReady", true, None, None);
     }
-    // Go prints a list of strings with blanks between and brackets around.
+    // Go prints a list of strings in brackets, separated by spaces.
     let message = format!("containers with unready status: [{}]", unready.join(" "));
     condition("ContainersReady", false, Some("ContainersNotReady"), Some(message))
 }
@@ -117,7 +117,7 @@ fn ready(pod: &Pod, containers_ready: &PodCondition) -> PodCondition {
     }
 }
 
-/// What keeps a readiness gate shut, or `None` if it is open.
+/// Why a readiness gate is closed, or `None` if it is open.
 fn shut_gate(pod: &Pod, gate: &str) -> Option<String> {
     match pod.status.conditions.iter().flatten().find(|condition| condition.type_ == gate) {
         None => Some(format!("corresponding condition of pod readiness gate {gate:?} does not exist.")),

@@ -1,8 +1,8 @@
-//! The watch of all pods, and who is told what.
+//! The watch of all pods, and the tasks of pods.
 //!
-//! Owns the one watch of bound pods, the tasks of the pods on this kubelet's nodes, and the comparison after
-//! a relist: a pod that is no longer listed is gone. It never waits for a pod. A watch that is cut is opened
-//! again, at the longest two seconds later; until then pods go on as they are.
+//! Manages the watch of bound pods and the tasks of the pods on this kubelet's nodes. After a relist, a pod that is no
+//! longer listed counts as deleted. It never waits for a pod. A broken watch is opened again after at most two seconds.
+//! Until then, pods continue unchanged.
 
 use crate::address::IpPool;
 use crate::node::state::Switch;
@@ -24,21 +24,21 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// A watch that is quiet for this long is opened anew, so that a dead connection is noticed, seconds.
+/// A watch without events for this many seconds is opened again, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 240;
 
-/// One node as the pods see it.
+/// One node, as its pods use it.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// The node's own address.
     pub address: Ipv4Addr,
-    /// What the node does.
+    /// The node's state.
     pub switch: Switch,
     /// The addresses of its zone.
     pub pool: Arc<Mutex<IpPool>>,
 }
 
-/// What the dispatcher works with.
+/// The dispatcher.
 pub struct Dispatcher {
     client: Client,
     writer: Writer,
@@ -63,7 +63,7 @@ impl Dispatcher {
         }
     }
 
-    /// Watches until `shutdown`; then every pod's processes end at once, as on a machine that is switched off.
+    /// Watches until `shutdown`. Then every pod's processes end at once, like on a machine that is switched off.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let api: Api<Pod> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields("spec.nodeName!=").timeout(WATCH_TIMEOUT);
@@ -93,7 +93,7 @@ impl Dispatcher {
         self.tasks.shutdown().await;
     }
 
-    /// A complete list: pods that are not in it are gone.
+    /// Handles a complete list. Pods that are not in it count as deleted.
     fn relisted(&mut self, pods: Vec<Pod>) {
         let present: HashSet<&str> = pods.iter().map(Pod::uid).collect();
         let missing: Vec<_> =
@@ -101,14 +101,14 @@ impl Dispatcher {
         for uid in missing {
             self.gone(&uid);
         }
-        // Addresses that are shown in a status first, so that no new pod is given one of them.
+        // First the addresses in statuses, so that no new pod gets one of them.
         let kept: Vec<_> = pods.iter().map(|pod| self.claim(pod)).collect();
         for (pod, kept) in pods.into_iter().zip(kept) {
             self.apply(pod, kept);
         }
     }
 
-    /// Claims the address that a pod of an earlier run of this kubelet shows.
+    /// Claims the address in the status of a pod from an earlier run of this kubelet.
     fn claim(&self, pod: &Pod) -> Option<Ipv4Addr> {
         if self.pods.contains_key(pod.uid()) || pod.is_terminal() || pod.spec.uses_host_network() {
             return None;
@@ -164,7 +164,7 @@ impl Dispatcher {
     }
 }
 
-/// The pause before a cut watch is opened again: 100 ms, doubled up to 2 s.
+/// The pause before a broken watch is opened again: 100 ms, doubled up to 2 s.
 #[derive(Debug, Default)]
 struct Reconnect {
     failures: u32,

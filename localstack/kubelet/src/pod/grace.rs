@@ -1,18 +1,19 @@
-//! The arithmetic of a grace period.
+//! The arithmetic of grace periods.
 //!
-//! Owns how long a terminating container may still live. Pure. The rules are the kubelet's (v1.36,
-//! `calculateEffectiveGracePeriod` and `killContainer`): a grace period only ever gets shorter, is never
-//! under one second, the preStop hook is paid from it, and whatever the hook left, SIGKILL comes no sooner
-//! than two seconds after SIGTERM. Grace periods are real seconds, whatever the time scale.
+//! Calculates how long a terminating container may still run. Pure. The rules are those of the kubelet (v1.36,
+//! `calculateEffectiveGracePeriod` and `killContainer`). A grace period can only be shortened, and is at least one
+//! second. The preStop hook uses part of it. SIGKILL comes at least two seconds after SIGTERM, for any duration of the
+//! hook. Grace periods are real seconds, for any time scale.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The least time between SIGTERM and SIGKILL (`minimumGracePeriodInSeconds`).
+/// The minimum time between SIGTERM and SIGKILL (`minimumGracePeriodInSeconds`).
 pub const MINIMUM_AFTER_HOOK: Duration = Duration::from_secs(2);
 
-/// What a pod gets whose object vanished at once (force delete): one second by the source, and a tenth that
-/// passes before the runtime acts; a container with a 5 s preStop was measured to serve 1.1 s more.
+/// The grace period of a pod whose object was removed at once (force delete): one second by the source code, and a
+/// tenth that passes before the runtime acts. In a measurement, a container with a 5 s preStop hook served for 1.1 s
+/// more.
 pub const VANISHED: Duration = Duration::from_millis(1100);
 
 /// A running grace period.
@@ -23,14 +24,14 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Starts a grace period of `requested` (zero: the object is gone or about to be).
+    /// Starts a grace period of `requested`. Zero: the object is or will be removed at once.
     pub fn begin(requested: Duration, now: Instant) -> Self {
         let granted = effective(requested);
         Self { granted, deadline: now + granted }
     }
 
-    /// Takes a second request into account. `true` if it shortened the grace period; the shorter one counts
-    /// from now, and never moves the end later.
+    /// Applies a second request. Returns `true` if it shortened the grace period. The shorter one counts from now, and
+    /// never ends later.
     pub fn shorten(&mut self, requested: Duration, now: Instant) -> bool {
         let granted = effective(requested);
         if granted >= self.granted {
@@ -41,17 +42,17 @@ impl Grace {
         true
     }
 
-    /// Whether it is over sooner than another one.
+    /// Whether it ends before another one.
     pub fn ends_before(&self, other: &Self) -> bool {
         self.deadline < other.deadline
     }
 
-    /// When a hook that starts now must have ended; `wants` is its own length, if it has one.
+    /// When a hook that starts now must have ended. `wants` is the hook's own duration, if it has one.
     pub fn hook_end(&self, wants: Option<Duration>, now: Instant) -> Instant {
         wants.map_or(self.deadline, |wants| self.deadline.min(now + wants))
     }
 
-    /// When SIGKILL follows a SIGTERM that was sent at `terminated`.
+    /// When SIGKILL follows a SIGTERM sent at `terminated`.
     pub fn kill_at(&self, terminated: Instant) -> Instant {
         self.deadline.max(terminated + MINIMUM_AFTER_HOOK)
     }

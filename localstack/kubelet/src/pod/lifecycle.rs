@@ -1,9 +1,8 @@
-//! The life of one pod as a pure state machine.
+//! The state machine of one pod. Pure.
 //!
-//! Owns which container runs, waits, ends or is to be started again, and when the next thing is due. It
-//! does nothing itself: [`Lifecycle::step`] takes what happened and answers what to do, and
-//! [`Lifecycle::wake`] says when to ask again. Inputs of an earlier run of a container (a late probe, a
-//! late exit) are recognised by their run number and change nothing, so nothing here can fail.
+//! Decides which container runs, waits, ends or is restarted, and when something is due next. It has no effects:
+//! [`Lifecycle::step`] takes an event and returns actions, and [`Lifecycle::wake`] returns when to call it again.
+//! Events of an earlier run of a container (a late probe, a late exit) are recognized by the run number and ignored.
 
 mod container;
 mod event;
@@ -28,13 +27,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For how long a kubelet that was restarted reports its pods as not ready (measured on v1.36.3).
+/// How long a restarted kubelet reports its pods as not ready (measured on v1.36.3).
 pub const FLAP: Duration = Duration::from_millis(11);
 
-/// What a pod that was turned away still gets (`SyncTerminatingRuntimePod`).
+/// The grace period of a rejected pod (`SyncTerminatingRuntimePod`).
 const REJECTED_GRACE: Duration = Duration::from_secs(1);
 
-/// Where the pod as a whole is.
+/// The stage of the whole pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Preparing,
@@ -49,26 +48,26 @@ pub struct Lifecycle {
     /// Init containers first, each in the order of the spec.
     containers: Vec<Container>,
     policy: RestartPolicy,
-    /// What a termination gives that brings no grace period of its own.
+    /// The grace period of a termination that has none of its own.
     grace: Duration,
     pull: Pull,
     stage: Stage,
     ip: Option<Ipv4Addr>,
-    /// The address as statuses show it.
+    /// The address in the status.
     shown: Option<Ipv4Addr>,
-    /// The next look at the runtime shows that the sandbox is gone.
+    /// When the kubelet next checks the sandbox and finds it lost.
     renew_at: Option<Instant>,
-    /// Until then a restarted kubelet knows of no readiness.
+    /// Until then, a restarted kubelet knows no readiness.
     flaps_until: Option<Instant>,
     ending: Option<Ending>,
     rejection: Option<Rejection>,
-    /// Its status was terminal before this kubelet saw it: nothing runs and nothing is reported.
+    /// Its status was final before this kubelet saw it: nothing runs and nothing is reported.
     settled: bool,
 }
 
 impl Lifecycle {
-    /// A pod as first seen, and what to do first. Containers that an earlier run of the kubelet had started
-    /// ended with it.
+    /// A new state machine and its first actions. Containers that an earlier run of the kubelet had started ended with
+    /// that run.
     pub fn begin(pod: &Pod, now: Moment) -> (Self, Vec<Action>) {
         let policy = pod.spec.restart_policy();
         let containers = pod
@@ -106,7 +105,7 @@ impl Lifecycle {
         (this, actions)
     }
 
-    /// Takes one input and answers what is to be done, in order.
+    /// Takes one event and returns the actions, in order.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
@@ -152,19 +151,19 @@ impl Lifecycle {
         actions
     }
 
-    /// When [`Input::Elapsed`] is due, if anything waits for time to pass.
+    /// When [`Input::Elapsed`] is due, if anything waits for a time.
     pub fn wake(&self) -> Option<Instant> {
         let own = [self.pull.wake(), self.renew_at, self.flaps_until];
         own.into_iter().flatten().chain(self.containers.iter().filter_map(Container::wake)).min()
     }
 
-    /// The pod's address; kept after its end, as an ended pod's last status still shows it.
+    /// The pod's address. It is kept after the pod's end, because the last status still shows it.
     pub fn ip(&self) -> Option<Ipv4Addr> {
         self.ip
     }
 
-    /// The address that a status shows: it appears with "container running", or when an image cannot be
-    /// pulled, never before (measured on v1.36.3), and the one of a lost sandbox stays until then.
+    /// The address in the status. It appears when a container runs or an image cannot be pulled, never before (measured
+    /// on v1.36.3). The address of a lost sandbox remains until then.
     pub fn shown_ip(&self) -> Option<Ipv4Addr> {
         self.shown
     }
@@ -174,7 +173,7 @@ impl Lifecycle {
         &self.containers
     }
 
-    /// Those of `spec.containers`.
+    /// The containers of `spec.containers`.
     pub fn main_containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.iter().filter(|container| container.role() == Role::Main)
     }
@@ -189,7 +188,7 @@ impl Lifecycle {
         matches!(self.stage, Stage::Running | Stage::Terminating(_)) && self.ip.is_some()
     }
 
-    /// Why the first containers do not start, once it is known that their images cannot be pulled.
+    /// Why the first containers do not start, after the image pull failed.
     pub fn pull_failure(&self) -> Option<PullFailure> {
         self.pull.failure()
     }
@@ -199,27 +198,27 @@ impl Lifecycle {
         self.stage == Stage::Ended
     }
 
-    /// Whether the pod is on its way to its end.
+    /// Whether the pod is terminating.
     pub fn is_terminating(&self) -> bool {
         matches!(self.stage, Stage::Terminating(_))
     }
 
-    /// Why the kubelet ended the pod by itself, once it has.
+    /// Why the kubelet itself ended the pod, if it did.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref().filter(|_| self.has_ended())
     }
 
-    /// Why the kubelet turned the pod away.
+    /// Why the kubelet rejected the pod, if it did.
     pub fn rejection(&self) -> Option<&Rejection> {
         self.rejection.as_ref()
     }
 
-    /// Whether the pod was over before this kubelet saw it, so that its status is not ours to change.
+    /// Whether the pod had ended before this kubelet saw it, so that its status must not change.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// A word for the control API: `preparing`, `running`, `terminating` or `ended`.
+    /// A name for the control API: `preparing`, `running`, `terminating` or `ended`.
     pub fn stage_name(&self) -> &'static str {
         match self.stage {
             Stage::Preparing => "preparing",
@@ -274,7 +273,7 @@ impl Lifecycle {
                 };
                 container.exited(code, message, next, now);
                 if role == Role::Init && next == Next::End && code != 0 {
-                    // The others wait for one that will not succeed any more.
+                    // The others wait for a container that cannot succeed any more.
                     for container in &mut self.containers {
                         container.give_up();
                     }

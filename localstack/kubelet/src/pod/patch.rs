@@ -1,8 +1,7 @@
-//! The patch that brings a stored status to the one wanted.
+//! The patch from a stored status to the desired one.
 //!
-//! Owns the difference between two statuses as a strategic merge patch on `pods/status` that carries the
-//! UID, as the kubelet's own patches do: only what changed is in it, conditions merge by type, so that a
-//! condition of another writer is never touched. Pure; an empty difference is `None`.
+//! A strategic merge patch on `pods/status` that carries the UID, like the kubelet's patches. It only contains changes.
+//! Conditions merge by type, so conditions of other writers never change. Pure. No difference gives `None`.
 
 use crate::pod::condition::OWNED;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
@@ -10,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The patch from `stored` to `wanted`, or `None` if nothing that `wanted` names differs. A condition whose
-/// status changes gets `now` as its transition time, any other keeps the stored one.
+/// The patch from `stored` to `wanted`, or `None` if all fields of `wanted` match. A condition with a changed status
+/// gets `now` as its transition time; others keep theirs.
 pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
     let mut status = Map::new();
     changed(&mut status, "phase", stored.phase.as_ref(), wanted.phase.as_ref());
@@ -65,8 +64,8 @@ pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) ->
     (!status.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": status}))
 }
 
-/// The patch from `stored` to `wanted` that removes what a kubelet owns and `wanted` does not name: addresses,
-/// container statuses and its own conditions. Conditions of other writers stay.
+/// The patch from `stored` to `wanted` that removes the kubelet's fields that `wanted` lacks: addresses, container
+/// statuses and its own conditions. Conditions of other writers remain.
 pub fn clearing(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
     let empty = PodStatus { pod_ips: Some(Vec::new()), host_ips: Some(Vec::new()), ..wanted.clone() };
     let mut patch =
@@ -107,7 +106,7 @@ fn changed<T: PartialEq + Serialize>(
     }
 }
 
-/// Address lists merge by `ip`, so one that is gone needs a deletion of its own.
+/// Address lists merge by `ip`, so an address that is no longer there needs an explicit deletion.
 fn addresses(status: &mut Map<String, Value>, field: &str, stored: &[&str], wanted: Option<Vec<&str>>) {
     let Some(wanted) = wanted.filter(|wanted| *wanted != stored) else {
         return;
@@ -137,7 +136,7 @@ fn condition(stored: Option<&PodCondition>, wanted: &PodCondition, now: &Time) -
         "status": wanted.status,
         "lastProbeTime": null,
         "lastTransitionTime": since,
-        // A null removes what the stored condition still says.
+        // A null removes the stored value.
         "reason": wanted.reason,
         "message": wanted.message,
     });

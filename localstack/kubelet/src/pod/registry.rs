@@ -1,7 +1,7 @@
-//! The pods this kubelet runs, for the control API.
+//! The pods of this kubelet, for the control API.
 //!
-//! Owns the list of running pods and, for each, what may be read or set from outside its task. It never
-//! drives a pod. Two pods of one name may be listed while the older one is ending; a name means the newer.
+//! Lists the running pods with the values that other tasks may read or set. It never drives a pod. Two pods with the
+//! same name may be listed while the older one ends. The name then refers to the newer one.
 
 use crate::container::server::Readiness;
 use crate::object::Role;
@@ -14,20 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What the control API asks of a pod's task.
+/// A command of the control API to a pod's task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Its running containers exit by themselves with this code.
+    /// Its running containers exit with this code.
     Finish {
         /// 0 to 255.
         exit_code: i32,
     },
-    /// A container is killed, or every main one.
+    /// One container is killed, or all main containers.
     Crash {
         /// The container's name.
         container: Option<String>,
     },
-    /// Its running containers accept and answer nothing, or go on.
+    /// Its running containers hang (they accept and answer nothing), or continue.
     Hang(bool),
     /// Its sandbox is killed.
     LoseSandbox,
@@ -38,15 +38,15 @@ pub enum Command {
     },
 }
 
-/// Something about a pod that its author should know.
+/// A warning about a pod's annotations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Warning {
-    /// Always `Warning`, as an Event would say.
+    /// Always `Warning`, like in an Event.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Always `UnreadableAnnotation`.
     pub reason: &'static str,
-    /// A sentence.
+    /// The message.
     pub message: String,
 }
 
@@ -67,18 +67,18 @@ pub struct Entry {
     pub containers: Vec<String>,
     /// Whether it shares its node's address.
     pub host_network: bool,
-    /// What is wrong with its annotations.
+    /// Problems of its annotations.
     pub warnings: Vec<Warning>,
-    /// What its readiness paths answer.
+    /// The answer of its readiness paths.
     pub readiness: Arc<Readiness>,
-    /// Requests its servers have answered.
+    /// Requests that its servers have answered.
     pub served: Arc<AtomicU64>,
-    /// Where its task takes commands.
+    /// The commands for its task.
     pub commands: mpsc::Sender<Command>,
     shown: Mutex<Shown>,
 }
 
-/// What a pod's task shows of it.
+/// The state that a pod's task publishes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// Its address, once its sandbox is up.
@@ -106,13 +106,13 @@ pub struct View {
     pub ports: Vec<u16>,
     /// `preparing`, `running`, `terminating`, `ended`, or `lost` with its node.
     pub phase: &'static str,
-    /// What the control API set, or `true`.
+    /// The readiness that the control API set. Default: `true`.
     pub ready: bool,
     /// Whether a container of it hangs.
     pub hanging: bool,
-    /// Requests its servers have answered.
+    /// Requests that its servers have answered.
     pub requests: u64,
-    /// What is wrong with its annotations.
+    /// Problems of its annotations.
     pub warnings: Vec<Warning>,
 }
 
@@ -143,12 +143,12 @@ impl Entry {
         }
     }
 
-    /// Shows where the pod is now.
+    /// Publishes the state of the pod.
     pub fn show(&self, shown: Shown) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
-    /// The pod as it is now.
+    /// The current state of the pod.
     pub fn view(&self) -> View {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         View {
@@ -180,7 +180,7 @@ struct Listed {
 }
 
 impl Registry {
-    /// Lists a pod.
+    /// Adds a pod.
     pub fn add(&self, entry: Arc<Entry>) {
         let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         pods.added += 1;
@@ -188,12 +188,12 @@ impl Registry {
         pods.by_uid.insert(entry.uid.clone(), (order, entry));
     }
 
-    /// Drops a pod whose task has ended.
+    /// Removes a pod whose task has ended.
     pub fn remove(&self, uid: &str) {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).by_uid.remove(uid);
     }
 
-    /// The newest pod of this name.
+    /// The newest pod with this name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Entry>> {
         let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         pods.by_uid
@@ -203,7 +203,7 @@ impl Registry {
             .map(|(_, entry)| Arc::clone(entry))
     }
 
-    /// Every pod, by namespace, name and age.
+    /// All pods, sorted by namespace, name and age.
     pub fn views(&self) -> Vec<View> {
         let mut entries: Vec<_> = {
             let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,8 @@
-//! One run of a container, as the pod's task holds it.
+//! One run of a container.
 //!
-//! Owns a process and the probes that go with it, and turns what all say into reports that carry the run's
-//! number. A startup probe holds the others back; liveness and startup end with the pod's termination,
-//! readiness goes on (`StopLivenessAndStartup`). Dropping it ends process and probes; a report that nobody
-//! takes any more ends them too.
+//! Manages a process and its probes, and sends their events as reports with the run's number. A startup probe delays
+//! the others. Liveness and startup probes end with the pod's termination, readiness probes continue
+//! (`StopLivenessAndStartup`). Process and probes end when this is dropped or the reports have no receiver.
 
 use crate::container::event::ContainerEvent;
 use crate::container::http::Get;
@@ -27,9 +26,9 @@ use tracing::Instrument;
 /// Something that happened to a container.
 #[derive(Debug)]
 pub struct Report {
-    /// Position in the spec.
+    /// The container's number.
     pub index: usize,
-    /// Which run reports.
+    /// The run's number.
     pub run: u32,
     /// What happened.
     pub event: ContainerEvent,
@@ -45,7 +44,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Ends its liveness and startup probes: the pod is being terminated.
+    /// Ends its liveness and startup probes, because the pod terminates.
     pub fn stop_liveness(&self) {
         self.terminating.cancel();
     }
@@ -57,7 +56,7 @@ impl Drop for Run {
     }
 }
 
-/// Starts run `run` of a container, on the pod's address.
+/// Starts run `run` of a container on the pod's address.
 pub fn start(
     pod: &Pod,
     (index, run): (usize, u32),
@@ -79,7 +78,7 @@ pub fn start(
         hanging: Arc::default(),
     };
     let (sender, events) = mpsc::channel(2);
-    // An ordinary init container serves nobody.
+    // An ordinary init container has no ports.
     let ports = if role == Role::Init { Vec::new() } else { spec.tcp_ports() };
     let process = Process::spawn(Arc::new(identity), ports, sender);
     let terminating = CancellationToken::new();
@@ -97,7 +96,7 @@ pub fn start(
     Some(Run { process, relay, terminating })
 }
 
-/// Passes on what the process and its probes say.
+/// Forwards the reports of the process and its probes.
 struct Relay {
     events: mpsc::Receiver<ContainerEvent>,
     /// Startup, readiness, liveness.
@@ -141,7 +140,7 @@ impl Relay {
     }
 }
 
-/// `probing`, until the pod is being terminated.
+/// Runs `probing` until the pod terminates.
 fn unless<'a>(
     terminating: &'a CancellationToken,
     probing: BoxFuture<'a, ()>,
@@ -155,7 +154,7 @@ fn unless<'a>(
     .fuse()
 }
 
-/// Sends the HTTP request of a container's preStop hook and reports its end, however it ended.
+/// Sends the HTTP request of a container's preStop hook and reports its end, successful or not.
 pub fn call_hook(
     spec: &ContainerSpec,
     (index, run): (usize, u32),
@@ -165,7 +164,7 @@ pub fn call_hook(
     let get = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()?.http_get.as_ref());
     let request = get.and_then(|get| Get::resolve(spec, get, ip));
     let call = async move {
-        // The state machine cuts the hook at the end of the grace period; the limit only ends this task.
+        // The state machine ends the hook with the grace period. This limit only ends the task.
         if let Some(request) = request
             && let Err(error) = request.send(Duration::from_hours(1)).await
         {
@@ -176,8 +175,8 @@ pub fn call_hook(
     tokio::spawn(call.in_current_span());
 }
 
-/// The readiness paths of a pod: those of its HTTP readiness probes, or where it has none, `/healthz` and
-/// `/readyz` on every port.
+/// The readiness paths of a pod: those of its HTTP readiness probes. Without such probes, `/healthz` and `/readyz` on
+/// every port.
 fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
     let containers = || pod.spec.all_containers().map(|(_, spec)| spec);
     let probed: Vec<_> = containers()

@@ -1,8 +1,8 @@
 //! A pod's status as a kubelet of v1.36 reports it.
 //!
-//! Owns the fields of `status` that are a kubelet's: phase, addresses, start time, its own conditions and
-//! the container statuses. Pure: built from the object and the state machine each time, so no report can
-//! lag behind the state. It never contains what others own (`qosClass`, gates, `nominatedNodeName`).
+//! Contains the kubelet's fields of `status`: phase, addresses, start time, its own conditions and the container
+//! statuses. Pure: it is built each time from the object and the state machine, so a report is never older than the
+//! state. It never contains fields of other writers (`qosClass`, gates, `nominatedNodeName`).
 
 use crate::object::{ContainerSpec, Pod, Role};
 use crate::pod::backoff::Wait;
@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The status of `pod` now. `seen` is when this kubelet first saw it, for a pod that has no start time yet.
+/// The current status of `pod`. `seen` is when this kubelet first saw it, for a pod without a start time.
 pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) -> PodStatus {
     let start_time = pod.status.start_time.clone().or_else(|| Some(seen.clone()));
     if let Some(rejection) = lifecycle.rejection() {
@@ -31,7 +31,7 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
     }
     let phase = phase(lifecycle);
     let ip = visible_ip(pod, lifecycle, node);
-    // An ended pod keeps the reason only if its phase is the one that came with it.
+    // An ended pod keeps the reason only if its phase matches.
     let ending = lifecycle.ending().filter(|_| phase == Phase::Failed);
     let init = statuses(pod, lifecycle, |role| role != Role::Main);
     PodStatus {
@@ -51,7 +51,7 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
     }
 }
 
-/// The phase, by the kubelet's `getPhase`.
+/// The phase by the rules of the kubelet's `getPhase`.
 pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if lifecycle.has_ended() {
         let clean = lifecycle
@@ -63,8 +63,8 @@ pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if none_pending { Phase::Running } else { Phase::Pending }
 }
 
-/// `status.podIP` appears with "container running" or `ErrImagePull`, never before (measured on v1.36.3); a pod on its node's
-/// network shows the node's address from its first status.
+/// `status.podIP` appears when a container runs or with `ErrImagePull`, never before (measured on v1.36.3). A pod on
+/// its node's network has the node's address from its first status on.
 fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Addr> {
     if pod.spec.uses_host_network() {
         return Some(node);
@@ -74,7 +74,7 @@ fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Ad
 
 fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> {
     let mut statuses = statuses(pod, lifecycle, |role| role == Role::Main);
-    // The kubelet sorts them by name, those of init containers by the spec.
+    // The kubelet sorts them by name, and those of init containers by the spec.
     statuses.sort_by(|left, right| left.name.cmp(&right.name));
     statuses
 }
@@ -88,7 +88,7 @@ fn statuses(pod: &Pod, lifecycle: &Lifecycle, wanted: impl Fn(Role) -> bool) -> 
         .filter(|(_, ((role, _), _))| wanted(*role))
         .map(|(index, ((_, spec), container))| {
             let ready = lifecycle.is_ready(container);
-            // Init containers come first, one after the other.
+            // Init containers start first, one after the other.
             let is_pulled = index == 0 || !initialises;
             let failure = lifecycle.pull_failure().filter(|_| is_pulled);
             ContainerStatus { ready, ..container_status(pod, spec, container, failure) }
@@ -135,7 +135,7 @@ fn container_status(
         image,
         container_id: run.map(|run| container_id(uid, &spec.name, run)),
         started: Some(container.is_up()),
-        // Between two runs the count is still that of the run that ended.
+        // Between two runs, the count is still that of the ended run.
         restart_count: i32::try_from(run.unwrap_or_else(|| container.run())).unwrap_or(i32::MAX),
         state: Some(state),
         last_state: Some(last_state.unwrap_or_default()),
@@ -143,7 +143,7 @@ fn container_status(
     }
 }
 
-/// A delay as Go prints it: `10s`, `1m20s`, `5m0s`.
+/// A delay in Go's format: `10s`, `1m20s`, `5m0s`.
 fn spoken(delay: Duration) -> String {
     let (minutes, seconds) = (delay.as_secs() / 60, delay.as_secs() % 60);
     if minutes == 0 { format!("{seconds}s") } else { format!("{minutes}m{seconds}s") }
@@ -153,7 +153,7 @@ fn last_run(container: &Container) -> Option<u32> {
     container.last_exit().and_then(|exit| exit.run)
 }
 
-/// What is said of an image that cannot be pulled, less what the registry says.
+/// The state of a container whose image cannot be pulled, without the registry's message.
 fn not_pulled(spec: &ContainerSpec, failure: PullFailure) -> ContainerState {
     let image = spec.image.as_deref().unwrap_or_default();
     let error = format!("failed to pull and unpack image \"{image}\": not found");
@@ -188,12 +188,12 @@ fn terminated(uid: &str, spec: &ContainerSpec, exit: &Exit) -> ContainerState {
     }
 }
 
-/// A container ID in containerd's form, the same for the same run each time it is built.
+/// A container ID in containerd's form. The same run always has the same ID.
 fn container_id(uid: &str, name: &str, run: u32) -> String {
     format!("containerd://{}", digest(&(uid, name, run)))
 }
 
-/// 64 hexadecimal digits that depend on nothing but `value`.
+/// 64 hexadecimal digits that depend only on `value`.
 fn digest(value: &impl Hash) -> String {
     let [first, second, third, fourth] = [0_u8, 1, 2, 3].map(|part| {
         let mut hasher = DefaultHasher::new();

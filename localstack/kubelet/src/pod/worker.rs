@@ -1,11 +1,12 @@
 //! The task of one pod.
 //!
-//! Owns the pod's state machine, its processes and probes, and the order of its writes: one at a time, each
-//! built from the state of that moment, so that what the API server was too slow for is skipped, never
-//! queued. It never waits for the API server while something else is due, and shares nothing with other pods
-//! but the address pool and the writer. A write that fails is repeated with a growing pause; a pod whose
-//! object is gone is stopped all the same. When its node is lost, its processes are gone at once and nothing is
-//! written; when the node is back, the pod begins anew as after a reboot.
+//! Manages the pod's state machine, its processes and probes, and the order of its writes. It sends one write at a
+//! time, built from the current state, so slow answers cause skipped states, not a queue. It never waits for the API
+//! server while something else is due. It shares only the address pool and the writer with other pods.
+//!
+//! A failed write is retried with a growing pause. A pod whose object was deleted is stopped even so. When its node is
+//! lost, its processes end at once and nothing is written. When the node is back, the pod starts again like after a
+//! reboot.
 
 mod node;
 mod place;
@@ -35,15 +36,15 @@ use tokio::time::Instant;
 /// The pause after the first failed write, doubled up to [`LONGEST_PAUSE`].
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Reports of processes and probes that may wait for the task.
+/// The capacity of the channel of reports from processes and probes.
 const MAILBOX: usize = 16;
 
-/// What the watch says about a pod. Only the newest matters.
+/// What the watch reports about a pod. Only the newest value matters.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// The object as of its last event.
+    /// The object of the last event.
     Present(Arc<Pod>),
-    /// The object is gone, or another one has its name.
+    /// The object was deleted, or another one has its name.
     Gone,
 }
 
@@ -56,41 +57,42 @@ pub struct Worker {
     behaviour: Behaviour,
     lifecycle: Lifecycle,
     node: NodeState,
-    /// The node is gone: nothing runs and nothing is reported.
+    /// The node is lost: nothing runs and nothing is reported.
     dark: bool,
     runs: Vec<Option<Run>>,
     reports: mpsc::Sender<Report>,
     inbox: mpsc::Receiver<Report>,
     /// When this kubelet first saw the pod.
     began: Time,
-    /// The pool was dry: ask again then.
+    /// The pool was empty: when to try again.
     ask_again: Option<Instant>,
-    /// The sandbox was killed: the address is to be another one.
+    /// The sandbox was killed, so the pod needs another address.
     renewing: bool,
-    /// The CNI writes its annotation.
+    /// The CNI's write of its annotation, in progress.
     annotating: Option<BoxFuture<'static, Annotated>>,
-    /// Changes of readiness gates so far.
+    /// The number of changes of readiness gates.
     gate_changes: u64,
-    /// Something has changed since the last write was built.
+    /// The state has changed since the last write was built.
     stale: bool,
-    /// No write before then: the last one failed, or the kubelet has not noticed yet.
+    /// No write before this time: the last one failed, or the kubelet has not noticed the change yet.
     pause_until: Option<Instant>,
     pause: Duration,
     object: Object,
 }
 
-/// What is known about the object.
+/// The known state of the object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Object {
     Present,
-    /// A write says that it is gone; the watch has not said so yet, and late events may still come.
+    /// The answer to a write shows that it was deleted. The watch has not reported it yet, and late events may still
+    /// come.
     Deleted,
-    /// The watch says that it is gone.
+    /// The watch has reported its deletion.
     Vanished,
 }
 
 impl Worker {
-    /// A worker for a pod as first seen; nothing runs before [`Worker::run`].
+    /// A worker for a new pod. Nothing runs before [`Worker::run`].
     pub fn new(pod: Arc<Pod>, place: Place, entry: Arc<Entry>, writer: Writer) -> (Self, Vec<Action>) {
         let now = Moment::now();
         let (lifecycle, actions) = Lifecycle::begin(&pod, now);
@@ -123,7 +125,7 @@ impl Worker {
         (worker, actions)
     }
 
-    /// Drives the pod until its object is gone and its last process has ended.
+    /// Drives the pod until its object is deleted and its last process has ended.
     pub async fn run(
         mut self,
         first: Vec<Action>,
@@ -131,7 +133,7 @@ impl Worker {
         mut commands: mpsc::Receiver<Command>,
     ) {
         let mut node = self.place.state.clone();
-        // The first status is that of a pod without a sandbox, as on a real node.
+        // The first status is that of a pod without a sandbox, like on a real node.
         let mut write = self.next_write();
         self.perform(first);
         while self.object != Object::Vanished || !(self.lifecycle.has_ended() || self.dark) {
@@ -218,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// A kubelet that is slow to notice a gate reports nothing until it has.
+    /// A kubelet that notices a gate late reports nothing until then.
     fn notice_gates(&mut self, newer: &Pod) {
         let gates = |pod: &Pod| -> Vec<Option<String>> {
             let status_of = |gate: &str| {

@@ -1,7 +1,6 @@
-//! The writes made for a pod: the kubelet's status and final deletion, and the CNI's annotation.
+//! The writes for a pod: the kubelet's status and final deletion, and the CNI's annotation.
 //!
-//! Owns what an answer of the API server means for the pod. It never retries by itself: the pod's task
-//! does, with a status that is built anew.
+//! Interprets the API server's answers for the pod. It never retries. The pod's task does, with a newly built status.
 
 use crate::object::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How many writes are under way at once over all pods; more only queue up in the API server.
+/// The number of concurrent writes over all pods. More would only wait in the API server.
 pub const CONCURRENCY: usize = 64;
 /// After this long without an answer, a write counts as failed.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -19,15 +18,15 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// How a write ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The status is stored; the object as it is now.
+    /// The status is stored. Contains the new object.
     Written(Box<Pod>),
-    /// The object has been deleted by this write.
+    /// This write deleted the object.
     Deleted,
-    /// The object is gone, or another one has its name.
+    /// The object was deleted before, or another one has its name.
     Gone,
-    /// The API server will not take this status however often it is sent.
+    /// The API server rejects this status. A retry does not help.
     Refused(String),
-    /// Worth another try.
+    /// A retry may help.
     Failed(String),
 }
 
@@ -39,7 +38,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer over this client, which must not throttle by itself.
+    /// A writer with this client, which must not have a rate limit.
     pub fn new(client: Client) -> Self {
         Self { client, permits: Arc::new(Semaphore::new(CONCURRENCY)) }
     }
@@ -58,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Sets an annotation, as the CNI does: a JSON merge patch on the pod itself, guarded by the UID.
+    /// Sets an annotation like the CNI: a JSON merge patch on the pod itself, with the UID as a precondition.
     pub async fn annotate(self, pod: Arc<Pod>, key: &'static str, value: String) -> Outcome {
         let Ok(_permit) = self.permits.acquire().await else {
             return Outcome::Failed("the kubelet is stopping".into());
@@ -72,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// Removes the object: grace period 0, and only if it still has this UID.
+    /// Deletes the object with grace period 0, only if it still has this UID.
     pub async fn delete(self, namespace: String, name: String, uid: String) -> Outcome {
         let Ok(_permit) = self.permits.acquire().await else {
             return Outcome::Failed("the kubelet is stopping".into());
@@ -91,8 +90,8 @@ impl Writer {
     }
 }
 
-/// Measured on v1.36.3: a wrong UID in a status patch answers 422 "field is immutable", a missing pod 404. A
-/// UID precondition that fails on DELETE answers 409.
+/// Measured on v1.36.3: a wrong UID in a status patch answers 422 "field is immutable", a missing pod 404. A failed UID
+/// precondition of DELETE answers 409.
 fn classify(error: &kube::Error, deleting: bool) -> Outcome {
     let kube::Error::Api(status) = error else {
         return Outcome::Failed(error.to_string());

@@ -1,11 +1,11 @@
-//! A report for people.
+//! The report as text.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::Report;
 use crate::ledger::Counts;
 
-/// How many reasons of losses are shown; the records have them all.
+/// How many reasons of losses are shown. The records contain all.
 const REASONS: usize = 10;
 
 impl Display for Report {
@@ -83,7 +83,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.behind += more.behind;
 }
 
-/// The word that the records use too.
+/// The name that the records use.
 fn word(of: &impl serde::Serialize) -> String {
     serde_json::to_value(of).ok().and_then(|word| word.as_str().map(ToOwned::to_owned)).unwrap_or_default()
 }

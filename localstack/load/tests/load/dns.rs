@@ -1,4 +1,4 @@
-//! Names: when they are looked up, and what becomes of the answers.
+//! Tests of DNS names: when they are looked up, and how the answers are used.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

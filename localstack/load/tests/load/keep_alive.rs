@@ -1,4 +1,4 @@
-//! Reused connections: what is retried, and what is not.
+//! Tests of reused connections: what is retried, and what is not.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::plans;
 use crate::server::{Act, Seen, Server};
 use crate::wait::until;
 
-/// One client that keeps its connections, `requests` in all.
+/// The report of one client with kept-alive connections and `requests` requests.
 async fn report(server: &Server, requests: u32) -> Report {
     let run =
         Run::start(Plan { clients: vec![Client::keep_alive()], ..plans::to(server, requests) }).unwrap();
@@ -16,13 +16,12 @@ async fn report(server: &Server, requests: u32) -> Report {
     run.stop().await.unwrap()
 }
 
-/// Two requests on one connection: the first one is answered, the second one gets `act`, and so does nothing
-/// else.
+/// Two requests on one connection. The first is answered, the second and its retry get `act`.
 async fn second(act: Act) -> (Server, Report) {
     second_then(act, Act::Right).await
 }
 
-/// The same, and what is retried gets `on_retry`.
+/// The same, but the retry gets `on_retry`.
 async fn second_then(act: Act, on_retry: Act) -> (Server, Report) {
     let server = Server::start(move |seen| match seen {
         Seen { index: 1, nth: 2 } => act,
@@ -37,7 +36,7 @@ async fn second_then(act: Act, on_retry: Act) -> (Server, Report) {
     (server, report)
 }
 
-/// Two requests of one client, so far apart that the second one finds the connection of the first.
+/// Two requests of one client, with enough time between them for the second to reuse the connection.
 fn two(server: &Server) -> Plan {
     let duration = Some(Duration::from_secs(2));
     Plan { clients: vec![Client::keep_alive()], rate: 1.0, duration, ..plans::endless(server) }

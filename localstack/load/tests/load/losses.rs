@@ -1,4 +1,4 @@
-//! Losses: each is seen, once, by its name.
+//! Tests of lost requests: each is reported once, with its reason.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn assert_balanced(report: &Report) {
     assert_eq!(counts.offered, report.records.len() as u64);
 }
 
-/// What became of request 0, 1, …
+/// The failure of request 0, 1, …
 fn failures(report: &Report) -> Vec<Option<Failure>> {
     report.records.iter().map(|record| record.failure.clone()).collect()
 }
@@ -118,7 +118,7 @@ async fn a_record_says_who_answered_and_through_what() {
 
 #[tokio::test]
 async fn a_request_that_never_got_a_connection_says_from_which_port_it_tried() {
-    // Bound, so that nobody else gets the port, and never listening.
+    // Bound without listening, so that no other program gets the port.
     let refusing = tokio::net::TcpSocket::new_v4().unwrap();
     refusing.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let port = refusing.local_addr().unwrap().port();

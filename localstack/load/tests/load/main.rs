@@ -1,4 +1,4 @@
-//! The load generator against servers that misbehave on purpose: it must see exactly what was done to it.
+//! Tests of the load generator with servers that fail on purpose: it must detect each failure.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A name server that answers what it is told to.
+//! A name server with predefined answers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -10,27 +10,27 @@ use tokio::net::UdpSocket;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What is answered to every question.
+/// The answer to all queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Addresses and their TTL in seconds.
+    /// Addresses with their TTL in seconds.
     Addresses(Vec<Ipv4Addr>, u32),
     /// An error.
     Code(ResponseCode),
-    /// Nothing at all.
+    /// No answer.
     Silence,
 }
 
-/// The server; it ends with this value.
+/// The server. It ends when this value is dropped.
 pub struct NameServer {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     _stop: DropGuard,
 }
 
-/// A question, as often as it was sent.
+/// One query, sent once or more.
 struct Question {
-    /// Its sender and number.
+    /// Its sender and ID.
     id: (SocketAddr, u16),
     at: Instant,
     name: String,
@@ -38,11 +38,11 @@ struct Question {
 
 struct State {
     reply: Reply,
-    /// In order.
+    /// The queries in order.
     questions: Vec<Question>,
-    /// How many datagrams came; a question that stays unanswered for a while is sent again.
+    /// The number of received datagrams. A query without an answer is sent again.
     datagrams: usize,
-    /// How many questions are left unanswered before the reply.
+    /// How many queries to ignore before the reply.
     ignore: u32,
 }
 
@@ -60,7 +60,7 @@ impl NameServer {
                     received = socket.recv_from(&mut buffer) => received,
                     () = stopped.cancelled() => return,
                 };
-                // An error concerns an earlier answer whose client has gone.
+                // The error is about an earlier answer whose client has closed its socket.
                 let Ok((length, peer)) = received else { continue };
                 let answer = answering.lock().unwrap().answer(&buffer[..length], peer);
                 if let Some(answer) = answer {
@@ -75,27 +75,27 @@ impl NameServer {
         self.address
     }
 
-    /// Answers differently from now on.
+    /// Changes the answer from now on.
     pub fn reply(&self, reply: Reply) {
         self.state.lock().unwrap().reply = reply;
     }
 
-    /// Does not answer the next questions.
+    /// Ignores the next queries.
     pub fn ignore(&self, questions: u32) {
         self.state.lock().unwrap().ignore = questions;
     }
 
-    /// When questions came.
+    /// The times of the queries.
     pub fn questions(&self) -> Vec<Instant> {
         self.state.lock().unwrap().questions.iter().map(|question| question.at).collect()
     }
 
-    /// What was asked for last.
+    /// The name in the last query.
     pub fn last_name(&self) -> Option<String> {
         self.state.lock().unwrap().questions.last().map(|question| question.name.clone())
     }
 
-    /// How many datagrams came.
+    /// The number of received datagrams.
     pub fn datagrams(&self) -> usize {
         self.state.lock().unwrap().datagrams
     }

@@ -1,4 +1,4 @@
-//! The rate holds, whatever becomes of the requests, and what the generator owes is said.
+//! Tests that the rate is constant for any result of the requests, and that the generator reports its own delays.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn as_many_requests_are_offered_as_the_rate_times_the_duration() {
 
 #[tokio::test]
 async fn slow_answers_do_not_slow_the_requests() {
-    // No answer comes before the last request has been asked: a closed loop would never get there.
+    // No answer comes before the last request was sent: a closed loop would never reach it.
     let server = Server::acting(vec![Act::Held; 60]).await;
     let clients = vec![Client::default(), Client::keep_alive()];
     let run =
@@ -130,16 +130,16 @@ async fn a_run_that_was_planned_to_its_last_record_is_no_error() {
     assert_eq!(run.stop().await.unwrap().counts.offered, 10);
 }
 
-/// On one thread, so that the counts and the drop are at the same instant.
+/// On one thread, so that the counts and the drop happen at the same instant.
 #[tokio::test(flavor = "current_thread")]
 async fn a_dropped_run_starts_no_more_requests() {
     let server = Server::acting(vec![]).await;
     let run = Run::start(plans::endless(&server)).unwrap();
     until("it has begun", || run.counts().ok > 0).await;
-    // On this one thread nothing happens between these.
+    // On a single thread, nothing happens between these lines.
     let (in_flight, before) = (run.counts().in_flight(), server.requests());
     drop(run);
-    // Another run, in whose time the first one would have gone on.
+    // Another run, during which the first one would have continued.
     let other = Run::start(plans::to(&server, 20)).unwrap();
     other.finished().await;
     let offered = other.stop().await.unwrap().counts.offered;

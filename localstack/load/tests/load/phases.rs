@@ -1,4 +1,4 @@
-//! Phases, by intended start.
+//! Tests of phases, by intended start.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +32,7 @@ async fn every_request_belongs_to_the_phase_of_its_time() {
     for record in &report.records {
         let begun = record.phase.checked_sub(1).map_or(0, |mark| marks[mark].0);
         let over = marks.get(record.phase).map_or(u64::MAX, |mark| mark.1);
-        // Fractions of a microsecond are cut off.
+        // Fractions of a microsecond are truncated.
         assert!(record.intended_us + 1 >= begun && record.intended_us <= over, "{record:?} {marks:?}");
     }
     assert!(report.phases[..3].iter().all(|phase| phase.counts.offered > 0), "{report}");

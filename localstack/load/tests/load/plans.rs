@@ -1,4 +1,4 @@
-//! Plans to start from.
+//! Plans for the tests.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub fn to(server: &Server, requests: u32) -> Plan {
     Plan { duration: Some(duration(requests)), ..endless(server) }
 }
 
-/// Requests to a server until they are stopped.
+/// Requests to a server until the run is stopped.
 pub fn endless(server: &Server) -> Plan {
-    // Far more than a right answer takes on a busy machine.
+    // Much longer than a correct answer takes on a busy machine.
     let timeout = Duration::from_secs(5);
     Plan { timeout, ..Plan::new(Target::Address(server.ip()), server.port(), RATE) }
 }
 
-/// Requests of `clients` to whatever the name server says, until they are stopped.
+/// Requests of `clients` to the addresses of the name server, until the run is stopped.
 pub fn by_name(dns: &NameServer, port: u16, clients: Vec<Client>) -> Plan {
     let target = Target::Name { name: "edge.example".into(), dns: dns.address() };
     Plan { timeout: Duration::from_secs(5), clients, ..Plan::new(target, port, RATE) }

@@ -1,4 +1,4 @@
-//! A server that does to each request what a script says.
+//! A server that follows a script for each request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::wait::until;
 
-/// What is done to a request.
+/// What the server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// A pod's answer.
     Right,
-    /// A pod's answer, that says that it is the last one on this connection.
+    /// A pod's answer with `connection: close`.
     RightAndClose,
-    /// A pod's answer, once [`Server::release`] has been called.
+    /// A pod's answer after [`Server::release`].
     Held,
     /// A pod's answer with another status.
     Status(u16),
     /// A pod's answer to another request.
     WrongContent,
-    /// A right body whose length is not announced.
+    /// A correct body without a content-length.
     NoLength,
     /// Not HTTP.
     Garbage,
@@ -38,13 +38,13 @@ pub enum Act {
     EndWithinBody,
     /// The connection is reset within the body.
     ResetWithinBody,
-    /// No answer, ever.
+    /// No answer.
     Hang,
-    /// The head, and nothing more, ever.
+    /// The head of an answer, and nothing more.
     HangWithinBody,
 }
 
-/// A request as the script sees it.
+/// A request, as passed to the script.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     /// Its number in the run.
@@ -55,7 +55,7 @@ pub struct Seen {
 
 type Script = Arc<dyn Fn(Seen) -> Act + Send + Sync>;
 
-/// The server; it ends with this value.
+/// The server. It ends when this value is dropped.
 pub struct Server {
     address: SocketAddr,
     counts: Arc<Counters>,
@@ -117,7 +117,7 @@ impl Server {
         Self { address, counts, release, close_idle: close, _stop: stop.drop_guard() }
     }
 
-    /// A server whose script is a list: request `k` gets `acts[k]`, and those after the last are answered.
+    /// A server whose script is a list: request `k` gets `acts[k]`. Later requests get a correct answer.
     pub async fn acting(acts: Vec<Act>) -> Self {
         Self::start(move |seen| acts.get(seen.index).copied().unwrap_or(Act::Right)).await
     }
@@ -140,12 +140,12 @@ impl Server {
         self.counts.requests.load(Ordering::SeqCst)
     }
 
-    /// Lets the held answers go, and those to come.
+    /// Releases the held answers, and all later ones.
     pub fn release(&self) {
         self.release.send_replace(true);
     }
 
-    /// Closes all connections that are idle and returns when no connection is open.
+    /// Closes all idle connections, and returns when no connection is open.
     pub async fn close_idle(&self) {
         self.close_idle.send_modify(|closed| *closed += 1);
         until("all connections are closed", || self.counts.open.load(Ordering::SeqCst) == 0).await;
@@ -176,7 +176,7 @@ impl Serving {
 }
 
 impl Act {
-    /// Does it; whether the connection goes on.
+    /// Performs the act. Returns whether the connection continues.
     async fn perform(self, stream: &mut TcpStream, path: &str) -> bool {
         let body = format!(r#"{{"pod":"web-0","path":"{path}"}}"#);
         let head = |status: u16, more: &str| {
@@ -195,7 +195,7 @@ impl Act {
             Self::EndWithinBody | Self::ResetWithinBody => head(200, "") + half,
             Self::HangWithinBody => head(200, ""),
         };
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = stream.write_all(text.as_bytes()).await;
         match self {
             Self::Right | Self::Held | Self::Status(_) | Self::WrongContent => true,
@@ -209,7 +209,7 @@ impl Act {
     }
 }
 
-/// The path of the next request; nothing at the end of the connection.
+/// The path of the next request. `None` at the end of the connection.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

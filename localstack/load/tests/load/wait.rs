@@ -1,10 +1,10 @@
-//! Waiting for conditions.
+//! Waits for conditions.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// After this, a condition is taken never to come true.
+/// A condition that is not true after this time counts as failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Waits until `is_true`; `what` names it.

@@ -1,7 +1,7 @@
-//! The first start builds Kubernetes: once, wholly or not at all.
+//! Tests of the first start, which builds Kubernetes once, completely or not at all.
 //!
-//! The compiler here is a script, because the real one takes minutes. What it "builds" ends at
-//! once, so every start fails in the end, but only after the build.
+//! The compiler is a script, because the real one takes minutes. Its output ends at once when it is run, so every start
+//! fails, but only after the build.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::support::{Bench, eventually, text};
 const WITHOUT: &str = "--without=elbv2,kubelet";
 const WORKS: &str = "printf '#!/bin/sh\\necho fake\\nexit 7\\n' > ../kubernetes; chmod +x ../kubernetes";
 
-/// A cache without a build, and a `go` that notes each of its starts and then does as told.
+/// A cache without a build, and a `go` that records each of its starts and then acts as configured.
 struct Fake {
     bench: Bench,
     cache: PathBuf,
@@ -44,7 +44,7 @@ impl Fake {
         command
     }
 
-    /// What is in the folder of the builds, but for its lock.
+    /// The contents of the builds folder, without its lock.
     fn builds(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.cache.join("kubernetes"))
             .unwrap()

@@ -1,4 +1,4 @@
-//! Single components of a living world.
+//! Tests of single components of a running world.
 
 use std::process::Output;
 
@@ -19,7 +19,7 @@ async fn the_control_plane_survives_the_loss_of_its_parts_with_all_data() {
     let home = facts.folder.clone();
     let run = |arguments: &[&str]| succeeded(kubectl(&facts, &home, arguments));
 
-    // A program may run as a ServiceAccount with the rights of a Role.
+    // A program can run as a ServiceAccount with the permissions of a Role.
     run(&["create", "serviceaccount", "reader"]);
     run(&["create", "role", "reader", "--verb=list", "--resource=pods"]);
     run(&["create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:reader"]);
@@ -43,13 +43,13 @@ async fn the_control_plane_survives_the_loss_of_its_parts_with_all_data() {
     assert_eq!((before.address, after.state), (after.address, State::Running));
     succeeded(as_reader("pods"));
 
-    // etcd is killed: whatever the API server had acknowledged is still there.
+    // etcd is killed: everything that the API server had acknowledged is still there.
     world.kill_component(Component::Etcd).await.unwrap();
     assert_eq!(state(&world, Component::Etcd).await.state, State::Stopped);
     world.start_component(Component::Etcd).await.unwrap();
     eventually("the API server has its database again", || as_reader("pods").status.success());
 
-    // An end that nobody asked for is told as such, and can be repaired.
+    // An end without a request is reported as a failure, and the component can be started again.
     state(&world, Component::Scheduler).await.process.unwrap().kill();
     let failed = loop {
         let scheduler = state(&world, Component::Scheduler).await;

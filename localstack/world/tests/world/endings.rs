@@ -1,4 +1,4 @@
-//! However a world ends, nothing of it is left.
+//! Tests that after any end of a world, nothing of it remains.
 
 use std::{
     io::{BufRead, BufReader},
@@ -37,7 +37,7 @@ fn down_leaves_nothing_and_may_be_said_twice() {
 
     let down = bench.run(&["down"]);
     assert!(down.status.success(), "{}", text(&down));
-    // `down` returns when it is over, so nothing here may need to be waited for.
+    // `down` returns when everything has ended, so the test need not wait.
     assert!(!facts.folder.exists() && !facts.supervisor.is_alive());
     bench.assert_nothing_is_left(&facts);
 

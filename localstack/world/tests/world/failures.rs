@@ -1,4 +1,4 @@
-//! A world that cannot come up says why, and takes itself down.
+//! Tests that a world that cannot start reports the reason and stops itself.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -6,7 +6,7 @@ use crate::support::{Bench, text};
 
 const WITHOUT: &str = "--without=elbv2,kubelet";
 
-/// A folder of programs, of which only `etcd` does anything: it complains and ends.
+/// A folder of programs. Only `etcd` does something: it prints an error and ends.
 fn broken_assets(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"] {

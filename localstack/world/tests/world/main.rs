@@ -1,8 +1,8 @@
-//! Whole worlds, started, killed and taken down.
+//! Tests with complete worlds, which are started, killed and stopped.
 //!
-//! The worlds here are control planes without load balancers and kubelets, so that this crate's
-//! tests need no other crate's programs. Each has a cache of its own, which shares only the build
-//! of Kubernetes with the real one. One world at a time: they are heavy.
+//! These worlds are control planes without load balancers and kubelets, so that the tests need no programs of other
+//! crates. Each has its own cache, which only shares the build of Kubernetes with the real cache. Only one world runs
+//! at a time, because they are heavy.
 
 #![allow(clippy::unwrap_used, reason = "clippy knows test functions as tests, but not what they share")]
 

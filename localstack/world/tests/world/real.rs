@@ -1,7 +1,7 @@
-//! A world with real nodes: its pods run, and however it ends, nothing of it is left.
+//! Tests of a world with real nodes: its pods run, and after any end, nothing of it remains.
 //!
-//! Needs root and packages. Where they are missing, these tests say so on standard error and pass, unless
-//! HEADGATE_REAL_NODES promises that they are there, as in CI: then they fail.
+//! They need root and packages. Without these, the tests print that to standard error and pass. If HEADGATE_REAL_NODES
+//! is set, as in CI, they fail.
 
 use std::{
     collections::BTreeSet,
@@ -17,15 +17,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Bench, eventually, text};
 
-/// One node, and no load balancers: what ends badly with one ends badly with four.
+/// One node and no load balancers. The ends of a world do not depend on the number of nodes.
 const SMALL: [&str; 4] = ["--nodes=real", "--zones=1", "--nodes-per-zone=1", "--without=elbv2"];
 
-/// A pod that no SIGTERM ends, with a volume that the kubelet has to mount, and that asks the API.
+/// A pod that ignores SIGTERM, has a volume that the kubelet must mount, and calls the API.
 const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
     "containers": [{"name": "web", "image": "headgate.local/web:1",
         "env": [{"name": "ON_SIGTERM", "value": "ignore"}, {"name": "POD_NAME", "value": "web"}]}]}}"#;
 
-/// What this machine's own programs have in the folders that programs of nodes use by default.
+/// The files of this machine's own programs in the default folders of the nodes' programs.
 #[derive(Debug, PartialEq, Eq)]
 struct Host(BTreeSet<PathBuf>);
 
@@ -38,7 +38,7 @@ impl Host {
     }
 }
 
-/// This machine as it was before, if real nodes are possible on it.
+/// The state of this machine before the test, if real nodes are possible on it.
 fn possible(test: &str) -> Option<Host> {
     requirements::check_for(test).unwrap().then(Host::look)
 }
@@ -47,21 +47,21 @@ fn arguments<'a>(first: &'a [&'a str]) -> Vec<&'a str> {
     [first, &SMALL].concat()
 }
 
-/// Runs a command in the world's network, with the world's settings.
+/// Runs a command in the world's network, with the world's environment.
 fn inside(bench: &Bench, name: &str, command: &[&str]) -> Command {
     let mut command = bench.world(&[&["exec", "--name", name, "--"], command].concat());
-    // kubectl keeps a cache of its own there.
+    // kubectl writes its own cache there.
     command.env("HOME", bench.world_folder(name));
     command
 }
 
-/// What is to be gone: taken down while the world lives.
+/// What must not remain. Recorded while the world runs.
 struct Traces {
     facts: Facts,
     network: u64,
 }
 
-/// Runs a pod, and notes what would show that something is left.
+/// Runs a pod, and records what could remain.
 fn with_a_pod(bench: &Bench, name: &str) -> Traces {
     let facts = bench.facts_when_ready(name);
     let object = bench.cache().join("pod.json");
@@ -79,7 +79,7 @@ fn with_a_pod(bench: &Bench, name: &str) -> Traces {
 }
 
 impl Traces {
-    /// How many processes are in the world's network or in one of its cgroups.
+    /// The number of processes in the world's network or in one of its cgroups.
     fn processes(&self) -> usize {
         let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let ours = processes.filter(|process| {

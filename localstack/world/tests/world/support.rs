@@ -1,4 +1,4 @@
-//! A cache of a test's own, and what must be gone when a world is.
+//! A cache for one test, and checks that nothing of a world remains.
 
 use std::{
     fs,
@@ -12,24 +12,24 @@ use std::{
 use localstack_world::{Component, Facts, Options, Start, cache::Cache};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How long anything may take; reached only if something is broken.
+/// How long anything may take. Only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// A folder with a cache in it, and room to see whether anything is left beside the cache.
+/// A folder that contains a cache, so that the test sees files outside of the cache.
 pub struct Bench {
     folder: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Bench {
-    /// Waits for its turn. Not for asynchronous tests: see [`Self::take`].
+    /// Waits until no other test runs a world. For asynchronous tests, see [`Self::take`].
     pub fn new() -> Self {
         Self::with(ONE_AT_A_TIME.blocking_lock())
     }
 
-    /// Waits for its turn.
+    /// Waits until no other test runs a world.
     pub async fn take() -> Self {
         Self::with(ONE_AT_A_TIME.lock().await)
     }
@@ -55,7 +55,7 @@ impl Bench {
         self.folder.join("cache")
     }
 
-    /// The `world` program, with this bench's cache, working and temporary folder.
+    /// The `world` program with this bench's cache, working folder and temporary folder.
     pub fn world(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_world"));
         command
@@ -73,7 +73,7 @@ impl Bench {
         self.world(arguments).output().unwrap()
     }
 
-    /// How to start a control plane through the library.
+    /// How to start a control plane with the library.
     pub fn start(&self, name: &str) -> Start {
         let options = Options {
             name: name.parse().unwrap(),
@@ -92,7 +92,7 @@ impl Bench {
         self.cache().join("worlds").join(name)
     }
 
-    /// The facts of a world, once it is ready.
+    /// The facts of a world, after it is ready.
     pub fn facts_when_ready(&self, name: &str) -> Facts {
         let folder = self.world_folder(name);
         let ready = || Facts::read(&folder).ok().filter(|facts| facts.ready);
@@ -100,7 +100,7 @@ impl Bench {
         ready().unwrap()
     }
 
-    /// Nothing of the world runs, listens, or is in the cache; and nothing ever was outside it.
+    /// Checks that nothing of the world runs, listens, or is in the cache, and that nothing was written outside it.
     pub fn assert_nothing_is_left(&self, facts: &Facts) {
         assert_nothing_runs(facts);
         eventually("the folder is gone", || !facts.folder.exists());
@@ -120,7 +120,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A test that failed may have left a world; it is not to outlive the test.
+        // A failed test may have left a world, which must not outlive the test.
         if let Ok(worlds) = fs::read_dir(self.cache().join("worlds")) {
             for world in worlds.flatten() {
                 let name = world.file_name().to_string_lossy().into_owned();
@@ -131,14 +131,14 @@ impl Drop for Bench {
     }
 }
 
-/// Neither the supervisor nor a component is alive, and nobody listens where they did.
+/// Checks that neither the supervisor nor a component runs, and that nothing listens on their addresses.
 pub fn assert_nothing_runs(facts: &Facts) {
     let mut processes = vec![facts.supervisor];
     processes.extend(facts.components.iter().filter_map(|component| component.process));
     assert_eq!(processes.len(), facts.components.len() + 1, "every component has had a process");
     eventually("every process is gone", || processes.iter().all(|process| !process.is_alive()));
     if facts.network_namespace.is_some() {
-        // Its addresses were nobody's but in a network that is gone.
+        // Its addresses only existed in a network that has been removed.
         return;
     }
     for component in &facts.components {
@@ -156,7 +156,7 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// What a command printed, for a message.
+/// The output of a command, for a message.
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -166,7 +166,7 @@ pub fn kubectl(facts: &Facts, home: &Path, arguments: &[&str]) -> Output {
     Command::new(&facts.kubectl)
         .args(arguments)
         .env("KUBECONFIG", &facts.kubeconfig)
-        // kubectl keeps a cache of its own there.
+        // kubectl writes its own cache there.
         .env("HOME", home)
         .output()
         .unwrap()

@@ -19,7 +19,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options { target_group: self.target_group, way: self.way.way(), json: self.output == Output::Json }
     }

@@ -32,7 +32,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// What was asked for, and whether for programs.
+    /// Converts the arguments. The flag is true for JSON.
     pub fn options(self) -> (Options, bool) {
         let way = self.way.way();
         let webhook = Names {

@@ -35,7 +35,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self { what, namespace, force, daemonsets, dry_run, timeout, which } = self;
         Options { which: which.cluster(), what, namespace, force, daemonsets, dry_run, timeout }

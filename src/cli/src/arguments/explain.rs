@@ -1,4 +1,4 @@
-//! `headgate explain`, and how commands that ask Headgate find it.
+//! `headgate explain`, and the arguments with which client commands find Headgate.
 
 use std::net::SocketAddr;
 
@@ -40,8 +40,9 @@ pub enum Output {
     Json,
 }
 
-/// Where Headgate is. The leader is asked through a port that the API server forwards, which needs the rights to get the
-/// Lease and to get and create `pods/portforward` in Headgate's namespace; or straight.
+/// The way to Headgate. A client reaches the leader through a port that the API server forwards, or connects to an
+/// address directly. The first way needs permission to get the Lease, and to get and create `pods/portforward` in
+/// Headgate's namespace.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Where Headgate is")]
 pub struct Way {
@@ -62,7 +63,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn way(self) -> reach::Way {
         reach::Way {
             own_namespace: self.own_namespace,
@@ -74,7 +75,7 @@ impl Way {
     }
 }
 
-/// What kubectl would call an object; without a kind it is a pod.
+/// Parses an object in kubectl's notation. Without a kind, it is a pod.
 pub fn object(text: &str) -> Result<Object, String> {
     let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
     let of: fn(String) -> Object = match kind {
@@ -95,7 +96,7 @@ pub fn object(text: &str) -> Result<Object, String> {
 }
 
 impl Explain {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options {
             namespace: self.namespace,

@@ -8,7 +8,7 @@ use headgate::flags::{duration, lease_name, namespace};
 use super::explain::Way;
 use crate::migrate::command::{Names, Options, Place, Which, Wish};
 
-/// From which controller.
+/// The controller to migrate from.
 #[derive(Debug, Subcommand)]
 pub enum Migrate {
     /// Migrate TargetGroupBindings of the AWS Load Balancer Controller (LBC), or back
@@ -56,13 +56,13 @@ pub struct Lbc {
     way: Way,
 }
 
-/// What is accepted.
+/// Effects that the user accepts.
 #[derive(Debug, Args)]
 pub struct Accept {
     /// Accept that LBC removes the security group rules of a binding (spec.networking), because you created your own.
     #[arg(long = "accept-networking")]
     networking: bool,
-    /// With --back: LBC may deregister targets that are no pods of the Service.
+    /// With --back: accept that LBC deregisters targets that are not pods of the Service.
     #[arg(long, requires = "back")]
     lbc_may_remove: bool,
     /// Assert that LBC is not running, if its Deployment cannot be found.
@@ -70,7 +70,7 @@ pub struct Accept {
     lbc_is_stopped: bool,
 }
 
-/// The controllers.
+/// The Deployments to stop and start.
 #[derive(Debug, Args)]
 pub struct Controllers {
     /// Scale LBC to 0 when necessary, and back up at the end.
@@ -93,7 +93,7 @@ pub struct Controllers {
     lbc_webhook: String,
 }
 
-/// Where a binding is written.
+/// Where to write a binding.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "lowercase")]
 pub enum To {
@@ -113,7 +113,7 @@ pub enum Output {
 }
 
 impl Lbc {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self {
             names,

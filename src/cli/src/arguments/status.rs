@@ -21,7 +21,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options {
             way: self.way.way(),

@@ -19,7 +19,7 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options { way: self.way.way(), port: self.port, browser: !self.no_browser }
     }

@@ -45,10 +45,10 @@ pub struct Uninstall {
 }
 
 impl Uninstall {
-    /// What was asked for.
+    /// Converts the arguments.
     ///
     /// # Errors
-    /// If it is not said in which namespaces the gates are.
+    /// The namespaces of the gates are not given.
     pub fn options(self) -> anyhow::Result<Options> {
         let unnamed = self.namespaces.is_empty() && self.namespace_selector.is_none();
         anyhow::ensure!(

@@ -1,4 +1,4 @@
-//! Which cluster a command is about, as kubectl is told it.
+//! Which cluster a command uses, with the arguments of kubectl.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// What was asked for.
+    /// Converts the arguments.
     pub fn cluster(self) -> client::Which {
         client::Which { kubeconfig: self.kubeconfig, context: self.context }
     }

@@ -1,4 +1,4 @@
-//! `headgate diff`: asks the leader, and prints.
+//! `headgate diff`: queries the leader and prints.
 
 use std::io::Write;
 
@@ -9,21 +9,21 @@ use k8s_openapi::jiff::Timestamp;
 use super::text;
 use crate::{exit::Outcome, explain::reach::Way};
 
-/// What `headgate diff` is told.
+/// The options of `headgate diff`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only the target group of this name; none: all.
+    /// The name of a target group. `None`: all.
     pub target_group: Option<String>,
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
     /// Print JSON.
     pub json: bool,
 }
 
-/// Prints the differences on `out`; says whether there are any, or a target group was not read yet.
+/// Prints the differences on `out`. Returns whether there are any, or a target group was not read yet.
 ///
 /// # Errors
-/// If nobody answers, or there is no such target group.
+/// No replica answers, or the target group does not exist.
 pub async fn diff(options: Options, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = options.way.cluster().await?;
     let answer = options.way.ask(client.as_ref(), PATH).await?;

@@ -1,4 +1,4 @@
-//! `headgate diff`: the differences that the leader sends, and the text of them.
+//! `headgate diff`: the differences that the leader returns, as text.
 
 pub mod command;
 mod text;

@@ -1,11 +1,11 @@
-//! The differences for people.
+//! The differences as text for people.
 
 use headgate::diff::report::{Difference, Differences, TargetGroup};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::explain::text::{said, when};
 
-/// The differences as text; `now` is the time that ages are counted from.
+/// The differences as text. Ages are relative to `now`.
 pub fn render(all: &Differences, now: Timestamp) -> String {
     let mut lines = Vec::new();
     for group in &all.target_groups {
@@ -13,7 +13,7 @@ pub fn render(all: &Differences, now: Timestamp) -> String {
         lines.extend(group.differences.iter().flat_map(|it| difference(it, now)));
     }
     if lines.is_empty() {
-        lines.push("nothing is bound to a target group".to_owned());
+        lines.push("no binding uses a target group".to_owned());
     }
     let by = all.answered_by.as_deref().unwrap_or("a Headgate that leads alone");
     lines.push(format!("\nAnswered by  {by}"));
@@ -23,7 +23,7 @@ pub fn render(all: &Differences, now: Timestamp) -> String {
 fn head(group: &TargetGroup, now: Timestamp) -> String {
     let TargetGroup { name, wanted, there, differences, .. } = group;
     let Some(read) = &group.last_read else {
-        return format!("{name}  not read yet: {wanted} wanted, nothing to compare with");
+        return format!("{name}  not read yet: {wanted} wanted, so nothing is compared");
     };
     let same = if differences.is_empty() { ": as it should be" } else { "" };
     format!("{name}  {wanted} wanted, {there} there, read {}{same}", when(read, now))
@@ -75,7 +75,7 @@ mod tests {
             side: Side::Missing,
             pod: Some(ObjectKey::new("shop", "web-0")),
             health: None,
-            word: (Reason::PodSelected, "to be registered".to_owned()),
+            word: (Reason::PodSelected, "should be registered".to_owned()),
             since: Some(at(990)),
             next: Some(Next {
                 step: Step::Register,
@@ -88,7 +88,7 @@ mod tests {
             side: Side::Foreign,
             pod: None,
             health: Some(HealthState::Healthy.into()),
-            word: (Reason::ForeignTarget, "it stays".to_owned()),
+            word: (Reason::ForeignTarget, "it remains".to_owned()),
             since: None,
             next: None,
         };
@@ -107,11 +107,11 @@ mod tests {
         let all = Differences::new(all, Some("headgate-0".to_owned()), times);
         let expected = "\
 blue  1 wanted, 1 there, read 05:06:05Z (2s ago)
-+ 10.0.0.1:80  shop/web-0  missing since 05:05:57Z (10s ago): PodSelected: to be registered
++ 10.0.0.1:80  shop/web-0  missing since 05:05:57Z (10s ago): PodSelected: should be registered
     next RegisterTargets; Throttled: calls wait
-? 10.0.0.9:80  foreign, healthy: ForeignTarget: it stays
+? 10.0.0.9:80  foreign, healthy: ForeignTarget: it remains
 green  3 wanted, 3 there, read 05:06:05Z (2s ago): as it should be
-red  not read yet: 3 wanted, nothing to compare with
+red  not read yet: 3 wanted, so nothing is compared
 
 Answered by  headgate-0
 ";

@@ -1,4 +1,4 @@
-//! `headgate doctor`: looks, judges and prints.
+//! `headgate doctor`: gathers facts, examines them and prints.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::exit::Outcome;
 
-/// Looks at everything and writes to `out` what is missing or dangerous. Errors among it are findings.
+/// Checks everything and writes misconfigurations and risks to `out`. Errors among them are findings.
 ///
 /// # Errors
-/// If there is no cluster to look at, or nothing can be printed.
+/// There is no cluster, or the output fails.
 pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let found = examine(&gather(&client, &options).await);

@@ -1,4 +1,4 @@
-//! What was gathered: plain data, and no judgement.
+//! The gathered facts: plain data without a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use serde::Deserialize;
 
 use crate::{doctor::inspect::Inspected, explain::reach::Holder};
 
-/// What could be looked at, or why not.
+/// A fact, or why it could not be read.
 pub type Looked<T> = Result<T, String>;
 
-/// Why something could not be looked at that only administrators may see.
+/// Why a fact for administrators could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// Whoever runs this may not.
+    /// The caller has no permission.
     Forbidden(String),
-    /// Something went wrong.
+    /// The request failed.
     Failed(String),
 }
 
 impl Unseen {
-    /// Because of this error.
+    /// Classifies this error.
     pub fn because(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message.clone()),
@@ -36,52 +36,52 @@ impl Unseen {
     }
 }
 
-/// What could be looked at, or why not, of what only administrators may see.
+/// A fact that only administrators may read, or why it could not be read.
 pub type Reserved<T> = Result<T, Unseen>;
 
-/// Everything.
+/// All facts.
 #[derive(Debug)]
 pub struct Facts {
-    /// The kinds that Headgate needs, and that are not there.
+    /// The CRDs that Headgate needs and that are not installed.
     pub missing_kinds: Looked<Vec<String>>,
-    /// The namespaces that it is told to serve, and that are not there.
+    /// The managed namespaces that do not exist.
     pub missing_namespaces: Vec<String>,
-    /// Who leads.
+    /// The leader.
     pub leader: Looked<Holder>,
-    /// What Headgate may not do, of what it needs.
+    /// The permissions that Headgate needs and does not have.
     pub missing_rights: Looked<Vec<String>>,
     /// The admission policies of config/admission.
     pub policies: Reserved<Vec<Policy>>,
-    /// Its webhook.
+    /// Headgate's webhooks.
     pub webhook: Webhook,
-    /// What the leader says.
+    /// The leader's answer.
     pub shown: Looked<Shown>,
     /// The pods of the namespaces that have bindings.
     pub pods: Looked<Vec<Pod>>,
-    /// What makes them there, and what limits their evictions.
+    /// The workloads of these pods, and the limits of their evictions.
     pub workloads: Looked<Workloads>,
-    /// What may cut holds short, or makes them dear.
+    /// The settings that can end holds early, or make them costly.
     pub surroundings: Surroundings,
-    /// The IngressDaemonSets of the namespaces that are served, bound or not.
+    /// The IngressDaemonSets of the managed namespaces, with or without a binding.
     pub sets: Looked<Vec<IngressDaemonSet>>,
-    /// The namespaces whose label asks for the gate and the hold.
+    /// The namespaces with the label that asks for the gate and the hold.
     pub asking: Looked<BTreeSet<String>>,
-    /// The target groups that are bound, as AWS has them.
+    /// The bound target groups, as AWS returns them.
     pub groups: Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>>,
-    /// The namespaces that hold each target group, as the TargetLedgers say; one that does not say so is left out.
+    /// The namespaces that hold each target group, by the TargetLedgers. Ledgers without that information are left out.
     pub holders: Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>>,
-    /// Only bindings of one namespace were looked at.
+    /// Whether only the bindings of one namespace were checked.
     pub narrowed: bool,
 }
 
-/// What surrounds the pods that are targets.
+/// The surroundings of the pods that are targets.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// The nodes that they are on, or some of them, by name.
+    /// Some or all of their nodes, by name.
     pub nodes: Reserved<BTreeMap<String, Machine>>,
     /// Karpenter's NodePools, by name.
     pub pools: Reserved<BTreeMap<String, Pool>>,
-    /// Cluster-autoscaler; none: it is not in its usual place.
+    /// The cluster-autoscaler. `None`: it is not in its usual place.
     pub autoscaler: Reserved<Option<Autoscaler>>,
     /// The quotas of their namespaces.
     pub quotas: Reserved<Vec<ResourceQuota>>,
@@ -92,20 +92,20 @@ pub struct Surroundings {
 pub struct Machine {
     /// Whether it is a spot instance.
     pub is_spot: bool,
-    /// Karpenter's NodePool, if it is of one.
+    /// Its NodePool of Karpenter, if any.
     pub pool: Option<String>,
-    /// For how many seconds pods may go on when it shuts down.
+    /// For how many seconds pods keep running when the node shuts down.
     pub shutdown: Reserved<u32>,
 }
 
 /// A NodePool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// For how many seconds a drain may take at most; none: for ever.
+    /// The longest drain in seconds. `None`: unlimited.
     pub grace: Option<u32>,
 }
 
-/// What cluster-autoscaler is told, in seconds.
+/// The settings of the cluster-autoscaler, in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Autoscaler {
     /// `--max-graceful-termination-sec`.
@@ -114,7 +114,7 @@ pub struct Autoscaler {
     pub eviction: u32,
 }
 
-/// What makes pods, and what limits their evictions.
+/// The workloads of pods, and the limits of their evictions.
 #[derive(Debug, Default)]
 pub struct Workloads {
     /// Deployments.
@@ -125,23 +125,23 @@ pub struct Workloads {
     pub daemon_sets: Vec<DaemonSet>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<PodDisruptionBudget>,
-    /// Rollouts of Argo.
+    /// Rollouts of Argo Rollouts.
     pub rollouts: Vec<DynamicObject>,
 }
 
-/// One of the admission policies.
+/// An admission policy of Headgate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
-    /// Around Headgate's own ServiceAccount, for pods.
+    /// Limits what Headgate's own ServiceAccount may write on pods.
     OwnWrites,
-    /// The same for nodes, where it sees them.
+    /// The same for nodes, if Headgate watches them.
     OwnWritesOnNodes,
-    /// Around what Headgate notes on pods.
+    /// Protects Headgate's annotations on pods.
     Marks,
 }
 
 impl Fence {
-    /// What it is called, after the name of the Lease, and in config/admission.
+    /// The last part of its name after the name of the Lease; the same as in config/admission.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OwnWrites => "own-writes",
@@ -151,33 +151,33 @@ impl Fence {
     }
 }
 
-/// What there is of an admission policy.
+/// The state of an admission policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which of them.
+    /// The policy.
     pub fence: Fence,
-    /// Its whole name.
+    /// The full name.
     pub name: String,
-    /// Whether there is one of this name.
+    /// Whether it exists.
     pub is_there: bool,
-    /// Whether a binding has it refuse anything.
+    /// Whether a binding enforces it.
     pub denies: bool,
 }
 
 /// The webhooks for new pods and for evictions.
 #[derive(Debug)]
 pub struct Webhook {
-    /// The name of both configurations.
+    /// The name of both webhook configurations.
     pub name: String,
     /// The Secret of `headgate certificates`, with its namespace.
     pub secret: String,
-    /// That for new pods.
+    /// The webhook for new pods.
     pub mutating: Reserved<Option<Vec<Entry>>>,
-    /// That for evictions.
+    /// The webhook for evictions.
     pub validating: Reserved<Option<Vec<Entry>>>,
-    /// The authorities in the Secret of `headgate certificates`; none: there is none.
+    /// The CA certificates in the Secret of `headgate certificates`. `None`: there is no Secret.
     pub authorities: Reserved<Option<Vec<u8>>>,
-    /// Whether a pod that asks for it was given anything, when it was tried.
+    /// Whether a test pod that asks for it got anything.
     pub tried: Reserved<Tried>,
 }
 
@@ -186,73 +186,73 @@ pub struct Webhook {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Whom it trusts, as PEM; empty: nobody.
+    /// The CA certificates that the API server trusts, as PEM. Empty: none.
     pub bundle: Vec<u8>,
-    /// Whether what it is asked about is let through when nobody answers.
+    /// Whether the request is allowed if no replica answers.
     pub ignores_failures: bool,
-    /// The path that it calls.
+    /// The path of the webhook.
     pub path: Path,
 }
 
-/// The path of an entry; which one it is is never shown.
+/// The path of an entry. The path itself is secret, so only this comparison is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// The one that is served.
+    /// The path that the replicas serve.
     Right,
-    /// Another one.
+    /// Another path.
     Other,
-    /// The Secret cannot be read.
+    /// Unknown, because the Secret cannot be read.
     Uncompared,
 }
 
-/// How a try of the webhook has ended.
+/// The result of a test of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tried {
-    /// The pod was given something, or was looked at.
+    /// The webhook answered: it changed or examined the pod.
     Asked,
-    /// The pod came back as it was.
+    /// The pod was not changed.
     Silent {
-        /// In this namespace.
+        /// The namespace of the test.
         namespace: String,
     },
-    /// There was no reason to try.
+    /// No test was necessary.
     Not,
 }
 
-/// `/debug/bindings`.
+/// The answer to `/debug/bindings`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Shown {
-    /// Why AWS is out of its reach, if it is.
+    /// Why Headgate cannot reach AWS, if so.
     #[serde(default)]
     pub aws: Option<Word>,
-    /// The grants; none: it knows nothing of grants.
+    /// The grants. `None`: Headgate does not watch grants.
     #[serde(default)]
     pub grants: Option<Granted>,
     /// The bindings in force.
     pub bindings: Vec<Bound>,
-    /// The objects that bind, or should.
+    /// The objects that bind, or try to.
     pub origins: Vec<Origin>,
 }
 
-/// What the leader knows of grants.
+/// The leader's data about grants.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Granted {
-    /// Whether a target group can be bound only if a grant names it.
+    /// Whether a target group needs a grant to be bound.
     pub required: bool,
-    /// Why they cannot be read.
+    /// Why grants cannot be read.
     pub unread: Vec<String>,
-    /// What cannot be read of single ones.
+    /// The invalid parts of single grants.
     pub problems: Vec<Unreadable>,
-    /// Those in force; none: it waits for them.
+    /// The grants in force. `None`: they are not read yet.
     pub all: Option<Vec<Grant>>,
 }
 
-/// An object with grants of which a part cannot be read.
+/// A grant with an invalid part.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Unreadable {
-    /// Which.
+    /// The object.
     pub object: String,
-    /// What is wrong, and what was expected.
+    /// The error, and what to do.
     pub said: String,
 }
 
@@ -262,11 +262,11 @@ pub struct Unreadable {
 pub struct Grant {
     /// Its name.
     pub name: String,
-    /// The target groups, as it is written.
+    /// The target groups, in the original text.
     pub target_groups: Vec<String>,
-    /// The namespaces that it means now.
+    /// The namespaces that the grant means now.
     pub namespaces: BTreeSet<String>,
-    /// Whether they may have targets of others removed.
+    /// Whether they may also remove foreign targets.
     pub exclusive: bool,
 }
 
@@ -278,7 +278,7 @@ pub struct Bound {
     pub namespace: String,
     /// `Service` or `TargetBinding`.
     pub kind: String,
-    /// The name of that.
+    /// The name of that object.
     pub name: String,
     /// Its port.
     pub port: String,
@@ -286,9 +286,9 @@ pub struct Bound {
     pub target_group: String,
     /// Its targets.
     pub targets: Vec<Target>,
-    /// For how long its pods should be held.
+    /// How long its pods should be held.
     pub hold: Hold,
-    /// What is wrong with it and its target group.
+    /// The problems of the binding and its target group.
     pub troubles: Vec<Word>,
 }
 
@@ -301,26 +301,26 @@ pub struct Target {
     pub target: String,
     /// The name of its pod.
     pub pod: String,
-    /// Whether AWS has taken its registration, or has yet to take its removal.
+    /// Whether AWS has accepted the registration, or has not accepted the deregistration yet.
     #[serde(default)]
     pub registered: bool,
-    /// What the load balancer says of it; none: it was not read.
+    /// The state that the load balancer reports. `None`: not read yet.
     #[serde(default)]
     pub state: Option<String>,
-    /// The reason why it goes, if it does.
+    /// Why it is being deregistered, if so.
     pub ending: Option<String>,
 }
 
 /// A hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Hold {
-    /// How many seconds are asked for.
+    /// The requested hold in seconds.
     pub wanted: u32,
-    /// For how many seconds the load balancer may go on sending.
+    /// How many seconds the load balancer may keep sending.
     pub bound: u32,
 }
 
-/// An object that binds, or should.
+/// An object that binds, or tries to.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Origin {
     /// Its namespace.
@@ -329,6 +329,6 @@ pub struct Origin {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// What is wrong with what it asks for.
+    /// The problems of its content.
     pub problems: Vec<Word>,
 }

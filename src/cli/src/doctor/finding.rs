@@ -1,32 +1,32 @@
-//! What was found.
+//! The findings.
 
 use headgate_core::Reason;
 use serde::Serialize;
 
 use super::facts::Unseen;
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Something does not work, or loses requests.
+    /// Something does not work, or drops requests.
     Error,
-    /// Something may, or could not be looked at.
+    /// Something may fail or drop requests, or could not be checked.
     Warning,
-    /// Nothing is wrong: this is how it is.
+    /// Information. Nothing is wrong.
     Info,
 }
 
-/// One thing that is missing or dangerous.
+/// A misconfiguration or risk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The word, which is stable.
+    /// The reason. The name is stable.
     pub reason: String,
-    /// What it is about.
+    /// The object.
     pub about: String,
-    /// What was expected, and what to do.
+    /// What is wrong, and what to do.
     pub message: String,
 }
 
@@ -41,17 +41,17 @@ impl Finding {
         Self { level: Level::Warning, ..Self::error(reason, about, message) }
     }
 
-    /// How something is.
+    /// Information.
     pub fn info(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Info, ..Self::error(reason, about, message) }
     }
 
-    /// Something could not be looked at.
+    /// Something could not be checked.
     pub fn unchecked(about: impl Into<String>, why: &str) -> Self {
         Self::warning(Reason::CheckFailed, about, format!("not checked: {why}"))
     }
 
-    /// Something that only administrators may see was not looked at: how it is if this is no administrator.
+    /// A fact for administrators was not checked. It is information if the caller has no permission.
     pub fn unseen(about: impl Into<String>, why: &Unseen) -> Self {
         match why {
             Unseen::Forbidden(why) => {
@@ -62,7 +62,7 @@ impl Finding {
         }
     }
 
-    /// As one line, with an object to be applied after it, if there is one.
+    /// The finding as one line. If there is an object to apply, it follows.
     pub fn line(&self) -> String {
         let level = match self.level {
             Level::Error => "error",

@@ -1,5 +1,5 @@
-//! A target group as whoever runs `headgate doctor` sees it, with credentials of their own. Headgate itself never calls
-//! this.
+//! A target group as the caller of `headgate doctor` sees it, with the caller's credentials. Headgate itself never
+//! sends these calls.
 
 use std::collections::BTreeMap;
 
@@ -17,41 +17,41 @@ use headgate_core::{
     model::target_group::{TargetGroupArn, TargetType},
 };
 
-/// The attribute of target groups and of load balancers.
+/// An attribute of target groups and load balancers.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 
-/// What counts of a target group.
+/// The relevant properties of a target group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspected {
-    /// What its targets are; none: AWS did not say.
+    /// The target type. `None`: AWS did not return it.
     pub target_type: Option<TargetType>,
-    /// How it is spoken to, as AWS writes it.
+    /// The protocol, as AWS writes it.
     pub protocol: String,
     /// How many load balancers use it.
     pub load_balancers: usize,
-    /// Whether it checks the health of its targets.
+    /// Whether health checks are enabled.
     pub checks_health: bool,
-    /// And how, as AWS writes it.
+    /// The protocol of the health checks, as AWS writes it.
     pub health_protocol: String,
-    /// What of its attributes could be read; none of those that may not be looked at, or that AWS does not have for it.
+    /// The attributes that could be read. Empty if the caller has no permission, or AWS has none for the group.
     pub attributes: Attributes,
-    /// Whether nodes of the load balancer send to targets of all zones; none: nobody may look.
+    /// Whether nodes of the load balancer send to targets of all zones. `None`: the caller has no permission.
     pub cross_zone: Option<bool>,
-    /// How many targets there are in each zone, but for those that go.
+    /// The number of targets in each zone, without draining ones.
     pub zones: BTreeMap<String, usize>,
 }
 
-/// Attributes by their keys, as AWS writes them.
+/// Attributes by key, as AWS writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(pub BTreeMap<String, String>);
 
 impl Attributes {
-    /// In seconds, for how long requests under way may go on after a target is deregistered.
+    /// How many seconds open requests may continue after a target is deregistered.
     pub fn deregistration_delay(&self) -> Option<u32> {
         self.number("deregistration_delay.timeout_seconds")
     }
 
-    /// Whether a Network Load Balancer closes what is open then.
+    /// Whether a Network Load Balancer then closes open connections.
     pub fn closes_connections(&self) -> bool {
         self.is_on("deregistration_delay.connection_termination.enabled")
     }
@@ -61,7 +61,7 @@ impl Attributes {
         self.is_on("preserve_client_ip.enabled")
     }
 
-    /// How many targets of a zone must be healthy, in number and in percent, for this: `dns_failover`, or
+    /// How many targets of a zone must be healthy, in number and in percent, for `dns_failover` or
     /// `unhealthy_state_routing`.
     pub fn least_healthy(&self, what: &str) -> (Option<u32>, Option<u32>) {
         let of =
@@ -69,7 +69,7 @@ impl Attributes {
         (of("count"), of("percentage"))
     }
 
-    /// Whether nodes of the load balancer send to targets of all zones; none: as the load balancer says.
+    /// Whether nodes of the load balancer send to targets of all zones. `None`: the load balancer's setting applies.
     fn cross_zone(&self) -> Option<bool> {
         self.0.get(CROSS_ZONE)?.parse().ok()
     }
@@ -83,8 +83,8 @@ impl Attributes {
     }
 }
 
-/// `DescribeTargetGroups` and `DescribeTargetHealth` of one, and, where that is allowed, `DescribeTargetGroupAttributes`
-/// and `DescribeLoadBalancerAttributes`.
+/// Calls `DescribeTargetGroups` and `DescribeTargetHealth` for one group. If allowed, also
+/// `DescribeTargetGroupAttributes` and `DescribeLoadBalancerAttributes`.
 pub async fn inspect(groups: &TargetGroups, arn: &TargetGroupArn) -> Result<Inspected, Failure> {
     let client = groups.client();
     let call = client.describe_target_groups().target_group_arns(arn.as_str());
@@ -122,7 +122,7 @@ pub async fn inspect(groups: &TargetGroups, arn: &TargetGroupArn) -> Result<Insp
     })
 }
 
-/// What a load balancer says of its nodes, whose target groups may say nothing of their own.
+/// The load balancer's own setting, which applies if a target group has none.
 async fn cross_zone(client: &Client, balancer: &str) -> Result<Option<bool>, Failure> {
     let call = client.describe_load_balancer_attributes().load_balancer_arn(balancer);
     let answer = if_allowed(call.send().await.map_err(|error| failure::of(&error)))?;
@@ -131,7 +131,7 @@ async fn cross_zone(client: &Client, balancer: &str) -> Result<Option<bool>, Fai
     Ok(answer.and_then(|answer| answer.attributes().iter().find_map(is)))
 }
 
-/// Nothing, if whoever asks may not.
+/// `None` if the caller has no permission.
 fn if_allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -1,14 +1,13 @@
-//! `headgate doctor`: what is missing or dangerous in the cluster, in AWS and in the Services, and what to do about it.
+//! `headgate doctor`: finds misconfigurations and risks in the cluster, in AWS and in Services, and what to do about them.
 //!
 //! ```text
-//!  gather   Kubernetes, with the rights of whoever asks; the leader; AWS, with the credentials of whoever asks
+//!  gather   Kubernetes and AWS, with the caller's permissions and credentials; the leader
 //!     │
 //!     ▼  Facts: plain data
-//!  examine  installation, webhook, pods, what makes them, groups: pure, each finding with a stable word
+//!  examine  installation, webhook, pods, workloads, groups: pure, each finding with a stable reason
 //! ```
 //!
-//! It changes nothing: the webhook is tried with a pod that the API server is told not to store. What cannot be looked
-//! at is a finding, too.
+//! It changes nothing: it tests the webhook with a dry run. A fact that cannot be read is a finding too.
 
 pub mod command;
 mod examine;

@@ -1,4 +1,4 @@
-//! `headgate explain`: asks the leader, looks at the object itself, and prints.
+//! `headgate explain`: queries the leader, reads the object itself, and prints.
 
 use std::{
     fmt::{self, Display},
@@ -27,10 +27,10 @@ use super::{
 };
 use crate::exit::Finding;
 
-/// Of so many nodes that have their turn the pods are asked for.
+/// The pods of at most this many updating nodes are queried.
 const MOST_TURNS: usize = 5;
 
-/// What is to be explained.
+/// The object to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A pod, by its name.
@@ -57,14 +57,14 @@ impl Display for Object {
     }
 }
 
-/// What `headgate explain` is told.
+/// The options of `headgate explain`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of the object; none: that of the kubeconfig's context.
+    /// The namespace of the object. `None`: that of the kubeconfig's context.
     pub namespace: Option<String>,
     /// The object.
     pub object: Object,
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
     /// Print JSON.
     pub json: bool,
@@ -73,7 +73,7 @@ pub struct Options {
 /// Explains an object on `out`.
 ///
 /// # Errors
-/// If nobody answers, or there is no such object and nothing is remembered of it.
+/// No replica answers, or the object does not exist and has no history.
 pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = options.way.cluster().await?;
     let namespace = options.namespace.as_deref();
@@ -103,7 +103,7 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
     Ok(())
 }
 
-/// A question, and whom it is about.
+/// A query, and its object.
 struct Asked<'a> {
     options: &'a Options,
     namespace: &'a str,
@@ -126,7 +126,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Says whether there is something to say.
+    /// Explains a pod. Returns whether anything is known about it.
     async fn pod(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
         let namespace = self.namespace;
         let mut report: Report = self.answer(client, &format!("namespace={namespace}&pod={name}")).await?;
@@ -142,7 +142,7 @@ impl Asked<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // Who knows.
+                    // It may exist.
                     exists = true;
                     let why = plain(&error);
                     eprintln!("headgate: cannot read the pod, so its hold is not checked: {}", shown(&why));
@@ -150,7 +150,7 @@ impl Asked<'_> {
             }
         }
         self.print(&report, &text::render(&report, Timestamp::now()), out)?;
-        // Of one that is gone and still a target, or remembered, there is something to say.
+        // A deleted pod that is still a target or has a history can be explained.
         let is_known = report.pod.is_some() || !report.targets.is_empty() || !report.past.entries.is_empty();
         Ok(exists || is_known)
     }
@@ -169,7 +169,8 @@ impl Asked<'_> {
         Ok(report.binds || exists.unwrap_or(false))
     }
 
-    /// What is written of the set counts; where nobody leads, or knows nothing of nodes, that is all there is.
+    /// Explains an IngressDaemonSet from its status. Without a leader, or if the leader does not watch nodes, that is
+    /// the whole output.
     async fn set(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
         let client = client
             .context("cannot read the IngressDaemonSet: no connection to the API server. Set --kubeconfig")?;
@@ -211,7 +212,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether an object of this name exists; `None`: nobody can be asked. What cannot be read may be there.
+/// Whether an object of this name exists. `None`: there is no client. An object that cannot be read may exist.
 async fn exists<K>(api: Option<Api<K>>, name: &str) -> Option<bool>
 where
     K: Clone + DeserializeOwned + fmt::Debug,

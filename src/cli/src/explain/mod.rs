@@ -1,16 +1,18 @@
-//! `headgate explain POD|SERVICE|TARGETBINDING|NODE|IDS`: why a pod is a target, or why not, with the words of its Events, log
-//! lines and metrics; what became of one that is gone; and the same of all pods of a Service or a node.
+//! `headgate explain POD|SERVICE|TARGETBINDING|NODE|IDS`: why a pod is or is not a target, with the reasons of its Events,
+//! log lines and metrics.
+//!
+//! It also shows the history of a deleted pod. For a Service or a node, it explains all pods.
 //!
 //! ```text
-//!  headgate explain ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/explain
+//!  headgate explain ─► reach: the leader in the Lease, forwarded by the API server ─► /debug/explain
 //!        │                                                                                │
 //!        └─ text, json ◄─ pod: its own spec and status ◄──────── report ◄─────────────────┘
 //! ```
 //!
-//! How an IngressDaemonSet is (`set`) is read from its status; the leader is asked for its pods.
+//! The state of an IngressDaemonSet (`set`) comes from its status, and the data about its pods from the leader.
 //!
-//! The caller needs no right of Headgate's: only those to read the object and Headgate's Lease, and to get and create
-//! `pods/portforward` in its namespace.
+//! The caller does not need Headgate's permissions. The caller must be allowed to read the object and Headgate's Lease, and
+//! to get and create `pods/portforward` in Headgate's namespace.
 
 pub mod command;
 mod node;

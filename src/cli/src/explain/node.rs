@@ -1,4 +1,4 @@
-//! A node and its pods, for people.
+//! A node and its pods as text for people.
 
 use headgate::explain::node::NodeReport;
 use k8s_openapi::jiff::Timestamp;
@@ -6,20 +6,20 @@ use k8s_openapi::jiff::Timestamp;
 use super::text::{place_line, said, when};
 use crate::journal::past;
 
-/// The report as text; `now` is the time that ages are counted from.
+/// The report as text. Ages are relative to `now`.
 pub fn render(report: &NodeReport, now: Timestamp) -> String {
     let mut lines = vec![head(report)];
     match (&report.goes, &report.since) {
         (Some(word), since) => {
             let since =
                 since.as_ref().map(|since| format!(" since {}", when(since, now))).unwrap_or_default();
-            lines.push(format!("Goes{since}  {}", said(word)));
+            lines.push(format!("To be removed{since}  {}", said(word)));
         }
-        (None, _) if report.node.is_some() => lines.push("Goes  no: nothing says so".to_owned()),
+        (None, _) if report.node.is_some() => lines.push("To be removed  no sign of it".to_owned()),
         (None, _) => {}
     }
     if report.pods.is_empty() {
-        lines.push("Pods  none that is, should be or was a target".to_owned());
+        lines.push("Pods  none is, should be or was a target".to_owned());
     }
     for pod in &report.pods {
         lines.push(format!("Pod  {}/{}", pod.namespace, pod.name));
@@ -41,7 +41,7 @@ fn head(report: &NodeReport) -> String {
     let Some(node) = &report.node else { return format!("Node  {name}, not known") };
     let zone = node.zone.as_ref().map(|zone| format!(", zone {zone}")).unwrap_or_default();
     let cordoned = if node.cordoned { ", cordoned" } else { "" };
-    let takes = if node.takes_pods { "takes new pods" } else { "takes no new pods" };
+    let takes = if node.takes_pods { "accepts new pods" } else { "accepts no new pods" };
     let detached = if node.detached { ", detached" } else { "" };
     format!("Node  {name}{zone}{cordoned}, {takes}{detached}")
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_goes_says_why_since_when_and_what_becomes_of_its_targets() {
+    fn a_node_to_be_removed_says_why_since_when_and_what_becomes_of_its_targets() {
         let times = Times {
             now: Moment::after_start(Duration::from_secs(100)),
             time: "2026-03-04T05:06:07Z".parse().unwrap(),
@@ -71,9 +71,9 @@ mod tests {
         let report = NodeReport::new(explanation, None, Past::default(), |_| Past::default(), times);
         let text = render(&report, times.time);
         let expected = "\
-Node  node-a, zone a, cordoned, takes no new pods
-Goes since 05:05:00Z (67s ago)  NodeDisrupted: it is to be drained
-Pods  none that is, should be or was a target
+Node  node-a, zone a, cordoned, accepts no new pods
+To be removed since 05:05:00Z (67s ago)  NodeDisrupted: it is to be drained
+Pods  none is, should be or was a target
 Answered by  a Headgate that leads alone
 ";
         assert_eq!(text, expected);

@@ -1,4 +1,4 @@
-//! A Service or TargetBinding, and its targets, for people.
+//! A Service or TargetBinding and its targets as text for people.
 
 use headgate::explain::origin::{BoundTarget, OriginReport};
 
@@ -10,14 +10,12 @@ pub fn render(report: &OriginReport) -> String {
     let mut lines = vec![format!("{kind}  {namespace}/{name}")];
     if !report.binds {
         lines.push(match &**kind {
-            "Service" => {
-                "Binds  nothing: expected the annotation headgate.dev/target-groups on it".to_owned()
-            }
-            _ => "Binds  nothing: Headgate knows no such object".to_owned(),
+            "Service" => "Binds  nothing: set the annotation headgate.dev/target-groups on it".to_owned(),
+            _ => "Binds  nothing: Headgate does not know the object".to_owned(),
         });
     }
     if report.binds && !report.exists {
-        lines.push("Exists  no: what it binds stays in force for a while".to_owned());
+        lines.push("Exists  no: its bindings remain in effect for a while".to_owned());
     }
     lines.extend(report.problems.iter().map(|word| format!("Beware  {}", said(word))));
     for binding in &report.bindings {
@@ -38,7 +36,7 @@ fn line(target: &BoundTarget) -> String {
     let told = match (target.registered, &target.goes) {
         (true, None) => "registered".to_owned(),
         (false, None) => "not registered yet".to_owned(),
-        (true, Some(reason)) => format!("to be deregistered: {reason}"),
+        (true, Some(reason)) => format!("should be deregistered: {reason}"),
         (false, Some(reason)) => format!("deregistered: {reason}"),
     };
     let health = target.health.as_deref().unwrap_or("not read yet");
@@ -127,6 +125,6 @@ Answered by  headgate-0
     fn one_that_binds_nothing_is_told_what_was_expected() {
         let other = Origin::Service(ObjectKey::new("shop", "plain"));
         let said = render(&OriginReport::new(&other, &views(), None));
-        assert!(said.contains("Binds  nothing: expected the annotation"), "{said}");
+        assert!(said.contains("Binds  nothing: set the annotation"), "{said}");
     }
 }

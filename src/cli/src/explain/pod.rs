@@ -1,4 +1,4 @@
-//! What a pod's own spec and status add to what Headgate knows of it.
+//! Facts from a pod's own spec and status, in addition to Headgate's.
 
 use headgate::explain::report::{Report, Word};
 use headgate_core::{
@@ -15,12 +15,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 
-/// How a pod ends.
+/// How a pod terminates.
 pub fn lifespan(pod: &Pod) -> Lifespan {
     let spec = pod.spec.as_ref();
     let containers = spec.map(|spec| &spec.containers[..]).unwrap_or_default();
     let sidecars = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    // A native sidecar runs as long as the pod does.
+    // A native sidecar runs during the whole life of the pod.
     let sidecars = sidecars.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
     let container = |container: &Spec| Container {
         name: container.name.as_str().into(),
@@ -42,7 +42,7 @@ fn pre_stop(handler: Option<&LifecycleHandler>) -> PreStop {
     PreStop::of_command(&command.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether the pod lives on for long enough; if not, what the webhook wrote on it about that.
+/// Whether the pod's hold is long enough. If not, the reason that the webhook wrote on it.
 pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Cause, String) {
     let (cause, said) = judge(&lifespan(pod), wanted);
     let injected = pod.metadata.annotations.as_ref().and_then(|all| all.get(inject::INJECTED));
@@ -53,7 +53,7 @@ pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Cause, String) {
     }
 }
 
-/// Whether the pod asks the webhook for the gate and the hold by its own label.
+/// Whether the pod's own label asks for the gate and the hold.
 pub fn asks(pod: &Pod) -> Option<bool> {
     match pod.metadata.labels.as_ref()?.get(inject::INJECT)?.as_str() {
         "true" => Some(true),
@@ -62,7 +62,7 @@ pub fn asks(pod: &Pod) -> Option<bool> {
     }
 }
 
-/// Adds what the pod itself says: of its open gate, and whether it lives on for long enough.
+/// Adds facts from the pod itself: its gate, and whether its hold is long enough.
 pub fn look_at(report: &mut Report, pod: &Pod) {
     if let Some(hold) = &mut report.hold {
         let wanted = HoldWanted { seconds: hold.wanted, bound: hold.bound };

@@ -1,6 +1,6 @@
-//! The way to what the leader knows, for whoever has rights in Kubernetes and none in the network of its pods: its Lease
-//! says which pod leads, and the API server forwards a connection to that pod's loopback (`pods/portforward`). Or straight
-//! to an address.
+//! The way to the leader for callers with permissions in Kubernetes but no access to the pod network. The Lease names
+//! the leader's pod, and the API server forwards a connection to that pod's loopback address (`pods/portforward`).
+//! Alternatively, a direct connection to an address.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -25,33 +25,33 @@ use tokio::{
     time::timeout,
 };
 
-/// What a replica answers that does not lead.
+/// The HTTP status of a replica that does not lead.
 pub const MISDIRECTED: u16 = 421;
-/// For one question.
+/// The timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where Headgate is.
+/// The way to Headgate.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Its own namespace.
+    /// Headgate's namespace.
     pub own_namespace: String,
     /// The name of its Lease.
     pub lease: String,
     /// The port of its `--debug-address`.
     pub port: u16,
-    /// Straight to this address.
+    /// An address to query directly.
     pub address: Option<SocketAddr>,
-    /// Which cluster it is in.
+    /// The cluster of Headgate.
     pub which: Which,
 }
 
-/// Why a question did not come through the API server.
+/// Why a request through the API server failed.
 #[derive(Debug, Error)]
 enum Lost {
-    /// The API server refused, or is not to be reached.
+    /// The API server rejected it, or cannot be reached.
     #[error("{}", plain(.0))]
     Refused(#[from] kube::Error),
-    /// The pod's node could not connect to the port, and says why.
+    /// The pod's node could not connect to the port. Contains the reason.
     #[error("its node says: {0}")]
     NotConnected(String),
     /// There was no answer.
@@ -59,16 +59,16 @@ enum Lost {
     Unanswered(#[from] anyhow::Error),
 }
 
-/// Who leads, by the Lease.
+/// The leader in the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// How the replica calls itself.
+    /// The name of the replica.
     pub identity: String,
     /// How long ago the Lease was renewed, if its duration has passed since.
     pub silent_for: Option<Duration>,
-    /// What it serves, in words.
+    /// What it manages, as text.
     pub serves: Option<String>,
-    /// What those before it served, where readiness gates may still wait.
+    /// What earlier leaders managed, because readiness gates may still wait there.
     pub served_before: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Holder {
         self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
     }
 
-    /// Reads the Lease; `None`: nobody holds it.
+    /// Reads the Lease. `None`: it has no holder.
     pub fn of(lease: &Lease, now: Timestamp) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
         let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
@@ -98,7 +98,7 @@ impl Way {
     /// The leader's answer to `GET path`.
     ///
     /// # Errors
-    /// If nobody leads, or it cannot be reached: with another way to try.
+    /// No replica leads, or the leader cannot be reached. Contains another way to try.
     pub async fn ask(&self, client: Option<&Client>, path: &str) -> anyhow::Result<String> {
         if let Some(address) = self.address {
             return match straight(address, path).await? {
@@ -106,25 +106,25 @@ impl Way {
                 (_, text) => bail!("{address} says: {}", text.trim()),
             };
         }
-        let client = client.context("no Kubernetes configuration; expected one, or --address")?;
+        let client = client.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
         let mut last = None;
-        // Another one may have come to lead since the Lease was read.
+        // The leader may have changed after the Lease was read.
         for _ in 0..2 {
             let holder = self.holder(client).await?;
             match self.through_api_server(client, &holder, path).await {
                 Ok((200, text)) => return Ok(text),
                 Ok((MISDIRECTED, text)) => last = Some(text),
-                Ok((_, text)) => bail!("the leader, pod {}, says: {}", holder.pod(), text.trim()),
+                Ok((_, text)) => bail!("the leader, pod {}, returns: {}", holder.pod(), text.trim()),
                 Err(error) => return Err(self.explained(&holder, &error)),
             }
         }
-        bail!("the replica that holds the Lease says: {}", last.unwrap_or_default().trim())
+        bail!("the replica that holds the Lease returns: {}", last.unwrap_or_default().trim())
     }
 
-    /// The cluster that Headgate is in; none is needed by who asks it straight, and may not be at hand.
+    /// The cluster of Headgate. A direct connection needs none, and there may be none.
     ///
     /// # Errors
-    /// If one is needed, and there is none.
+    /// A cluster is needed, and there is none.
     pub async fn cluster(&self) -> Result<Option<Client>, ClientError> {
         match client::connect_to(&self.which).await {
             Ok(client) => Ok(Some(client)),
@@ -133,31 +133,34 @@ impl Way {
         }
     }
 
-    /// Who leads.
+    /// The present leader.
     ///
     /// # Errors
-    /// If nobody does, or the Lease cannot be read.
+    /// No replica leads, or the Lease cannot be read.
     pub async fn holder(&self, client: &Client) -> anyhow::Result<Holder> {
         let (namespace, name) = (&self.own_namespace, &self.lease);
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         let lease = leases.get_opt(name).await.with_context(|| {
-            format!("cannot read the Lease {namespace}/{name}; expected the right to get leases there")
+            format!("cannot read the Lease {namespace}/{name}. Grant yourself get on leases there")
         })?;
         let lease = lease.with_context(|| {
             format!(
-                "there is no Lease {namespace}/{name}; expected Headgate's own namespace in --own-namespace and the \
-                 name of its Lease in --lease-name"
+                "there is no Lease {namespace}/{name}. Set --own-namespace to Headgate's namespace, and \
+                 --lease-name to the name of its Lease"
             )
         })?;
         Holder::of(&lease, Timestamp::now()).with_context(|| {
-            format!("nobody holds the Lease {namespace}/{name}; expected a `headgate run` that is ready, see its log")
+            format!(
+                "no replica holds the Lease {namespace}/{name}. Check that `headgate run` is ready, and \
+                     check its log"
+            )
         })
     }
 
     /// A connection to the leader's debug server, which the API server forwards.
     ///
     /// # Errors
-    /// If nobody leads, or it cannot be reached.
+    /// No replica leads, or the leader cannot be reached.
     pub async fn connect(
         &self,
         client: &Client,
@@ -168,7 +171,7 @@ impl Way {
             let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
             let stream =
                 forwarder.take_stream(self.port).context("the port was not forwarded; this is a bug")?;
-            // It ends with its stream.
+            // The task ends with its stream.
             tokio::spawn(forwarder.join());
             Ok(stream)
         };
@@ -219,35 +222,36 @@ impl Way {
         let silent = silent.unwrap_or_default();
         let why = match error {
             Lost::Refused(kube::Error::Api(status)) if status.code == 403 => format!(
-                "{}; expected the rights to get and to create pods/portforward in namespace {namespace}, or somebody \
-                 who has them and runs {by_hand}",
+                "{}. Grant yourself get and create on pods/portforward in namespace {namespace}, or ask \
+                 somebody with these permissions to run {by_hand}",
                 status.message
             ),
             Lost::Refused(kube::Error::Api(status)) if status.code == 404 => format!(
-                "{}; {} leads, by its Lease, and is not a pod of namespace {namespace}{silent}; expected --address with \
+                "{}; {} holds the Lease, and is not a pod of namespace {namespace}{silent}. Set --address to \
                  its --debug-address",
                 status.message, holder.identity
             ),
             error => format!(
-                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}; expected the port \
-                 of its --debug-address in --debug-port, and an API server that reaches the kubelet; by hand: {by_hand}"
+                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}. Set \
+                 --debug-port to the port of its --debug-address, and check that the API server reaches the \
+                 kubelet; by hand: {by_hand}"
             ),
         };
         anyhow::anyhow!(why)
     }
 }
 
-/// Asks a debug server; gives the status and the text.
+/// Queries a debug server. Returns the status and the body.
 async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let exchange = async {
         let stream = TcpStream::connect(address).await?;
         exchange(stream, &address.to_string(), path).await
     };
-    let said = || format!("cannot ask {address}; expected the --debug-address of a `headgate run`");
+    let said = || format!("cannot query {address}. Set --address to the --debug-address of `headgate run`");
     timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
 }
 
-/// One question on a connection of its own.
+/// Sends one request on a new connection.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     host: &str,

@@ -1,5 +1,4 @@
-//! An IngressDaemonSet: what `headgate daemonsets` has written of it, and how the pods of the nodes that have their turn stand
-//! with the load balancers.
+//! An IngressDaemonSet: its status, which `headgate daemonsets` wrote, and the target health of pods on updating nodes.
 
 use headgate::{
     api::{
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{place_line, said, when};
 
-/// All that there is to say of one set.
+/// All information about one IngressDaemonSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetReport {
@@ -21,31 +20,32 @@ pub struct SetReport {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// So many pods a node is to have.
+    /// The desired number of pods per node.
     pub pods_per_node: i32,
     /// How pods are replaced.
     pub strategy: StrategyType,
-    /// Whether `status` is about the set as it is now.
+    /// Whether `status` is about the present generation.
     pub looked_at: bool,
-    /// What is written of it.
+    /// The status.
     pub status: IngressDaemonSetStatus,
-    /// The nodes that have their turn, those that have it longest first; of the first few the pods as well.
+    /// The updating nodes, longest first. The first few come with their pods.
     pub turns: Vec<Turn>,
 }
 
-/// A node that has its turn.
+/// A node that is being updated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Since when, and what it waits for.
     #[serde(flatten)]
     pub turn: NodeTurn,
-    /// Its pods of this set that are, should be or were targets; none: they were not asked for, or nobody answered.
+    /// The pods of the set on the node that are, should be or were targets. Empty if they were not queried, or no
+    /// replica answered.
     pub pods: Vec<Report>,
 }
 
 impl SetReport {
-    /// What the set itself says.
+    /// The report from the set itself.
     pub fn new(set: IngressDaemonSet) -> Self {
         let generation = set.metadata.generation;
         let status = set.status.unwrap_or_default();
@@ -63,14 +63,14 @@ impl SetReport {
         }
     }
 
-    /// Whether a pod of a node is one of this set, as its name says.
+    /// Whether a pod on the node belongs to this set, by its name.
     pub fn has(&self, pod: &Report) -> bool {
         pod.namespace == self.namespace
             && pod.name.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('-'))
     }
 }
 
-/// The report as text; `now` is the time that ages are counted from.
+/// The report as text. Ages are relative to `now`.
 pub fn render(report: &SetReport, now: Timestamp) -> String {
     let status = &report.status;
     let pods = if report.pods_per_node == 1 { "pod" } else { "pods" };
@@ -80,8 +80,8 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
     )];
     if !report.looked_at {
         lines.push(
-            "Not looked at  nobody has said anything of it as it is now; expected a `headgate daemonsets` that is ready \
-             (chart value daemonsets.enabled), see its log"
+            "Not processed yet  its status is about an older spec. Check that `headgate daemonsets` is ready \
+             (chart value daemonsets.enabled), and check its log"
                 .to_owned(),
         );
     }
@@ -91,7 +91,7 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
         lines.push(format!("{}  {} since {since}  {}", condition.type_, condition.status, said(&word)));
     }
     lines.push(format!(
-        "Nodes  {}: {} updated, {} degraded, {} in turn",
+        "Nodes  {}: {} updated, {} degraded, {} updating",
         status.nodes, status.updated_nodes, status.degraded_nodes, status.nodes_in_turn
     ));
     lines.push(format!(
@@ -102,7 +102,7 @@ pub fn render(report: &SetReport, now: Timestamp) -> String {
         let since = when(&MicroTime(turn.since.0), now);
         let waits = turn.waits_for.as_deref().map(|waits| format!("  {waits}")).unwrap_or_default();
         let late = if turn.late { ", later than progressDeadlineSeconds" } else { "" };
-        lines.push(format!("Turn of {}  since {since}{late}{waits}", turn.node));
+        lines.push(format!("Updating {}  since {since}{late}{waits}", turn.node));
         for pod in pods {
             lines.push(format!("  Pod  {}", pod.name));
             lines.extend(pod.nowhere.as_ref().map(|word| format!("    no target: {}", said(word))));
@@ -165,10 +165,10 @@ mod tests {
         let expected = "\
 IngressDaemonSet  ingress/edge, 2 pods per node, RollingUpdate
 Progressing  True since 05:05:00Z (67s ago)  NodesInTurn: 1 of 3 nodes are updated
-Nodes  3: 1 updated, 1 degraded, 2 in turn
+Nodes  3: 1 updated, 1 degraded, 2 updating
 Pods  6 wanted: 7 there, 3 updated, 6 ready, 5 available
-Turn of n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
-Turn of n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
+Updating n1  since 05:00:00Z (6m ago), later than progressDeadlineSeconds
+Updating n2  since 05:06:00Z (7s ago)  PodsNotReadyYet
   Pod  edge-n2-x
     no target: NotReady: it has none
 Degraded  n3
@@ -177,6 +177,6 @@ Degraded  n3
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<SetReport>(&json).unwrap(), report);
         let late = render(&SetReport::new(set(1)), now);
-        assert!(late.contains("\nNot looked at  "), "{late}");
+        assert!(late.contains("\nNot processed yet  "), "{late}");
     }
 }

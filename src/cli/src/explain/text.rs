@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! An explanation as text for people.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp}
 
 use crate::journal::past;
 
-/// The report as text; `now` is the time that ages are counted from.
+/// The report as text. Ages are relative to `now`.
 pub fn render(report: &Report, now: Timestamp) -> String {
     let mut lines = vec![head(report)];
     if let Some(word) = &report.nowhere {
@@ -27,14 +27,14 @@ pub fn render(report: &Report, now: Timestamp) -> String {
     if let Some(hold) = &report.hold {
         lines.push(match &hold.word {
             Some(word) => format!("Hold  {}", said(word)),
-            None => format!("Hold  {} s wanted; the pod itself could not be read", hold.wanted),
+            None => format!("Hold  {} s wanted; cannot read the pod itself", hold.wanted),
         });
     }
-    // Of a pod that is there the past is a few lines; of one that is gone it is all there is.
+    // The history of an existing pod is a few lines. For a deleted pod, it is the whole output.
     let told = past(&report.past);
     if !report.past.entries.is_empty() || report.pod.is_none() {
         lines.push("Past".to_owned());
-        let none = told.is_empty().then(|| "  nothing is remembered of a pod of this name".to_owned());
+        let none = told.is_empty().then(|| "  no history of a pod with this name".to_owned());
         lines.extend(told.into_iter().chain(none));
     }
     lines.push(format!(
@@ -97,7 +97,7 @@ fn place(target: &Target, now: Timestamp) -> Vec<String> {
     lines
 }
 
-/// A target in one line.
+/// A target on one line.
 pub fn place_line(target: &Target, now: Timestamp) -> String {
     let group = target.target_group.split('/').nth(1).unwrap_or(&target.target_group);
     let at = target.target.as_ref().map(|at| format!(" {at}")).unwrap_or_default();
@@ -107,12 +107,12 @@ pub fn place_line(target: &Target, now: Timestamp) -> String {
     format!("{group}{at}  {}{since}: {}{health}", target.state, said(&target.word))
 }
 
-/// A reason word and its sentence.
+/// A reason and its sentence.
 pub fn said(word: &Word) -> String {
     format!("{}: {}", word.reason, word.message)
 }
 
-/// A time as the time of day in UTC, and how far away it is.
+/// A time as the time of day in UTC, and its distance from now.
 pub fn when(time: &MicroTime, now: Timestamp) -> String {
     let away = time.0.duration_since(now);
     let distance = span(away.unsigned_abs().as_secs());
@@ -182,7 +182,7 @@ mod tests {
                 group,
                 target: Some(Target::new("10.0.0.1".parse().unwrap(), 8080)),
                 progress: Progress::Registered,
-                word: (Reason::PodSelected, "AWS has taken its registration".into()),
+                word: (Reason::PodSelected, "AWS has accepted its registration".into()),
                 since: Some(at(400)),
                 health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None, None)),
                 read: Some(at(998)),
@@ -207,12 +207,12 @@ mod tests {
 Pod  shop/web-0, 10.0.0.1, living, ready apart from Headgate's gate
 Target group  blue, Service web port http
   target    10.0.0.1:8080
-  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has taken its registration
+  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has accepted its registration
   AWS says  initial (Elb.InitialHealthChecking), read 05:06:05Z (2s ago)
   next      DescribeTargetHealth 05:06:08Z (in 1s)
   beware    Throttled: AWS throttles
 Readiness gate  closed since 04:49:27Z (16m ago): TargetPending: target 10.0.0.1:8080: initial
-Hold  150 s wanted; the pod itself could not be read
+Hold  150 s wanted; cannot read the pod itself
 Answered by  headgate-a_1
 ";
         assert_eq!(text(&report(explanation())), expected);

@@ -1,4 +1,4 @@
-//! Makes the writes of the first step that is not done, looks at everything again, and goes on until there is none.
+//! Makes the writes of the first step that is not done, gathers all facts again, and repeats until every step is done.
 
 use std::{io::Write, time::Duration};
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::exit::Finding;
 
-/// Between two looks.
+/// The pause before facts are gathered again.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The steps, from what was found.
+/// The steps that follow from the facts.
 pub fn plan(facts: &Facts, options: &Options) -> Vec<Step> {
     if options.back {
         back::plan(facts, &options.wishes)
@@ -28,10 +28,10 @@ pub fn plan(facts: &Facts, options: &Options) -> Vec<Step> {
     }
 }
 
-/// Does it all, and says each step on `out` when it is done.
+/// Runs all steps, and prints each on `out` when it is done.
 ///
 /// # Errors
-/// If a step is refused, fails, or waits for too long; it may be run again then, and goes on from there.
+/// A step is rejected, fails, or waits for too long. The command can then be run again and continues there.
 pub async fn apply(
     gatherer: &mut Gatherer,
     client: &Client,
@@ -63,7 +63,7 @@ pub async fn apply(
         }
         let due: Vec<&Step> = now.iter().filter(|step| step.state == State::Due).collect();
         for (at, step) in due.iter().enumerate() {
-            // Steps of one Service write it one after the other, each on what the one before has left.
+            // Steps for one Service write one after the other, each based on the earlier write.
             let fresh;
             let facts = if at > 0 && writes_services(action) {
                 fresh = gatherer.look(false).await?;
@@ -72,7 +72,7 @@ pub async fn apply(
                 &facts
             };
             match carry_out(client, options, facts, step).await {
-                // Somebody has written it meanwhile: it is looked at again.
+                // Another client wrote it in the meantime, so it is read again.
                 Err(error) if is_conflict(&error) => {}
                 done => done?,
             }
@@ -156,7 +156,7 @@ async fn carry_out(client: &Client, options: &Options, facts: &Facts, step: &Ste
             }
             _ => Ok(()),
         },
-        // These are waited for.
+        // These steps only wait.
         _ => Ok(()),
     }
 }
@@ -169,7 +169,7 @@ fn named_headgate<'a>(
     Some((options.stop_headgate.as_deref()?, deployment.as_ref()?))
 }
 
-/// Whether a step is refused that is to be done now.
+/// Whether a step that is due now is rejected.
 pub fn is_refused(plan: &[Step]) -> bool {
     steps::current(plan).any(|step| matches!(step.state, State::Refused(_)))
 }

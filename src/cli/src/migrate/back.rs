@@ -1,7 +1,8 @@
-//! The steps from Headgate back to LBC: pure, from what was found.
+//! The steps from Headgate back to LBC. Pure.
 //!
-//! LBC comes first, beside Headgate: both want the same targets, and neither fights the other. Then Headgate pauses, and is
-//! made to forget while it does not run: one that runs deregisters what is its own and bound no more.
+//! LBC starts first and runs next to Headgate: both want the same targets, and neither deregisters the other's. Then
+//! Headgate is paused. Its state is removed while it does not run, because a running Headgate deregisters its own
+//! targets when their binding ends.
 
 use headgate_core::model::health::HealthState;
 
@@ -12,7 +13,7 @@ use super::{
     steps::{Action, State, Step, Wish, Wishes, in_order},
 };
 
-/// The steps, in their order.
+/// The steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -29,7 +30,7 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     let all_given = facts.bindings.iter().all(is_given_back);
     steps.extend(each(
         Action::Check,
-        |binding| format!("See whether {} can be made again", named(binding)),
+        |binding| format!("Check whether {} can be created again", named(binding)),
         &check,
     ));
     steps.push(once(
@@ -39,22 +40,24 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     ));
     steps.extend(each(
         Action::Quiet,
-        |binding| format!("Wait until LBC would remove nothing from target group {}", binding.group_name()),
+        |binding| {
+            format!("Wait until LBC would deregister nothing from target group {}", binding.group_name())
+        },
         &|binding| if is_given_back(binding) { State::Done } else { quiet(binding, facts, wishes) },
     ));
     steps.extend(each(
         Action::Create,
-        |binding| format!("Make {} again, as it was", named(binding)),
+        |binding| format!("Create {} again, as it was", named(binding)),
         &|binding| due_while(binding.tgb.is_none()),
     ));
     steps.extend(each(
         Action::Taken,
-        |binding| format!("Wait until LBC has gone through {}", named(binding)),
+        |binding| format!("Wait until LBC has reconciled {}", named(binding)),
         &taken,
     ));
     steps.extend(each(
         Action::Pause,
-        |binding| format!("Pause what binds target group {} for Headgate", binding.group_name()),
+        |binding| format!("Pause Headgate's binding of target group {}", binding.group_name()),
         &|binding| due_while(matches!(binding.told, Told::InForce(_))),
     ));
     let is_forgotten = |binding: &Binding| binding.told == Told::Nothing;
@@ -62,13 +65,13 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     steps.push(once(
         Action::StopHeadgate,
         if all_forgotten { State::Done } else { stop_headgate(facts) },
-        "Stop Headgate for a moment: while it runs, it deregisters what is its own and bound no more"
+        "Stop Headgate for a moment: while it runs, it deregisters its own targets that are no longer bound"
             .to_owned(),
     ));
     steps.extend(each(
         Action::Forget,
         |binding| {
-            format!("Remove the TargetLedger of target group {}: its targets are LBC's", binding.group_name())
+            format!("Delete the TargetLedger of target group {}: its targets are LBC's", binding.group_name())
         },
         &|binding| due_while(binding.has_ledger && !is_forgotten(binding)),
     ));
@@ -94,7 +97,7 @@ fn says_unwrite(binding: &Binding) -> String {
     match binding.told.place() {
         Some(Place::TargetBinding) => format!("Delete TargetBinding {}", binding.key),
         _ => format!(
-            "Take target group {} out of the annotation of Service {}/{}",
+            "Remove target group {} from the annotation of Service {}/{}",
             binding.group_name(),
             binding.key.namespace,
             binding.spec.service_ref.name
@@ -105,13 +108,14 @@ fn says_unwrite(binding: &Binding) -> String {
 fn check(binding: &Binding) -> State {
     if binding.record.is_none() && binding.tgb.is_none() {
         return State::Refused(format!(
-            "nothing is remembered of {}; expected one that was moved over",
+            "there is no record of {}. Name one that was migrated",
             named(binding)
         ));
     }
     if binding.told != Told::Nothing && !binding.others.is_empty() {
         return State::Refused(format!(
-            "{} bind target group {} for Headgate as well, and LBC would remove their targets; expected that they go first",
+            "{} also bind target group {} for Headgate, and LBC would deregister their targets. Remove these \
+             bindings first",
             binding.others.join(", "),
             binding.group_name()
         ));
@@ -124,25 +128,26 @@ fn runs(facts: &Facts) -> State {
         Some(deployment) if deployment.ready > 0 => State::Done,
         Some(deployment) if deployment.wanted > 0 => State::Waits("LBC is not ready yet".to_owned()),
         _ => State::Refused(format!(
-            "LBC does not run; expected Deployment {} with a ready pod, see --lbc-namespace and --lbc-deployment",
+            "LBC does not run. Start Deployment {}, and wait for a ready pod; see --lbc-namespace and \
+             --lbc-deployment",
             facts.lbc.name
         )),
     }
 }
 
-/// LBC removes what is not among its endpoints: what it would remove now.
+/// Checks that LBC would remove no target now. It removes targets that are not among its endpoints.
 fn quiet(binding: &Binding, facts: &Facts, wishes: &Wishes) -> State {
     let service = format!("Service {}/{}", binding.key.namespace, binding.spec.service_ref.name);
     if binding.service.is_none() {
-        return State::Refused(format!("{service} is not there, and LBC would remove all targets"));
+        return State::Refused(format!("{service} does not exist, and LBC would deregister all targets"));
     }
     if let Some(pod) = binding.selected().find(|pod| pod.facts.terminating) {
-        return State::Waits(format!("pod {} of {service} is ending", pod.facts.key.name));
+        return State::Waits(format!("pod {} of {service} is terminating", pod.facts.key.name));
     }
     let living = |pod: &&super::facts::Pod| !pod.facts.finished && !pod.facts.ips.is_empty();
     if let Some(pod) = binding.selected().filter(living).find(|pod| !pod.facts.readiness.containers) {
         return State::Waits(format!(
-            "the containers of pod {} of {service} are not ready, and LBC would remove its target",
+            "the containers of pod {} of {service} are not ready, and LBC would deregister its target",
             pod.facts.key.name
         ));
     }
@@ -155,12 +160,13 @@ fn quiet(binding: &Binding, facts: &Facts, wishes: &Wishes) -> State {
         return match foreign {
             Some(0) => State::Done,
             Some(count) => State::Refused(format!(
-                "target group {} has {count} targets that Headgate did not register, and LBC would remove them; expected \
-                 none, or --lbc-may-remove",
+                "target group {} has {count} targets that Headgate did not register, and LBC would \
+                 deregister them. Remove them, or set --lbc-may-remove",
                 binding.group_name()
             )),
             None => State::Refused(format!(
-                "nobody says what target group {} has: neither AWS nor Headgate can be asked; expected either",
+                "cannot read the targets of target group {}, neither from AWS nor from Headgate. Make one of \
+                 them reachable",
                 binding.group_name()
             )),
         };
@@ -173,8 +179,8 @@ fn quiet(binding: &Binding, facts: &Facts, wishes: &Wishes) -> State {
     match there.iter().find(not_own) {
         None => State::Done,
         Some((target, _)) => State::Refused(format!(
-            "target {target} of target group {} is no pod of {service}, and LBC would remove it; expected none, or \
-             --lbc-may-remove",
+            "target {target} of target group {} is not a pod of {service}, and LBC would deregister it. \
+             Remove it, or set --lbc-may-remove",
             binding.group_name()
         )),
     }
@@ -184,11 +190,11 @@ fn taken(binding: &Binding) -> State {
     match &binding.tgb {
         Some(tgb) if tgb.is_taken => State::Done,
         Some(tgb) if tgb.leaves => State::Refused(format!(
-            "{} is being deleted, and LBC removes its targets; expected that nobody deletes it",
+            "{} is being deleted, and LBC deregisters its targets. Stop its deletion",
             named(binding)
         )),
         _ => State::Waits(format!(
-            "LBC has not gone through {} yet: its finalizer and its checkpoint are expected there",
+            "LBC has not reconciled {} yet: its finalizer or its checkpoint is missing",
             named(binding)
         )),
     }
@@ -199,15 +205,15 @@ fn stop_headgate(facts: &Facts) -> State {
         return match deployment {
             Some(Deployment { wanted: 0, pods: 0, .. }) | None => not_held(facts),
             Some(Deployment { wanted: 0, pods, .. }) => {
-                State::Waits(format!("{pods} pods of Deployment {name} are still there"))
+                State::Waits(format!("{pods} pods of Deployment {name} still exist"))
             }
             Some(_) => State::Due,
         };
     }
     match not_held(facts) {
         State::Waits(why) => State::Refused(format!(
-            "{why}; expected that it is stopped: scale `headgate run` down to 0, or name its Deployment with \
-             --stop-headgate. What was given back stays paused until then, and LBC serves it"
+            "{why}. Stop it: scale `headgate run` to 0, or name its Deployment with --stop-headgate. Until \
+             then, the migrated bindings remain paused, and LBC manages them"
         )),
         other => other,
     }
@@ -217,7 +223,7 @@ fn not_held(facts: &Facts) -> State {
     match &facts.headgate.holder {
         Ok(None) => State::Done,
         Ok(Some(holder)) => State::Waits(format!("{holder} holds Headgate's Lease")),
-        Err(why) => State::Refused(format!("nobody knows whether Headgate runs: {why}")),
+        Err(why) => State::Refused(format!("cannot find out whether Headgate runs: {why}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `headgate migrate lbc`: looks, plans and prints; with `--apply` it does it.
+//! `headgate migrate lbc`: gathers facts, plans and prints. With `--apply`, it runs the plan.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ pub use super::{
     steps::Wish,
 };
 
-/// Writes to `out` what must be done, and does it if that was asked for. A step that cannot start is a finding.
+/// Writes the steps to `out`, and runs them if requested. A step that cannot start is a finding.
 ///
 /// # Errors
-/// If something cannot be read, there is nothing to move, or a step fails.
+/// Something cannot be read, there is nothing to migrate, or a step fails.
 pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let mut gatherer = Gatherer::new(client.clone(), options.clone());
@@ -53,24 +53,28 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<O
         if !options.json {
             write!(out, "{}", text::steps(&plan))?;
             if plan.iter().all(|step| step.state == State::Done) {
-                writeln!(out, "\nAll of it is done.")?;
+                writeln!(out, "\nAll steps are done.")?;
             } else {
-                writeln!(out, "\nNothing was changed. With --apply the steps are done in this order.")?;
+                writeln!(
+                    out,
+                    "\nNothing was changed. With --apply, the command runs the steps in this \
+                               order."
+                )?;
             }
         }
         return Ok(Outcome::findings(apply::is_refused(&plan)));
     }
-    // With JSON the report is all that a program reads.
+    // With JSON, the report is the only output for programs.
     if options.json {
         apply::apply(&mut gatherer, &client, &options, &mut std::io::stderr()).await?;
     } else {
         apply::apply(&mut gatherer, &client, &options, out).await?;
-        writeln!(out, "\nAll of it is done.")?;
+        writeln!(out, "\nAll steps are done.")?;
     }
     Ok(Outcome::Fine)
 }
 
-/// Whether this is what comes last, when the bindings may be forgotten already.
+/// Whether this action is one of the last, when the bindings may no longer be known.
 const fn is_an_end(action: super::steps::Action) -> bool {
     use super::steps::Action;
     matches!(action, Action::StartLbc | Action::RestoreWebhooks | Action::StartHeadgate)

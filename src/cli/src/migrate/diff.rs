@@ -1,6 +1,6 @@
-//! Target by target: what the target group has, what Headgate wants, and what becomes of each. Pure.
+//! A comparison per target: what the target group has, what Headgate wants, and what will happen. Pure.
 //!
-//! What Headgate wants is the core's one rule ([`verdict`]), so this says what the controller will do, before it is told.
+//! Headgate's wish is the core's one rule ([`verdict`]), so this predicts what the controller will do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,39 +19,40 @@ use serde::Serialize;
 use super::facts::{Binding, Pod};
 use crate::doctor::facts::{Bound, Shown};
 
-/// What becomes of a target.
+/// What will happen to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Then {
-    /// It is there, and Headgate wants it: it is registered once more, which changes nothing at AWS, and noted.
+    /// It is registered, and Headgate wants it. Headgate registers it again, which changes nothing at AWS, and records
+    /// it.
     Adopted,
-    /// It is not there, and Headgate wants it.
+    /// It is not registered, and Headgate wants it.
     Registered,
-    /// It is there, and Headgate does not want it: it stays, and nobody removes it.
+    /// It is registered, and Headgate does not want it. It remains.
     LeftAlone,
-    /// It is on its way out.
+    /// It is draining.
     Drains,
-    /// It is not there, and stays away for now.
+    /// It is not registered, and is not registered for now.
     NotYet,
 }
 
 /// A target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// `ip:port`; none: the pod has none yet.
+    /// `ip:port`. `None`: the pod has no address yet.
     pub target: Option<String>,
-    /// The pod; none: no pod of the namespace has the address.
+    /// The pod. `None`: no pod of the namespace has the address.
     pub pod: Option<String>,
-    /// What AWS says; none: it does not have it.
+    /// The state that AWS reports. `None`: the target is not registered.
     pub aws: Option<String>,
-    /// What becomes of it.
+    /// What will happen to it.
     pub then: Then,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The same in words.
+    /// What will happen, as text.
     pub says: String,
 }
 
-/// The port of the Service that a TargetGroupBinding names.
+/// The Service port that a TargetGroupBinding names.
 pub fn port_of(binding: &Binding) -> Option<&ServicePort> {
     let wanted = binding.spec.service_ref.port();
     let ports = &binding.service.as_ref()?.facts.ports;
@@ -59,7 +60,7 @@ pub fn port_of(binding: &Binding) -> Option<&ServicePort> {
     by_name.or_else(|| ports.iter().find(|port| port.port.to_string() == wanted))
 }
 
-/// The binding as Headgate will have it; none: it would have none.
+/// The binding as Headgate will read it. `None`: Headgate would have no binding.
 fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
     let service = binding.service.as_ref()?;
     let port = port_of(binding)?;
@@ -81,7 +82,7 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
         selector: service.facts.selector.clone().into(),
         family,
         balancer: LoadBalancerType::of(protocol),
-        // Which pods are its targets once they are ready is the same with any.
+        // This value does not change which ready pods are targets.
         least_healthy: Some(LeastHealthy::DEFAULT),
         policy: Policy::read(&service.facts.policy, Policy::default()).0,
         admits: true,
@@ -89,7 +90,7 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
     })
 }
 
-/// What AWS has: by its own word, or by that of the leader, who tells of wanted ones alone; none: nobody has said.
+/// The targets in AWS, from AWS or from the leader, which only reports wanted targets. `None`: unknown.
 pub fn at_aws(binding: &Binding, shown: Option<&Shown>) -> Option<BTreeMap<Target, HealthState>> {
     if let Some(Ok(group)) = &binding.group {
         return Some(group.targets.clone());
@@ -121,14 +122,14 @@ pub fn bound_of<'a>(binding: &Binding, shown: &'a Shown) -> Option<&'a Bound> {
     shown.bindings.iter().find(|bound| is_named(bound) && is_its(bound) && bound.port == port)
 }
 
-/// What Headgate wants of each pod of the Service: a target, or a reason why it is none.
+/// For each pod of the Service, the target that Headgate wants, or why it wants none.
 pub fn wanted(binding: &Binding) -> Vec<(&Pod, Result<Target, Reason>)> {
     let Some(core) = as_headgate_has_it(binding) else { return Vec::new() };
     let wants = |pod: &Pod| verdict(&pod.facts, Standing::NotYet, None, &core).map_err(Reason::from);
     binding.selected().map(|pod| (pod, wants(pod))).collect()
 }
 
-/// Target by target; none: nobody has said what AWS has.
+/// The comparison per target. `None`: the targets in AWS are unknown.
 pub fn diff(binding: &Binding, shown: Option<&Shown>) -> Option<Vec<Row>> {
     let there = at_aws(binding, shown)?;
     let mut rows = Vec::new();
@@ -175,7 +176,8 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
         }
         Some(_) => (
             Then::Adopted,
-            "Headgate notes it as its own when the pause ends, and registers it once more, which changes nothing"
+            "Headgate records it as its own when the pause ends, and registers it once more, which changes \
+             nothing"
                 .to_owned(),
         ),
     };
@@ -192,17 +194,17 @@ fn wanted_row(pod: &Pod, target: Target, state: Option<HealthState>) -> Row {
 fn unwanted_row(pod: Option<&Pod>, target: Target, state: HealthState, reason: Reason) -> Row {
     let name = pod.map(|pod| pod.facts.key.name.to_string());
     let (then, reason, says) = match (&name, state) {
-        (_, HealthState::Draining) => (Then::Drains, "TargetPending", "it is on its way out".to_owned()),
+        (_, HealthState::Draining) => (Then::Drains, "TargetPending", "it is draining".to_owned()),
         (Some(_), _) => (
             Then::LeftAlone,
             reason.as_str(),
-            "Headgate does not want it and has not registered it, so it stays; LBC would remove it"
+            "Headgate does not want it and has not registered it, so it remains; LBC would deregister it"
                 .to_owned(),
         ),
         (None, _) => (
             Then::LeftAlone,
             "ForeignTarget",
-            "no pod of the namespace has this address, so it stays; LBC would remove it".to_owned(),
+            "no pod of the namespace has this address, so it remains; LBC would deregister it".to_owned(),
         ),
     };
     Row {

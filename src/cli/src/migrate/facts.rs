@@ -1,4 +1,4 @@
-//! What was found: plain data, and no judgement.
+//! The gathered facts: plain data without a verdict.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,25 +13,25 @@ use headgate_core::{
 use super::{lbc::Spec, lbc::Tgb, record::Record};
 use crate::doctor::facts::{Looked, Shown};
 
-/// Everything.
+/// All facts.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// LBC itself.
     pub lbc: Lbc,
     /// Headgate itself.
     pub headgate: Headgate,
-    /// What is to be moved.
+    /// The bindings to migrate.
     pub bindings: Vec<Binding>,
 }
 
 /// LBC itself.
 #[derive(Clone, Debug, Default)]
 pub struct Lbc {
-    /// Its Deployment, as it is called here.
+    /// The name of its Deployment.
     pub name: String,
-    /// That; none: it is not there.
+    /// The Deployment. `None`: it does not exist.
     pub deployment: Option<Deployment>,
-    /// For how long its Lease has been seen not to change; none: there is none.
+    /// For how long its Lease has not changed. `None`: there is no Lease.
     pub lease_rests: Option<Duration>,
     /// Its webhook configurations.
     pub webhooks: Vec<Webhooks>,
@@ -42,11 +42,11 @@ pub struct Lbc {
 pub struct Deployment {
     /// `spec.replicas`.
     pub wanted: i32,
-    /// Its pods that have not ended, those that are ending included.
+    /// The number of its pods that have not finished, including terminating ones.
     pub pods: usize,
     /// Of these, those that are ready.
     pub ready: usize,
-    /// How many replicas it had before this command stopped it.
+    /// The number of replicas before this command stopped it.
     pub before: Option<i32>,
 }
 
@@ -55,67 +55,67 @@ pub struct Deployment {
 pub struct Webhooks {
     /// Its kind and name.
     pub name: String,
-    /// The entries that refuse a request when nobody answers.
+    /// The entries that reject a request if the webhook does not answer.
     pub strict: BTreeSet<String>,
-    /// The entries that did so before this command changed that.
+    /// The entries that did so before this command changed them.
     pub relaxed: BTreeSet<String>,
 }
 
 /// Headgate itself.
 #[derive(Clone, Debug)]
 pub struct Headgate {
-    /// Who holds the Lease, and would write; none: nobody.
+    /// The holder of the Lease. `None`: there is no holder.
     pub holder: Looked<Option<String>>,
-    /// What the leader knows.
+    /// The leader's answer.
     pub shown: Looked<Shown>,
-    /// The target groups that the leader has read, by ARN, each with how many targets are others'.
+    /// The target groups that the leader has read, by ARN, each with the number of foreign targets.
     pub read: BTreeMap<String, usize>,
-    /// The Deployment that may be stopped, if one was named; none of it: it is not there.
+    /// The Deployment that may be stopped, if one was named. The inner `None`: it does not exist.
     pub deployment: Option<(String, Option<Deployment>)>,
 }
 
-/// What is to be moved: a TargetGroupBinding, or what was one.
+/// A TargetGroupBinding to migrate, or a former one.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// Namespace and name of the TargetGroupBinding.
+    /// The namespace and name of the TargetGroupBinding.
     pub key: ObjectKey,
-    /// It; none: it is gone, and only the record is left.
+    /// The object. `None`: it was deleted, and only the record remains.
     pub tgb: Option<Tgb>,
-    /// Its `spec`, by itself or by the record.
+    /// Its `spec`, from the object or the record.
     pub spec: Spec,
-    /// What is remembered of it, if it was written to Headgate already.
+    /// The record, if it was already written for Headgate.
     pub record: Option<Record>,
-    /// The Service; none: it is not there.
+    /// The Service. `None`: it does not exist.
     pub service: Option<Service>,
-    /// The TargetBinding of its name, if there is one.
+    /// The TargetBinding with the same name, if any.
     pub written: Option<Written>,
-    /// What Headgate was told.
+    /// What is written for Headgate.
     pub told: Told,
-    /// The target group as AWS has it, by the caller's rights; none: it was not asked.
+    /// The target group from AWS, with the caller's credentials. `None`: AWS was not called.
     pub group: Option<Looked<Group>>,
     /// The pods of the namespace.
     pub pods: Vec<Pod>,
-    /// What makes pods whose template carries LBC's readiness gate of it.
+    /// The workloads whose pod template contains LBC's readiness gate.
     pub templates: Vec<String>,
-    /// Headgate's other bindings of the target group.
+    /// Other bindings of the target group for Headgate.
     pub others: Vec<String>,
-    /// Whether a TargetLedger names targets of the target group.
+    /// Whether a TargetLedger contains targets of the target group.
     pub has_ledger: bool,
 }
 
-/// What Headgate was told of a target group.
+/// What is written for Headgate about a target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing.
+    /// There is no binding.
     Nothing,
-    /// It binds it, and writes nothing.
+    /// There is a paused binding.
     Paused(Place),
-    /// It binds it.
+    /// There is a binding in force.
     InForce(Place),
 }
 
 impl Told {
-    /// Where that is written.
+    /// The place of the binding.
     pub const fn place(self) -> Option<Place> {
         match self {
             Self::Nothing => None,
@@ -124,25 +124,25 @@ impl Told {
     }
 }
 
-/// Where a binding is written.
+/// The place of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the annotation of the Service.
     Annotation,
-    /// In a TargetBinding of the name of the TargetGroupBinding.
+    /// A TargetBinding with the name of the TargetGroupBinding.
     TargetBinding,
 }
 
 /// A Service.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// What counts for targets.
+    /// The facts that decide its targets.
     pub facts: ServiceFacts,
-    /// Its state.
+    /// Its `resourceVersion`.
     pub version: String,
-    /// Its annotation `headgate.dev/paused` is `true`.
+    /// Whether its annotation `headgate.dev/paused` is `true`.
     pub is_paused: bool,
-    /// What is remembered of TargetGroupBindings that it was bound by.
+    /// The records of its former TargetGroupBindings.
     pub records: Looked<Vec<Record>>,
 }
 
@@ -151,14 +151,14 @@ pub struct Service {
 pub struct Written {
     /// Whether it is paused.
     pub is_paused: bool,
-    /// What is remembered of the TargetGroupBinding that it comes from; none: somebody else has written it.
+    /// The record of the TargetGroupBinding that it comes from. `None`: somebody else wrote the TargetBinding.
     pub record: Option<Record>,
 }
 
 /// A target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is.
+    /// Its properties.
     pub facts: TargetGroupFacts,
     /// Its targets.
     pub targets: BTreeMap<Target, HealthState>,
@@ -167,27 +167,27 @@ pub struct Group {
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// What counts of it for targets.
+    /// The facts that decide its targets.
     pub facts: PodFacts,
-    /// LBC's readiness gates, each with whether it is open.
+    /// LBC's readiness gates on it, each with whether it is open.
     pub gates: BTreeMap<String, bool>,
 }
 
 impl Binding {
-    /// Whether LBC's readiness gate of it is on a living pod, and closed.
+    /// The living pods with a closed readiness gate of this binding.
     pub fn closed_gates(&self) -> impl Iterator<Item = &Pod> {
         let gate = super::lbc::gate_of(&self.key.name);
         let lives = |pod: &&Pod| !pod.facts.terminating && !pod.facts.finished;
         self.pods.iter().filter(lives).filter(move |pod| pod.gates.get(&gate) == Some(&false))
     }
 
-    /// The pods that its Service selects.
+    /// The pods that the Service selects.
     pub fn selected(&self) -> impl Iterator<Item = &Pod> {
         let selector = self.service.as_ref().map(|service| &service.facts.selector);
         self.pods.iter().filter(move |pod| selector.is_some_and(|all| all.selects(&pod.facts.labels)))
     }
 
-    /// The ARN of its target group, once anybody has said it.
+    /// The ARN of its target group, if it is known.
     pub fn arn(&self) -> Option<&str> {
         match (&self.group, self.spec.arn.as_deref()) {
             (_, Some(arn)) => Some(arn),

@@ -1,5 +1,5 @@
-//! Looks at everything, again and again: nothing is remembered between two looks but which bindings there were, what AWS
-//! said, and since when LBC's Lease rests.
+//! Gathers all facts repeatedly. It only remembers the bindings, the answers of AWS, and since when LBC's Lease has not
+//! changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,54 +56,55 @@ use crate::{
     explain::reach::{Holder, Way},
 };
 
-/// What a Deployment had as `spec.replicas` before this command stopped it.
+/// The annotation with the `spec.replicas` that a Deployment had before this command stopped it.
 pub const REPLICAS: &str = "migrate.headgate.dev/replicas";
-/// Which entries of a webhook configuration had failurePolicy Fail before this command changed that, comma-separated.
+/// The annotation with the entries of a webhook configuration that had failurePolicy Fail before this command changed
+/// them, comma-separated.
 pub const STRICT: &str = "migrate.headgate.dev/strict";
-/// A Headgate that has not renewed its Lease for so long does not run.
+/// A Headgate that has not renewed its Lease for this long does not run.
 const DEAD: Duration = Duration::from_secs(30);
-/// For the TargetLedgers.
+/// The timeout for the TargetLedgers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A list comes in pages of so many.
+/// The page size of lists.
 const PAGE: u32 = 500;
 
-/// What `headgate migrate lbc` is told.
+/// The options of `headgate migrate lbc`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which bindings.
+    /// The bindings to migrate.
     pub which: Which,
-    /// From Headgate to LBC.
+    /// Whether to migrate from Headgate to LBC.
     pub back: bool,
-    /// Where a binding is written for Headgate.
+    /// Where to write a binding for Headgate.
     pub to: Place,
-    /// What else was asked for.
+    /// Further wishes of the user.
     pub wishes: Wishes,
-    /// Do it.
+    /// Whether to apply the plan.
     pub apply: bool,
     /// Print JSON.
     pub json: bool,
-    /// How long one step may be waited for.
+    /// The maximum duration of one step.
     pub timeout: Duration,
-    /// LBC.
+    /// The names of LBC's objects.
     pub lbc: Names,
-    /// Headgate's Deployment, to be stopped for a moment.
+    /// Headgate's Deployment, which is stopped for a moment.
     pub stop_headgate: Option<String>,
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
 }
 
-/// Which bindings.
+/// The bindings to migrate.
 #[derive(Clone, Debug, Default)]
 pub struct Which {
-    /// Of this namespace; none: that of the kubeconfig's context.
+    /// Those of this namespace. `None`: that of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// Of all namespaces.
+    /// Those of all namespaces.
     pub everywhere: bool,
-    /// Of these names; none: all.
+    /// Those with these names. Empty: all.
     pub names: Vec<String>,
 }
 
-/// Where LBC is.
+/// The names of LBC's objects.
 #[derive(Clone, Debug)]
 pub struct Names {
     /// Its namespace.
@@ -114,25 +115,25 @@ pub struct Names {
     pub webhook: String,
 }
 
-/// Who looks.
+/// Gathers facts.
 pub struct Gatherer {
     client: Client,
     options: Options,
-    /// All that was ever seen: what is gone stays to be told of.
+    /// All bindings that were ever seen, because deleted ones are still reported.
     known: BTreeMap<ObjectKey, Known>,
     groups: BTreeMap<ObjectKey, Looked<Group>>,
     aws: Option<Looked<TargetGroups>>,
     lease: Option<(String, Instant)>,
 }
 
-/// What is remembered of a binding that may be gone.
+/// What is remembered about a binding that may be deleted.
 #[derive(Clone)]
 struct Known {
     spec: Spec,
     record: Option<Record>,
 }
 
-/// The objects of the namespaces that are looked at.
+/// The objects of the namespaces.
 struct Objects {
     tgbs: BTreeMap<ObjectKey, Tgb>,
     services: BTreeMap<ObjectKey, Service>,
@@ -140,22 +141,22 @@ struct Objects {
 }
 
 impl Gatherer {
-    /// Looks into a cluster.
+    /// Gathers facts in this cluster.
     pub fn new(client: Client, options: Options) -> Self {
         let (known, groups) = (BTreeMap::new(), BTreeMap::new());
         Self { client, options, known, groups, aws: None, lease: None }
     }
 
-    /// The namespace that is looked at; none: all.
+    /// The namespace. `None`: all.
     pub fn namespace(&self) -> Option<&str> {
         let named = self.options.which.namespace.as_deref();
         (!self.options.which.everywhere).then(|| named.unwrap_or(self.client.default_namespace()))
     }
 
-    /// Looks at everything; at AWS only if it is asked to, or has not yet.
+    /// Gathers all facts. Calls AWS only if `at_aws` is set or it has not done so yet.
     ///
     /// # Errors
-    /// If something that counts cannot be read: what, and which right was expected.
+    /// A necessary fact cannot be read. Contains the missing permission.
     pub async fn look(&mut self, at_aws: bool) -> anyhow::Result<Facts> {
         let objects = self.objects().await?;
         self.learn(&objects)?;
@@ -207,8 +208,7 @@ impl Gatherer {
         let mut tgbs = BTreeMap::new();
         for object in list(&api, "targetgroupbindings.elbv2.k8s.aws").await? {
             let name = object.name_any();
-            let tgb =
-                Tgb::read(&object).with_context(|| format!("TargetGroupBinding {name} cannot be read"))?;
+            let tgb = Tgb::read(&object).with_context(|| format!("cannot read TargetGroupBinding {name}"))?;
             tgbs.insert(tgb.key.clone(), tgb);
         }
         let mut services = BTreeMap::new();
@@ -223,7 +223,7 @@ impl Gatherer {
                 services.insert(facts.key.clone(), Service { facts, version, is_paused, records });
             }
         }
-        // Who moves one namespace sees what other namespaces bind only where they may.
+        // A caller who migrates one namespace may not be allowed to list other namespaces.
         let everywhere = if self.options.back { None } else { namespace };
         let written = match list(&self.api::<TargetBinding>(everywhere), "targetbindings.headgate.dev").await
         {
@@ -251,7 +251,7 @@ impl Gatherer {
         }
     }
 
-    /// Which bindings this is about.
+    /// Updates the bindings to migrate.
     fn learn(&mut self, objects: &Objects) -> anyhow::Result<()> {
         let names = self.options.which.names.clone();
         let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
@@ -280,9 +280,8 @@ impl Gatherer {
         }
         for (key, record) in recorded {
             if !self.known.contains_key(&key) || self.options.back {
-                let spec = serde_json::from_value(record.object["spec"].clone()).with_context(|| {
-                    format!("what is remembered of TargetGroupBinding {key} cannot be read")
-                })?;
+                let spec = serde_json::from_value(record.object["spec"].clone())
+                    .with_context(|| format!("cannot read the record of TargetGroupBinding {key}"))?;
                 self.known.insert(key, Known { spec, record: Some(record) });
             } else if let Some(known) = self.known.get_mut(&key) {
                 known.record = Some(record);
@@ -309,7 +308,7 @@ impl Gatherer {
         let Names { namespace, deployment: name, webhook } = self.options.lbc.clone();
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &namespace);
         let lease = leases.get_opt(lbc::LEASE).await.with_context(|| {
-            format!("cannot read Lease {namespace}/{}; expected the right to get it", lbc::LEASE)
+            format!("cannot read Lease {namespace}/{}. Grant yourself get on it", lbc::LEASE)
         })?;
         let renewed = lease.and_then(|lease| lease.spec?.renew_time).map(|time| time.0.to_string());
         let lease_rests = renewed.map(|renewed| {
@@ -328,9 +327,10 @@ impl Gatherer {
             ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
         ] {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
-            let found = api.get_opt(&webhook).await.with_context(|| {
-                format!("cannot read {} {webhook}; expected the right to get it", kind.kind)
-            })?;
+            let found = api
+                .get_opt(&webhook)
+                .await
+                .with_context(|| format!("cannot read {} {webhook}. Grant yourself get on it", kind.kind))?;
             webhooks.extend(found.map(|object| of_webhooks(&kind.kind, &object)));
         }
         let deployment = deployment(&self.client, &namespace, &name).await?;
@@ -348,7 +348,7 @@ impl Gatherer {
         let shown = way.ask(Some(&self.client), "/debug/bindings").await;
         let shown = shown.map_err(|error| plain_chain(&error)).and_then(|text| {
             serde_json::from_str::<Shown>(&text).map_err(|error| {
-                format!("its answer cannot be read ({error}); expected a Headgate of the same version as this program")
+                format!("cannot read its answer ({error}). Use the version of the Headgate in the cluster")
             })
         });
         let mut read = BTreeMap::new();
@@ -380,7 +380,8 @@ impl Gatherer {
         Ok(pods)
     }
 
-    /// What makes pods whose template has gates of LBC's; what cannot be listed is left out, for its pods tell, too.
+    /// The workloads whose template contains LBC's gates. Kinds that cannot be listed are left out, because their pods
+    /// have the gates too.
     async fn templates(&self, namespace: &str) -> Vec<(String, Vec<String>)> {
         let mut all = Vec::new();
         let mut note = |kind: &str, name: String, template: Option<&PodTemplateSpec>| {
@@ -404,7 +405,7 @@ impl Gatherer {
         all
     }
 
-    /// The target groups that TargetLedgers are about.
+    /// The target groups that have TargetLedgers.
     async fn ledgers(&self) -> anyhow::Result<BTreeSet<String>> {
         let Way { own_namespace, lease, .. } = &self.options.way;
         let ledgers = Ledgers::new(self.client.clone(), own_namespace, lease);
@@ -416,7 +417,7 @@ impl Gatherer {
     }
 }
 
-/// All of a kind; a kind that is not there has none.
+/// Lists a kind. Empty if the kind is not installed.
 async fn list<K>(api: &Api<K>, what: &str) -> anyhow::Result<Vec<K>>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -429,7 +430,7 @@ where
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(all),
             Err(error) => {
                 return Err(error)
-                    .with_context(|| format!("cannot list {what}; expected the right to list them"));
+                    .with_context(|| format!("cannot list {what}. Grant yourself list on them"));
             }
         };
         let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
@@ -441,9 +442,10 @@ where
 
 async fn deployment(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<Deployment>> {
     let api: Api<KubeDeployment> = Api::namespaced(client.clone(), namespace);
-    let found = api.get_opt(name).await.with_context(|| {
-        format!("cannot read Deployment {namespace}/{name}; expected the right to get it")
-    })?;
+    let found = api
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot read Deployment {namespace}/{name}. Grant yourself get on it"))?;
     let Some(found) = found else { return Ok(None) };
     let before = found.annotations().get(REPLICAS).and_then(|text| text.parse().ok());
     let Some(spec) = found.spec else { return Ok(None) };
@@ -451,7 +453,7 @@ async fn deployment(client: &Client, namespace: &str, name: &str) -> anyhow::Res
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let pods: Api<KubePod> = Api::namespaced(client.clone(), namespace);
     let pods = pods.list(&ListParams::default().labels(&labels.join(","))).await.with_context(|| {
-        format!("cannot list the pods of namespace {namespace}; expected the right to list pods")
+        format!("cannot list the pods of namespace {namespace}. Grant yourself list on pods")
     })?;
     let phase =
         |pod: &KubePod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -548,7 +550,7 @@ fn told(binding: &Binding, written: Option<&TargetBinding>) -> Told {
     }
 }
 
-/// What else binds the target group for Headgate.
+/// Other bindings of the target group for Headgate.
 fn others(binding: &Binding, all: &BTreeMap<ObjectKey, TargetBinding>) -> Vec<String> {
     let service = &binding.spec.service_ref.name;
     let is_other = |(key, object): &(&ObjectKey, &TargetBinding)| {
@@ -573,12 +575,12 @@ async fn group(aws: &TargetGroups, spec: &Spec) -> Looked<Group> {
     let said = |failure: headgate_core::Failure| format!("{}: {}", failure.code, failure.message);
     let find = Call::FindGroups { references: vec![reference] };
     let Answer::Groups(found) = aws.make(&find).await.map_err(said)? else {
-        return Err("AWS has answered something else; this is a bug".to_owned());
+        return Err("AWS returned something else; this is a bug".to_owned());
     };
-    let facts = found.into_iter().next().ok_or("AWS has answered with none; this is a bug")?;
+    let facts = found.into_iter().next().ok_or("AWS returned no target group; this is a bug")?;
     let call = Call::ReadHealth { group: facts.arn.clone() };
     let Answer::Health(targets) = aws.make(&call).await.map_err(said)? else {
-        return Err("AWS has answered something else; this is a bug".to_owned());
+        return Err("AWS returned something else; this is a bug".to_owned());
     };
     let targets = targets.into_iter().map(|(target, health)| (target, health.state)).collect();
     Ok(Group { facts, targets })

@@ -1,4 +1,4 @@
-//! The words of the AWS Load Balancer Controller: its kind TargetGroupBinding, as far as it counts.
+//! The names of the AWS Load Balancer Controller, and the relevant part of its kind TargetGroupBinding.
 
 use headgate_core::model::object::ObjectKey;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -14,13 +14,13 @@ use serde_json::Value;
 pub const GROUP: &str = "elbv2.k8s.aws";
 /// The finalizer of a TargetGroupBinding.
 pub const FINALIZER: &str = "elbv2.k8s.aws/resources";
-/// What the type of its readiness gates begins with; the name of the TargetGroupBinding follows.
+/// The prefix of the type of its readiness gates. The name of the TargetGroupBinding follows.
 pub const GATE: &str = "target-health.elbv2.k8s.aws/";
-/// The Lease of its leader, in its own namespace.
+/// The Lease of its leader, in LBC's namespace.
 pub const LEASE: &str = "aws-load-balancer-controller-leader";
-/// Where it notes, on a TargetGroupBinding, with what it was done last: so it has gone through it once.
+/// The annotation with the state of a TargetGroupBinding that LBC last reconciled.
 const CHECKPOINT: &str = "elbv2.k8s.aws/checkpoint";
-/// Labels with these prefixes, which end in `stack`, `stack-name` or `stack-namespace`, are on what it has made itself.
+/// Prefixes of labels on objects that LBC made itself. They end in `stack`, `stack-name` or `stack-namespace`.
 const MADE: [&str; 4] =
     ["ingress.k8s.aws/", "service.k8s.aws/", "gateway.k8s.aws.alb/", "gateway.k8s.aws.nlb/"];
 
@@ -34,29 +34,29 @@ pub fn gate_of(name: &str) -> String {
     format!("{GATE}{name}")
 }
 
-/// `spec`.
+/// The `spec` of a TargetGroupBinding.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
     /// The ARN of the target group.
     #[serde(rename = "targetGroupARN")]
     pub arn: Option<String>,
-    /// Its name, from which LBC's webhook makes the ARN.
+    /// The name of the target group. LBC's webhook sets the ARN from it.
     #[serde(rename = "targetGroupName")]
     pub name: Option<String>,
     /// `ip` or `instance`.
     pub target_type: Option<String>,
-    /// How it is spoken to, where that is known.
+    /// The protocol of the target group, if it is known.
     #[serde(rename = "targetGroupProtocol")]
     pub protocol: Option<String>,
     /// `ipv4` or `ipv6`.
     pub ip_address_type: Option<String>,
-    /// Whether LBC removes only what it has registered itself.
+    /// Whether LBC deregisters only targets that it registered itself.
     #[serde(rename = "multiClusterTargetGroup")]
     pub multi_cluster: bool,
-    /// A role of another account.
+    /// The ARN of a role in another account.
     pub iam_role_arn_to_assume: Option<String>,
-    /// Rules for security groups, which LBC keeps.
+    /// Rules for security groups that LBC manages.
     pub networking: Option<Value>,
     /// The port of a Service in the same namespace.
     pub service_ref: ServiceRef,
@@ -79,7 +79,7 @@ impl Default for ServiceRef {
 }
 
 impl ServiceRef {
-    /// The port as it is written.
+    /// The port in its original notation.
     pub fn port(&self) -> String {
         match &self.port {
             IntOrString::Int(number) => number.to_string(),
@@ -89,12 +89,12 @@ impl ServiceRef {
 }
 
 impl Spec {
-    /// The target group as it is named: by ARN, if that is known.
+    /// The target group by ARN if that is known, or else by name.
     pub fn target_group(&self) -> Option<&str> {
         self.arn.as_deref().or(self.name.as_deref()).filter(|named| !named.is_empty())
     }
 
-    /// Whether it is of IPv6 addresses.
+    /// Whether its addresses are IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.ip_address_type.as_deref() == Some("ipv6")
     }
@@ -105,23 +105,23 @@ impl Spec {
 pub struct Tgb {
     /// Its namespace and name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID.
     pub uid: String,
-    /// Its state.
+    /// The `resourceVersion`.
     pub version: String,
-    /// It has a `deletionTimestamp`.
+    /// Whether it has a `deletionTimestamp`.
     pub leaves: bool,
-    /// LBC's finalizer keeps it.
+    /// Whether LBC's finalizer keeps it.
     pub is_kept: bool,
     /// All of its finalizers.
     pub finalizers: Vec<String>,
-    /// What LBC has made it from, if it has.
+    /// The object from which LBC made it, if it did.
     pub made_from: Option<String>,
-    /// LBC has gone through this state of it.
+    /// Whether LBC has reconciled this state of it.
     pub is_taken: bool,
     /// Its `spec`.
     pub spec: Spec,
-    /// What somebody needs who makes it again: name, labels, annotations and `spec`, and nothing of LBC's own.
+    /// Everything needed to create it again: name, labels, annotations and `spec`, without LBC's own data.
     pub again: Value,
 }
 
@@ -129,7 +129,7 @@ impl Tgb {
     /// Reads an object.
     ///
     /// # Errors
-    /// If its `spec` is none.
+    /// Its `spec` is invalid.
     pub fn read(object: &DynamicObject) -> Result<Self, serde_json::Error> {
         let spec = object.data.get("spec").cloned().unwrap_or_default();
         let metadata = &object.metadata;
@@ -168,7 +168,7 @@ impl Tgb {
     }
 }
 
-/// The Ingress, Service or Gateway that LBC has made it from.
+/// The Ingress, Service or Gateway from which LBC made it.
 fn made_from(object: &DynamicObject) -> Option<String> {
     object.labels().iter().find_map(|(label, value)| {
         let is_made = MADE.iter().any(|prefix| label.starts_with(prefix)) && label.contains("stack");

@@ -1,21 +1,22 @@
 //! `headgate migrate lbc`: from the AWS Load Balancer Controller (LBC) to Headgate without a gap, and back.
 //!
 //! ```text
-//!  gather   LBC's TargetGroupBindings, Services, pods, what Headgate was told, the leader, AWS with the caller's rights
+//!  gather   TargetGroupBindings, Services, pods, Headgate's bindings, the leader, AWS with the caller's credentials
 //!     │
 //!     ▼  Facts: plain data
-//!  plan     over, back: the steps in the only safe order, each done, due, waited for or refused: pure
-//!     │                                                    diff: target by target, by the one rule of the core: pure
+//!  plan     over, back: the steps in the only safe order, each done, due, waiting or rejected: pure
+//!     │                                                    diff: per target, by the one rule of the core: pure
 //!     ▼  without --apply it is printed; with it
-//!  apply    makes the writes of the first step that is not done, and looks at everything again
+//!  apply    makes the writes of the first step that is not done, and gathers all facts again
 //! ```
 //!
-//! * **Guarantees.** Nothing is remembered between two looks: what is done is read from the cluster, so whoever runs it
-//!   again after a failure goes on from there. A TargetGroupBinding loses its finalizer, and is deleted, only while no LBC
-//!   runs: LBC removes all targets of one that is deleted. Targets are never removed from here.
-//! * **Assumes** that LBC behaves as its sources say: it removes what is not among its endpoints, and what is in the target
-//!   group of a binding that is deleted.
-//! * **Caveat.** Between the end of LBC and the end of the pause nobody registers or removes. So a roll is waited for before.
+//! * **Guarantees.** The command remembers nothing: it reads from the cluster which steps are done, so it continues there
+//!   after a failure. It removes the finalizer of a TargetGroupBinding, and deletes the object, only while no LBC runs,
+//!   because LBC deregisters all targets of a deleted one. The command itself never deregisters targets.
+//! * **Assumes** that LBC behaves like its source code: it deregisters targets that are not among its endpoints, and all
+//!   targets of a deleted binding.
+//! * **Caveat.** Between the end of LBC and the end of the pause, no controller registers or deregisters targets. The
+//!   command therefore first waits for running rollouts.
 
 mod apply;
 mod back;

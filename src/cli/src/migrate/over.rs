@@ -1,4 +1,4 @@
-//! The steps from LBC to Headgate: pure, from what was found.
+//! The steps from LBC to Headgate. Pure.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{
 };
 use headgate_core::model::target_group::{GroupRef, TargetType};
 
-/// A leader of LBC renews its Lease every 2 s: one that has rested for so long has none.
+/// A leader of LBC renews its Lease every 2 s. If the Lease has not changed for this long, LBC has no leader.
 pub const LEASE_RESTS: Duration = Duration::from_secs(5);
-/// Reasons of a binding that say nothing against it while it is paused.
+/// Reasons that are expected while a binding is paused.
 const EXPECTED: [&str; 2] = ["Paused", "RemovalsPaused"];
 
-/// The steps, in their order.
+/// The steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding, Place) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -40,8 +40,8 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.push(once(
         Action::RelaxWebhooks,
         if all_gone { State::Done } else { relax(facts, &halt) },
-        "Set LBC's webhooks to failurePolicy Ignore: while LBC is stopped, they would refuse that its finalizer is taken \
-         off, and new pods and Services"
+        "Set LBC's webhooks to failurePolicy Ignore: while LBC is stopped, they would reject the removal of \
+         its finalizer, and new pods and Services"
             .to_owned(),
     ));
     steps.extend(each(Action::Quiet, says_quiet, &|binding| {
@@ -50,7 +50,7 @@ pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     steps.push(once(
         Action::StopLbc,
         halt,
-        format!("Stop LBC: scale Deployment {} down to 0, and wait until its pods are gone", facts.lbc.name),
+        format!("Stop LBC: scale Deployment {} to 0, and wait until its pods are deleted", facts.lbc.name),
     ));
     steps.extend(each(Action::TakeFinalizer, says_finalizer, &|binding| {
         due_while(binding.tgb.as_ref().is_some_and(|tgb| tgb.is_kept))
@@ -79,7 +79,7 @@ fn due_while(is: bool) -> State {
     if is { State::Due } else { State::Done }
 }
 
-/// Namespace and name of a binding, as all sentences have it.
+/// The namespace and name of a binding, in the form of all messages.
 pub fn named(binding: &Binding) -> String {
     format!("TargetGroupBinding {}", binding.key)
 }
@@ -89,7 +89,7 @@ fn service_of(binding: &Binding) -> String {
 }
 
 fn says_check(binding: &Binding, _: Place) -> String {
-    format!("See whether {} can be moved", named(binding))
+    format!("Check whether {} can be migrated", named(binding))
 }
 
 fn says_write(binding: &Binding, place: Place) -> String {
@@ -97,12 +97,12 @@ fn says_write(binding: &Binding, place: Place) -> String {
     match place {
         Place::Annotation => {
             format!(
-                "Bind port {port} of {} to target group {group} by its annotation, paused",
+                "Bind port {port} of {} to target group {group} with its annotation, paused",
                 service_of(binding)
             )
         }
         Place::TargetBinding => format!(
-            "Bind port {port} of {} to target group {group} by TargetBinding {}, paused",
+            "Bind port {port} of {} to target group {group} with TargetBinding {}, paused",
             service_of(binding),
             binding.key
         ),
@@ -114,14 +114,11 @@ fn says_compare(binding: &Binding, _: Place) -> String {
 }
 
 fn says_quiet(binding: &Binding, _: Place) -> String {
-    format!("Wait until no pod of {} comes or goes", service_of(binding))
+    format!("Wait until no pod of {} starts or terminates", service_of(binding))
 }
 
 fn says_finalizer(binding: &Binding, _: Place) -> String {
-    format!(
-        "Take LBC's finalizer off {}, so that nobody removes its targets when it is deleted",
-        named(binding)
-    )
+    format!("Remove LBC's finalizer from {}, so that its deletion deregisters no targets", named(binding))
 }
 
 fn says_delete(binding: &Binding, _: Place) -> String {
@@ -141,10 +138,10 @@ fn says_settle(binding: &Binding, _: Place) -> String {
 
 fn says_gates(binding: &Binding, _: Place) -> String {
     let gate = super::lbc::gate_of(&binding.key.name);
-    format!("Open the readiness gates {gate} that are closed on living pods: nobody else does any more")
+    format!("Open the closed readiness gates {gate} of living pods: no controller opens them any more")
 }
 
-/// Why it cannot be moved at all.
+/// Why it cannot be migrated.
 fn check(binding: &Binding, wishes: &Wishes, to: Place) -> State {
     let Some(tgb) = &binding.tgb else { return State::Done };
     refusal(binding, wishes, to, tgb.made_from.as_deref()).map_or(State::Done, State::Refused)
@@ -154,57 +151,62 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
     let (about, spec) = (named(binding), &binding.spec);
     if let Some(label) = made_from {
         return Some(format!(
-            "{about} was made by LBC itself ({label}), and so were its target group and load balancer, which LBC removes \
-             with what they were made from; expected one that you have written. The way over from it is a target group of \
-             your own beside that one"
+            "{about} was created by LBC itself ({label}), like its target group and load balancer, which LBC \
+             deletes with their Ingress, Service or Gateway. Migrate only TargetGroupBindings that you \
+             wrote. Instead, create your own target group next to that one"
         ));
     }
     if spec.target_type.as_deref() == Some("instance") {
         return Some(format!(
-            "{about} is of target type instance: nodes are its targets, and Headgate registers pods; expected ip. The way \
-             over is a target group of type ip beside that one (docs/guides/from-hostport.md)"
+            "{about} has target type instance: its targets are nodes, and Headgate registers pods. Create a \
+             target group of type ip next to it (docs/guides/from-hostport.md)"
         ));
     }
     if spec.protocol.as_deref().is_some_and(|protocol| protocol.contains("QUIC")) {
-        return Some(format!("{about} is of protocol QUIC, which Headgate does not serve"));
+        return Some(format!("{about} has protocol QUIC, which Headgate does not support"));
     }
     if let Some(role) = &spec.iam_role_arn_to_assume {
         return Some(format!(
-            "{about} is of another account (iamRoleArnToAssume {role}); expected a target group of Headgate's own account"
+            "{about} belongs to another account (iamRoleArnToAssume {role}). Use a target group of \
+             Headgate's own account"
         ));
     }
     let named = spec.target_group().unwrap_or_default();
     if let Err(error) = GroupRef::parse(named) {
-        return Some(format!("{about} names no target group that can be bound: {error}"));
+        return Some(format!("{about} names a target group that cannot be bound: {error}"));
     }
     let service = service_of(binding);
     let Some(seen) = &binding.service else {
-        return Some(format!("{about} names {service}, which is not there"));
+        return Some(format!("{about} names {service}, which does not exist"));
     };
     if seen.facts.selector.is_empty() {
         return Some(format!(
-            "{service} has no selector: its endpoints are written by hand, and Headgate goes by pods; expected a selector"
+            "{service} has no selector: somebody writes its endpoints by hand, and Headgate selects pods. \
+             Set a selector"
         ));
     }
     if port_of(binding).is_none() {
         let port = spec.service_ref.port();
         return Some(format!(
-            "{about} names port {port}, which {service} does not have; LBC removes its targets then"
+            "{about} names port {port}, which {service} does not have; LBC then deregisters its targets"
         ));
     }
     if let Err(error) = &seen.records {
-        return Some(format!("{service} has an annotation of this command that cannot be read: {error}"));
+        return Some(format!("cannot read an annotation of this command on {service}: {error}"));
     }
     if let Some(Ok(group)) = &binding.group
         && group.facts.target_type != TargetType::Ip
     {
-        return Some(format!("AWS says that the target group of {about} is not of type ip; expected ip"));
+        return Some(format!(
+            "AWS reports that the target group of {about} does not have type ip. Use one \
+                             that has"
+        ));
     }
     if !binding.templates.is_empty() {
         let gate = super::lbc::gate_of(&binding.key.name);
         return Some(format!(
-            "the pod template of {} has the readiness gate {gate}, which nobody opens any more once LBC has let go: no new \
-             pod would become ready; expected a template without it",
+            "the pod template of {} has the readiness gate {gate}, which no controller opens after LBC is \
+             gone: no new pod would become ready. Remove the gate from the template",
             binding.templates.join(", ")
         ));
     }
@@ -212,15 +214,15 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
         && !wishes.contains(&Wish::AcceptNetworking)
     {
         return Some(format!(
-            "{about} has spec.networking: LBC keeps rules of security groups for it, and takes them away when it runs again \
-             without the binding. Headgate never changes a security group; expected rules of your own that let the load \
-             balancer reach the pods, and then --accept-networking"
+            "{about} has spec.networking: LBC manages security group rules for it, and removes them when it \
+             runs again without the binding. Headgate never changes a security group. Add your own rules \
+             that let the load balancer reach the pods, then set --accept-networking"
         ));
     }
     already_written(binding, to)
 }
 
-/// What stands in the way where it would be written.
+/// What blocks the binding at the place where it would be written.
 fn already_written(binding: &Binding, to: Place) -> Option<String> {
     if binding.told != Told::Nothing {
         return None;
@@ -228,11 +230,12 @@ fn already_written(binding: &Binding, to: Place) -> Option<String> {
     let seen = binding.service.as_ref()?;
     match to {
         Place::Annotation if seen.facts.target_groups.is_some() && !seen.is_paused => Some(format!(
-            "{} binds other target groups already, and a pause would hold up those too; expected --to targetbinding",
+            "{} already binds other target groups, and a pause would affect those too. Set --to \
+             targetbinding",
             service_of(binding)
         )),
         Place::TargetBinding if binding.written.is_some() => Some(format!(
-            "there is a TargetBinding {} already that binds something else; expected none of this name, or --to annotation",
+            "TargetBinding {} already exists and binds something else. Rename it, or set --to annotation",
             binding.key
         )),
         _ => None,
@@ -244,7 +247,7 @@ fn write(binding: &Binding) -> State {
     due_while(binding.told == Told::Nothing || (binding.record.is_none() && binding.tgb.is_some()))
 }
 
-/// Whether Headgate has it before LBC has to let go.
+/// Whether Headgate knows the binding, so that LBC may be stopped.
 fn compare(binding: &Binding, facts: &Facts) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -253,7 +256,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
         Ok(shown) => shown,
         Err(why) => {
             return State::Refused(format!(
-                "Headgate cannot be asked: {why}; expected a `headgate run` that leads, before LBC lets go of anything"
+                "cannot query Headgate: {why}. Start `headgate run`, and wait until it leads"
             ));
         }
     };
@@ -264,7 +267,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     });
     if let Some(problem) = problem.and_then(|origin| origin.problems.first()) {
         return State::Refused(format!(
-            "Headgate cannot follow what was written for {}: {}: {}",
+            "Headgate rejects what was written for {}: {}: {}",
             named(binding),
             problem.reason,
             problem.message
@@ -272,7 +275,8 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     }
     let Some(bound) = bound_of(binding, shown) else {
         return State::Waits(format!(
-            "Headgate does not show port {} of {} bound to target group {} yet; expected that it serves namespace {}",
+            "Headgate does not show port {} of {} bound to target group {} yet. Check that it manages \
+             namespace {}",
             binding.spec.service_ref.port(),
             service_of(binding),
             binding.group_name(),
@@ -282,7 +286,7 @@ fn compare(binding: &Binding, facts: &Facts) -> State {
     let read_only = bound.troubles.iter().any(|trouble| trouble.reason == "ReadOnly");
     if read_only {
         return State::Refused(
-            "Headgate runs with --read-only, and would never write; expected it without".to_owned(),
+            "Headgate runs with --read-only, and would never write. Remove that flag".to_owned(),
         );
     }
     if !facts.headgate.read.contains_key(&bound.target_group) {
@@ -308,7 +312,7 @@ fn delete(binding: &Binding) -> State {
     }
 }
 
-/// While LBC is not to be stopped, its webhooks stay as they are.
+/// While LBC is not stopped, its webhooks remain unchanged.
 fn relax(facts: &Facts, halt: &State) -> State {
     match halt {
         _ if facts.lbc.webhooks.iter().all(|webhooks| webhooks.strict.is_empty()) => State::Done,
@@ -317,7 +321,7 @@ fn relax(facts: &Facts, halt: &State) -> State {
     }
 }
 
-/// Whether nothing is under way that only LBC would see through.
+/// Whether no rollout is in progress that only LBC would finish.
 fn quiet(binding: &Binding) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -326,14 +330,14 @@ fn quiet(binding: &Binding) -> State {
     if let Some(pod) = binding.closed_gates().next() {
         let gate = super::lbc::gate_of(&binding.key.name);
         return State::Waits(format!(
-            "the readiness gate {gate} of pod {} is closed, and only LBC opens it; expected that the load balancer calls \
-             the pod healthy, or that it is removed",
+            "the readiness gate {gate} of pod {} is closed, and only LBC opens it. Make the pod healthy in \
+             the load balancer, or delete it",
             pod.facts.key.name
         ));
     }
     if let Some(pod) = binding.selected().find(|pod| pod.facts.terminating) {
         return State::Waits(format!(
-            "pod {} of {service} is ending, and while LBC is stopped nobody would deregister it",
+            "pod {} of {service} is terminating, and while LBC is stopped no controller would deregister it",
             pod.facts.key.name
         ));
     }
@@ -348,7 +352,7 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     let rests = facts.lbc.lease_rests.is_none_or(|rests| rests >= LEASE_RESTS);
     let renewed = || {
         State::Waits(format!(
-            "the Lease of LBC's leader was renewed within the last {} s; expected that no LBC runs, wherever it does",
+            "the Lease of LBC's leader was renewed within the last {} s. Stop every LBC replica first",
             LEASE_RESTS.as_secs()
         ))
     };
@@ -358,28 +362,28 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     let name = &facts.lbc.name;
     let Some(deployment) = &facts.lbc.deployment else {
         return State::Refused(format!(
-            "there is no Deployment {name}; expected LBC's in --lbc-namespace and --lbc-deployment, or --lbc-is-stopped if \
+            "there is no Deployment {name}. Set --lbc-namespace and --lbc-deployment, or --lbc-is-stopped if \
              you know that no LBC runs"
         ));
     };
     match (deployment.wanted, deployment.pods) {
         (0, 0) if rests => State::Done,
         (0, 0) => renewed(),
-        (0, pods) => State::Waits(format!("{pods} pods of Deployment {name} are still there")),
+        (0, pods) => State::Waits(format!("{pods} pods of Deployment {name} still exist")),
         _ if wishes.contains(&Wish::StopLbc) => State::Due,
         (_, pods) => State::Refused(format!(
-            "LBC runs ({pods} pods of Deployment {name}), and would remove all targets of a TargetGroupBinding that is \
-             deleted; expected that it is stopped: say --stop-lbc, or scale it down to 0. Meanwhile it serves nothing else \
-             either"
+            "LBC runs ({pods} pods of Deployment {name}), and would deregister all targets of a deleted \
+             TargetGroupBinding. Stop it: set --stop-lbc, or scale it to 0. Until it runs again, it manages \
+             nothing else either"
         )),
     }
 }
 
-/// Whether Headgate has taken over.
+/// Whether Headgate has registered its targets.
 fn settle(binding: &Binding, facts: &Facts) -> State {
     let shown = match &facts.headgate.shown {
         Ok(shown) => shown,
-        Err(why) => return State::Waits(format!("Headgate cannot be asked: {why}")),
+        Err(why) => return State::Waits(format!("cannot query Headgate: {why}")),
     };
     match bound_of(binding, shown) {
         None => State::Waits(format!("Headgate does not show {} any more", service_of(binding))),
@@ -400,7 +404,7 @@ fn settle(binding: &Binding, facts: &Facts) -> State {
     }
 }
 
-/// Whether any living pod has a gate of LBC's that stays closed for ever.
+/// Whether a living pod has a gate of LBC that would stay closed forever.
 fn open_gates(binding: &Binding, facts: &Facts) -> State {
     let closed: Vec<&str> = binding.closed_gates().map(|pod| &*pod.facts.key.name).collect();
     if closed.is_empty() {
@@ -409,10 +413,10 @@ fn open_gates(binding: &Binding, facts: &Facts) -> State {
     if may_open(binding, facts).next().is_some() {
         return State::Due;
     }
-    State::Waits(format!("the load balancer does not call pod {} healthy yet", closed[0]))
+    State::Waits(format!("pod {} is not healthy in the load balancer yet", closed[0]))
 }
 
-/// The pods whose gate may be opened: the load balancer calls them healthy.
+/// The pods whose gate may be opened: the load balancer reports them as healthy.
 pub fn may_open<'a>(binding: &'a Binding, facts: &'a Facts) -> impl Iterator<Item = &'a super::facts::Pod> {
     let bound = facts.headgate.shown.as_ref().ok().and_then(|shown| bound_of(binding, shown));
     binding.closed_gates().filter(move |pod| {
@@ -427,7 +431,7 @@ fn start(facts: &Facts) -> State {
     due_while(facts.lbc.deployment.as_ref().is_some_and(|deployment| deployment.before.is_some()))
 }
 
-/// Whether LBC's webhooks are as they were before.
+/// Whether LBC's webhooks are restored.
 pub fn restore(facts: &Facts) -> State {
     if facts.lbc.webhooks.iter().all(|webhooks| webhooks.relaxed.is_empty()) {
         return State::Done;
@@ -436,8 +440,8 @@ pub fn restore(facts: &Facts) -> State {
         Some(deployment) if deployment.ready > 0 => State::Due,
         Some(deployment) if deployment.wanted > 0 => State::Waits("LBC is not ready yet".to_owned()),
         _ => State::Refused(format!(
-            "LBC's webhooks refuse nothing any more, and LBC ({}) does not run; expected that you start it, and run this \
-             again, or that you uninstall it",
+            "LBC's webhooks reject nothing any more, and LBC ({}) does not run. Start it and run this again, \
+             or uninstall it",
             facts.lbc.name
         )),
     }

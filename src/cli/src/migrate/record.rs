@@ -1,10 +1,10 @@
-//! What is remembered of a TargetGroupBinding that was moved over: an annotation of the Service or TargetBinding that binds
-//! its target group now. It says that the pause is this command's, and it is all that the way back needs.
+//! The record of a migrated TargetGroupBinding: an annotation on the Service or TargetBinding that binds its target
+//! group now. It shows that this command set the pause, and contains everything for the way back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The annotation. Not one of Headgate's own prefix: the controller knows nothing of it.
+/// The annotation. Its prefix is not Headgate's, because the controller does not use it.
 pub const ANNOTATION: &str = "migrate.headgate.dev/from-lbc";
 
 /// One TargetGroupBinding.
@@ -12,19 +12,19 @@ pub const ANNOTATION: &str = "migrate.headgate.dev/from-lbc";
 pub struct Record {
     /// Its name.
     pub name: String,
-    /// What it takes to make it again.
+    /// Everything needed to create it again.
     pub object: Value,
 }
 
-/// Reads the annotation; none: nothing was moved.
+/// Reads the annotation. Empty: nothing was migrated.
 ///
 /// # Errors
-/// If somebody has written something else there.
+/// The content is invalid.
 pub fn read(text: Option<&str>) -> Result<Vec<Record>, serde_json::Error> {
     text.map_or_else(|| Ok(Vec::new()), serde_json::from_str)
 }
 
-/// As it is written; `None`: take the annotation away.
+/// The value of the annotation. `None`: remove the annotation.
 pub fn written(records: &[Record]) -> Option<String> {
     (!records.is_empty()).then(|| serde_json::json!(records).to_string())
 }

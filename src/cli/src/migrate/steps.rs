@@ -1,91 +1,91 @@
-//! What is done, one after the other, and how far it is.
+//! The steps of a migration, and their state.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-/// What was asked for beside the bindings.
+/// A wish of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wish {
-    /// Stop LBC, and start it again in the end.
+    /// Stop LBC, and start it again at the end.
     StopLbc,
-    /// It is somebody else's word that LBC does not run.
+    /// The user asserts that LBC does not run.
     LbcIsStopped,
-    /// Leave LBC stopped in the end.
+    /// Leave LBC stopped at the end.
     LeaveLbcStopped,
-    /// Rules for security groups that LBC keeps may go with it.
+    /// LBC may remove the security group rules that it manages.
     AcceptNetworking,
-    /// LBC may remove targets that are nobody's pods.
+    /// LBC may remove targets that are not pods of the Service.
     LbcMayRemove,
 }
 
-/// What was asked for.
+/// The wishes of the user.
 pub type Wishes = BTreeSet<Wish>;
 
-/// What is done in a step.
+/// The action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Action {
-    /// See whether it can be moved at all.
+    /// Check whether the binding can be migrated.
     Check,
-    /// Write it for Headgate, paused.
+    /// Write a paused binding for Headgate.
     Write,
     /// Wait until Headgate shows the binding and has read the target group.
     Compare,
-    /// LBC's webhooks refuse nothing while it is stopped.
+    /// Make LBC's webhooks reject nothing while it is stopped.
     RelaxWebhooks,
-    /// Wait until no pod comes or goes.
+    /// Wait until no pod starts or terminates.
     Quiet,
-    /// LBC does not run.
+    /// Stop LBC.
     StopLbc,
-    /// LBC's finalizer goes.
+    /// Remove LBC's finalizer.
     TakeFinalizer,
-    /// The TargetGroupBinding goes.
+    /// Delete the TargetGroupBinding.
     Delete,
-    /// Headgate writes from now on.
+    /// End Headgate's pause.
     Unpause,
-    /// Wait until Headgate has registered what it wants.
+    /// Wait until Headgate has registered its targets.
     Settle,
-    /// LBC's readiness gates that nobody opens any more are opened.
+    /// Open LBC's readiness gates, which LBC does not open any more.
     OpenGates,
-    /// LBC runs again.
+    /// Start LBC.
     StartLbc,
-    /// LBC's webhooks refuse as before.
+    /// Restore LBC's webhooks.
     RestoreWebhooks,
-    /// LBC runs, for what it is given back.
+    /// Check that LBC runs.
     LbcRuns,
-    /// The TargetGroupBinding is made again.
+    /// Create the TargetGroupBinding again.
     Create,
-    /// Wait until LBC has gone through it.
+    /// Wait until LBC has reconciled it.
     Taken,
-    /// Headgate writes nothing any more.
+    /// Pause Headgate.
     Pause,
-    /// Headgate does not run, so that it can be made to forget.
+    /// Stop Headgate, so that its state can be removed.
     StopHeadgate,
-    /// Its TargetLedger goes, which says what is its own.
+    /// Delete the TargetLedger, which names Headgate's own targets.
     Forget,
-    /// Its binding goes.
+    /// Remove Headgate's binding.
     Unwrite,
-    /// Headgate runs again.
+    /// Start Headgate.
     StartHeadgate,
 }
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is nothing left to do.
+    /// It is done.
     Done,
-    /// It can be done now.
+    /// It can start now.
     Due,
-    /// Something is to come by itself: what.
+    /// It waits for something. Contains what.
     Waits(String),
-    /// It must not be done: why, and what was expected.
+    /// It cannot start. Contains why, and what to do.
     Refused(String),
-    /// Another one comes first.
+    /// An earlier step comes first.
     Later,
 }
 
 impl State {
-    /// In a word.
+    /// The name of the state.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -108,18 +108,17 @@ impl State {
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// The binding that it is about, by its place in the facts; none: all of them.
+    /// The index of the binding in the facts. `None`: all bindings.
     pub binding: Option<usize>,
-    /// How far it is.
+    /// The state.
     pub state: State,
-    /// What is done, in a sentence.
+    /// The action, as text.
     pub says: String,
 }
 
-/// The steps in their order: what is not done waits for what comes before it, but steps of one action do not wait for each
-/// other.
+/// Orders the steps. A step waits for all earlier steps that are not done, except those with the same action.
 pub fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
     let first = steps.iter().position(|step| step.state != State::Done);
     if let Some(first) = first {
@@ -130,7 +129,7 @@ pub fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// The steps that are to be looked at now: those of the first action that is not done.
+/// The current steps: those of the first action that is not done.
 pub fn current(steps: &[Step]) -> impl Iterator<Item = &Step> {
     steps.iter().filter(|step| !matches!(step.state, State::Done | State::Later))
 }

@@ -1,4 +1,4 @@
-//! From what was found to the steps, and to what becomes of each target.
+//! Tests from facts to steps, and to what happens to each target.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -48,7 +48,7 @@ fn service(annotations: &Value) -> Service {
     Service { facts: slim.into_facts().unwrap(), version: "1".into(), is_paused, records: Ok(Vec::new()) }
 }
 
-/// A pod `web-N` at `10.0.0.N`, ready; its gate of LBC's is open, closed, or not there.
+/// A ready pod `web-N` at `10.0.0.N`. `gate`: whether LBC's gate on it is open; `None`: no gate.
 fn pod(n: u8, gate: Option<bool>, more: &Value) -> Pod {
     let mut object = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -97,7 +97,7 @@ fn binding() -> Binding {
     }
 }
 
-/// As the leader shows the binding.
+/// The binding as the leader shows it.
 fn shown(paused: bool, registered: bool) -> Shown {
     let troubles = if paused { json!([{"reason": "Paused", "message": "so it is"}]) } else { json!([]) };
     let target = |n: u8| {
@@ -111,7 +111,7 @@ fn shown(paused: bool, registered: bool) -> Shown {
     .unwrap()
 }
 
-/// LBC runs and binds, and Headgate runs and knows nothing.
+/// LBC runs and binds, and Headgate runs without a binding.
 fn facts() -> Facts {
     Facts {
         lbc: Lbc {
@@ -134,7 +134,7 @@ fn facts() -> Facts {
     }
 }
 
-/// The same once it was written, paused, and seen by Headgate.
+/// The same after the paused binding was written, and Headgate has read it.
 fn written() -> Facts {
     let mut facts = facts();
     facts.bindings[0].told = Told::Paused(Place::Annotation);
@@ -144,7 +144,7 @@ fn written() -> Facts {
     facts
 }
 
-/// And once LBC was stopped.
+/// The same after LBC was stopped.
 fn stopped() -> Facts {
     let mut facts = written();
     facts.lbc.deployment = Some(Deployment { wanted: 0, pods: 0, ready: 0, before: Some(2) });
@@ -153,7 +153,7 @@ fn stopped() -> Facts {
     facts
 }
 
-/// And once the TargetGroupBinding is gone.
+/// The same after the TargetGroupBinding was deleted.
 fn gone() -> Facts {
     let mut facts = stopped();
     facts.bindings[0].tgb = None;
@@ -164,7 +164,7 @@ fn wishes(all: &[Wish]) -> Wishes {
     all.iter().copied().collect()
 }
 
-/// What is to be done now, and the first reason why not.
+/// The current action, and the first reason why it is not done.
 fn now(steps: &[Step]) -> Option<(Action, &'static str, String)> {
     let step = current(steps).next()?;
     Some((step.action, step.state.word(), step.state.why().unwrap_or_default().to_owned()))
@@ -248,7 +248,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     runs.lbc.webhooks.clear();
     let (action, word, why) = now_over(&runs, &[]);
     assert_eq!((action, word), (Action::StopLbc, "refused"));
-    assert!(why.contains("would remove all targets") && why.contains("--stop-lbc"), "{why}");
+    assert!(why.contains("would deregister all targets") && why.contains("--stop-lbc"), "{why}");
 
     let mut ends = stopped();
     ends.lbc.deployment = Some(Deployment { wanted: 0, pods: 1, ready: 0, before: Some(2) });
@@ -259,7 +259,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     for with in [&[][..], &[Wish::LbcIsStopped]] {
         let (action, word, why) = now_over(&elsewhere, with);
         assert_eq!((action, word), (Action::StopLbc, "waits"), "{why}");
-        assert!(why.contains("wherever it does"), "{why}");
+        assert!(why.contains("every LBC replica"), "{why}");
     }
 
     let mut unseen = stopped();
@@ -269,7 +269,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     assert!(why.contains("--lbc-deployment") && why.contains("--lbc-is-stopped"), "{why}");
     assert_eq!(now_over(&unseen, &[Wish::LbcIsStopped]).0, Action::TakeFinalizer);
 
-    // It was started again in the middle.
+    // LBC was started again during the migration.
     let mut again = gone();
     again.bindings[0].tgb = Some(tgb(&json!({"metadata": {"finalizers": []}})));
     again.lbc.deployment = Some(Deployment { wanted: 2, pods: 2, ready: 2, before: Some(2) });
@@ -322,7 +322,7 @@ fn lbc_is_stopped_only_while_no_pod_comes_or_goes() {
         let (action, word, why) = now_over(&facts, &[Wish::StopLbc]);
         assert_eq!((action, word), (Action::Quiet, "waits"));
         assert!(why.contains(part), "{why}");
-        // Whoever stopped it meanwhile: nobody waits for what it would have done.
+        // If LBC is already stopped, the step does not wait for it.
         facts.lbc = stopped().lbc;
         assert_eq!(now_over(&facts, &[]).0, Action::TakeFinalizer);
     }
@@ -364,13 +364,13 @@ fn what_cannot_be_moved_is_refused_before_anything_is_written() {
         (Box::new(spec(json!({"targetGroupARN": null}))), "names no target group"),
         (Box::new(spec(json!({"serviceRef": {"name": "web", "port": 81}}))), "names port 81"),
         (Box::new(spec(json!({"networking": {"ingress": []}}))), "--accept-networking"),
-        (Box::new(|binding| binding.service = None), "which is not there"),
+        (Box::new(|binding| binding.service = None), "which does not exist"),
         (
             Box::new(|binding| {
                 let made = json!({"metadata": {"labels": {"service.k8s.aws/stack-name": "web"}}});
                 binding.tgb = Some(tgb(&made));
             }),
-            "made by LBC itself",
+            "created by LBC itself",
         ),
         (
             Box::new(|binding| binding.templates.push("Deployment web".into())),
@@ -438,7 +438,7 @@ fn without_rights_at_aws_the_leaders_word_counts_and_without_both_nothing_is_sai
     assert!(rows.len() == 2 && rows.iter().all(|row| row.then == Then::Adopted), "{rows:?}");
 }
 
-/// Moved over, LBC runs again, and Headgate is at work.
+/// The binding is migrated, LBC runs again, and Headgate is active.
 fn moved() -> Facts {
     let mut facts = gone();
     facts.bindings[0].told = Told::InForce(Place::Annotation);

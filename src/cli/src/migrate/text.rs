@@ -1,4 +1,4 @@
-//! The plan for people and for programs.
+//! The plan as text and as JSON.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::{
 
 const HEAD: [&str; 5] = ["TARGET", "POD", "AWS SAYS", "THEN", "REASON"];
 
-/// What is printed as JSON. The names of the fields are stable.
+/// The JSON output. The names of the fields are stable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -64,17 +64,18 @@ pub fn report(facts: &Facts, steps: &[Step]) -> Report {
     Report { bindings: bindings.collect(), steps: steps.collect() }
 }
 
-/// What somebody should know who moves it.
+/// Notes about a binding for the user.
 fn notes(binding: &Binding) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(Err(why)) = &binding.group {
         notes.push(format!(
-            "AWS cannot be asked with your credentials ({why}): what it has is said by Headgate alone"
+            "cannot query AWS with your credentials ({why}), so the targets are those that Headgate reports"
         ));
     }
     if binding.spec.multi_cluster {
         notes.push(format!(
-            "it is a multi-cluster binding: ConfigMap aws-lbc-targets-{} is left behind, and can be deleted then",
+            "it is a multi-cluster binding: ConfigMap aws-lbc-targets-{} remains. You can delete it \
+             afterwards",
             binding.key.name
         ));
     }
@@ -82,14 +83,14 @@ fn notes(binding: &Binding) -> Vec<String> {
     let gated = binding.selected().filter(|pod| pod.gates.contains_key(&gate)).count();
     if gated > 0 {
         notes.push(format!(
-            "{gated} pods have LBC's readiness gate {gate}; it stays True on them until they are replaced. New pods get \
-             Headgate's gate where their namespace asks for it"
+            "{gated} pods have LBC's readiness gate {gate}; it remains True on them until they are replaced. \
+             New pods get Headgate's gate if their namespace asks for it"
         ));
     }
     notes
 }
 
-/// The bindings and the targets of each.
+/// The bindings and their targets as text.
 pub fn bindings(facts: &Facts) -> String {
     let shown = facts.headgate.shown.as_ref().ok();
     let mut text = String::new();
@@ -104,8 +105,8 @@ pub fn bindings(facts: &Facts) -> String {
             binding.group_name()
         );
         match diff(binding, shown) {
-            None => text += "  what AWS has is not known: neither AWS nor Headgate has said it\n",
-            Some(rows) if rows.is_empty() => text += "  there is no target, and none is wanted\n",
+            None => text += "  the targets in AWS are unknown: neither AWS nor Headgate reports them\n",
+            Some(rows) if rows.is_empty() => text += "  there is no target, and no pod should be one\n",
             Some(rows) => table(&rows, &mut text),
         }
         for note in notes(binding) {
@@ -137,7 +138,7 @@ fn table(rows: &[Row], text: &mut String) {
     }
 }
 
-/// A step in a line, with its number.
+/// A step on one line, with its number.
 pub fn line(at: usize, step: &Step) -> String {
     let why = step.state.why().map(|why| format!(": {why}")).unwrap_or_default();
     format!("{:<8} {at:>2}. {}{why}\n", step.state.word(), step.says)

@@ -1,5 +1,5 @@
-//! The writes, one function each. Each names the state or the life of the object that it was decided on, so that nothing is
-//! written over unseen; each can be made again.
+//! The writes, one function each. Each contains the version or UID of the object that was read, so it never overwrites
+//! an unseen change. Each can be repeated.
 
 use anyhow::{Context, bail};
 use headgate::{
@@ -31,14 +31,14 @@ use super::{
 };
 
 const MANAGER: &str = "headgate-migrate";
-/// For the TargetLedgers.
+/// The timeout for the TargetLedgers.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// Binds its target group for Headgate, paused, and notes what it was.
+/// Writes a paused binding of the target group for Headgate, with a record of the original.
 pub async fn write(client: &Client, binding: &Binding, to: Place) -> anyhow::Result<()> {
     let Some(tgb) = &binding.tgb else { return Ok(()) };
     let record = Record { name: binding.key.name.to_string(), object: tgb.again.clone() };
@@ -48,7 +48,7 @@ pub async fn write(client: &Client, binding: &Binding, to: Place) -> anyhow::Res
     }
 }
 
-/// Writes the annotations of its Service: with the binding and its record, or without.
+/// Writes the annotations of the Service, with or without the binding and its record.
 async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) -> anyhow::Result<()> {
     let (namespace, name) = (&binding.key.namespace, &binding.spec.service_ref.name);
     let Some(service) = &binding.service else { bail!("there is no Service {namespace}/{name}") };
@@ -68,7 +68,7 @@ async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) ->
         "headgate.dev/target-groups": (!parts.is_empty()).then(|| parts.join(",")),
         record::ANNOTATION: record::written(&records),
     });
-    // What is in force already is not paused for its record.
+    // A binding in force is not paused for its record.
     if adds && binding.told == Told::Nothing {
         annotations["headgate.dev/paused"] = "true".into();
     } else if !adds {
@@ -79,12 +79,12 @@ async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) ->
 
 async fn patch_service(client: &Client, binding: &Binding, annotations: Value) -> anyhow::Result<()> {
     let (namespace, name) = (&binding.key.namespace, &binding.spec.service_ref.name);
-    // Of two bindings of one Service the first write has made another state of it.
+    // If two bindings belong to one Service, the first write has changed its version.
     let api: Api<Service> = Api::namespaced(client.clone(), namespace);
     let version = binding.service.as_ref().map(|service| service.version.clone());
     let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": version}});
     api.patch(name, &parameters(), &Patch::Merge(&patch)).await.map(|_| ()).with_context(|| {
-        format!("cannot annotate Service {namespace}/{name}; expected the right to patch services")
+        format!("cannot annotate Service {namespace}/{name}. Grant yourself patch on services")
     })
 }
 
@@ -113,13 +113,13 @@ async fn write_target_binding(client: &Client, binding: &Binding, record: &Recor
     };
     done.with_context(|| {
         format!(
-            "cannot write TargetBinding {}; expected the right to create and patch targetbindings",
+            "cannot write TargetBinding {}. Grant yourself create and patch on targetbindings",
             binding.key
         )
     })
 }
 
-/// Begins or ends the pause of what binds it for Headgate.
+/// Begins or ends the pause of Headgate's binding.
 pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Result<()> {
     match binding.told.place() {
         None => Ok(()),
@@ -132,7 +132,7 @@ pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Resu
             api.patch(&binding.key.name, &parameters(), &Patch::Merge(&patch)).await.map(|_| ()).with_context(
                 || {
                     format!(
-                        "cannot patch TargetBinding {}; expected the right to patch targetbindings",
+                        "cannot patch TargetBinding {}. Grant yourself patch on targetbindings",
                         binding.key
                     )
                 },
@@ -141,7 +141,7 @@ pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Resu
     }
 }
 
-/// Takes away what binds it for Headgate, which must not run.
+/// Removes Headgate's binding. Headgate must not run.
 pub async fn unwrite(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     if binding.told.place() != Some(Place::TargetBinding) {
         return annotate(client, binding, None).await;
@@ -150,7 +150,7 @@ pub async fn unwrite(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     let name = &*binding.key.name;
     let said = || {
         format!(
-            "cannot delete TargetBinding {}; expected the rights to patch and delete targetbindings",
+            "cannot delete TargetBinding {}. Grant yourself patch and delete on targetbindings",
             binding.key
         )
     };
@@ -169,7 +169,7 @@ fn tgbs(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &lbc::kind())
 }
 
-/// Takes LBC's finalizer off this state of it, and leaves others' on.
+/// Removes LBC's finalizer from this version of the object, and keeps other finalizers.
 pub async fn take_finalizer(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     let others: Vec<&String> = tgb.finalizers.iter().filter(|name| *name != lbc::FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": others, "resourceVersion": tgb.version}});
@@ -177,14 +177,15 @@ pub async fn take_finalizer(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
         tgbs(client, &tgb.key.namespace).patch(&tgb.key.name, &parameters(), &Patch::Merge(&patch)).await;
     done.map(|_| ()).with_context(|| {
         format!(
-            "cannot take the finalizer off TargetGroupBinding {}; expected the right to patch targetgroupbindings, and no \
-             webhook that refuses it while LBC is stopped (--lbc-webhook names its configurations)",
+            "cannot remove the finalizer from TargetGroupBinding {}. Grant yourself patch on \
+             targetgroupbindings, and remove webhooks that reject it while LBC is stopped (--lbc-webhook \
+             names LBC's own)",
             tgb.key
         )
     })
 }
 
-/// Deletes this state of it.
+/// Deletes this version of the object.
 pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     let only = Preconditions { uid: Some(tgb.uid.clone()), resource_version: Some(tgb.version.clone()) };
     let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
@@ -193,30 +194,30 @@ pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cannot delete TargetGroupBinding {}; expected the right to delete targetgroupbindings",
+                "cannot delete TargetGroupBinding {}. Grant yourself delete on targetgroupbindings",
                 tgb.key
             )
         }),
     }
 }
 
-/// Makes it again, as it was.
+/// Creates the object again, as it was.
 pub async fn create(client: &Client, binding: &Binding) -> anyhow::Result<()> {
-    let Some(record) = &binding.record else { bail!("nothing is remembered of {}", binding.key) };
+    let Some(record) = &binding.record else { bail!("there is no record of {}", binding.key) };
     let object: DynamicObject = serde_json::from_value(record.object.clone())?;
     match tgbs(client, &binding.key.namespace).create(&PostParams::default(), &object).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cannot create TargetGroupBinding {}; expected the right to create targetgroupbindings",
+                "cannot create TargetGroupBinding {}. Grant yourself create on targetgroupbindings",
                 binding.key
             )
         }),
     }
 }
 
-/// Opens the gate of LBC's on this life of a pod.
+/// Opens LBC's gate on the pod with this UID.
 pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow::Result<()> {
     let key = &pod.facts.key;
     let api: Api<KubePod> = Api::namespaced(client.clone(), &key.namespace);
@@ -225,31 +226,32 @@ pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow:
         "metadata": {"uid": pod.facts.uid.as_str()},
         "status": {"conditions": [{
             "type": lbc::gate_of(&binding.key.name), "status": "True", "reason": "MovedToHeadgate",
-            "message": "the load balancer calls the pod healthy, and the TargetGroupBinding is gone",
+            "message": "the load balancer reports the pod as healthy, and the TargetGroupBinding was deleted",
             "lastTransitionTime": now,
         }]},
     });
     match api.patch_status(&key.name, &parameters(), &Patch::Strategic(&patch)).await {
         Ok(_) => Ok(()),
-        // Another life of it, or none.
+        // The pod was deleted, or has another UID.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
         Err(error) => Err(error).with_context(|| {
-            format!("cannot open the readiness gate of pod {key}; expected the right to patch pods/status")
+            format!("cannot open the readiness gate of pod {key}. Grant yourself patch on pods/status")
         }),
     }
 }
 
-/// Scales a Deployment down to 0, and notes on it how many replicas it had.
+/// Scales a Deployment to 0, and records the number of replicas on it.
 pub async fn stop(client: &Client, namespace: &str, name: &str, wanted: i32) -> anyhow::Result<()> {
     let note = json!({"metadata": {"annotations": {REPLICAS: wanted.to_string()}}});
     scale(client, namespace, name, &note, 0).await
 }
 
-/// Scales it up to what it had before, and forgets that.
+/// Scales it to the recorded number, and removes the record.
 pub async fn start(client: &Client, namespace: &str, name: &str, before: i32) -> anyhow::Result<()> {
     let said = || {
         format!(
-            "cannot scale Deployment {namespace}/{name}; expected the rights to patch deployments and deployments/scale"
+            "cannot scale Deployment {namespace}/{name}. Grant yourself patch on deployments and \
+             deployments/scale"
         )
     };
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -262,7 +264,8 @@ pub async fn start(client: &Client, namespace: &str, name: &str, before: i32) ->
 async fn scale(client: &Client, namespace: &str, name: &str, note: &Value, to: i32) -> anyhow::Result<()> {
     let said = || {
         format!(
-            "cannot scale Deployment {namespace}/{name}; expected the rights to patch deployments and deployments/scale"
+            "cannot scale Deployment {namespace}/{name}. Grant yourself patch on deployments and \
+             deployments/scale"
         )
     };
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -271,24 +274,24 @@ async fn scale(client: &Client, namespace: &str, name: &str, note: &Value, to: i
     api.patch_scale(name, &parameters(), &to).await.map(|_| ()).with_context(said)
 }
 
-/// Has both webhook configurations of this name refuse nothing when nobody answers, and notes which entries did; or undoes
-/// that.
+/// Makes both webhook configurations with this name allow requests if the webhook does not answer, and records which
+/// entries did not. Or restores them.
 pub async fn set_webhooks(client: &Client, name: &str, relaxed: bool) -> anyhow::Result<()> {
     for kind in [
         ApiResource::erase::<MutatingWebhookConfiguration>(&()),
         ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
     ] {
-        let said = || format!("cannot change {} {name}; expected the rights to get and update it", kind.kind);
+        let said = || format!("cannot change {} {name}. Grant yourself get and update on it", kind.kind);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let Some(object) = api.get_opt(name).await.with_context(said)? else { continue };
         let Some(changed) = changed(object, relaxed) else { continue };
-        // With its resourceVersion: whoever changed it meanwhile is not written over.
+        // The resourceVersion prevents overwriting a change by another client.
         api.replace(name, &PostParams::default(), &changed).await.with_context(said)?;
     }
     Ok(())
 }
 
-/// The configuration as it should be; `None`: it is.
+/// The changed configuration. `None`: no change is needed.
 fn changed(mut object: DynamicObject, relaxed: bool) -> Option<DynamicObject> {
     let noted = object.annotations().get(STRICT).cloned().unwrap_or_default();
     let mut noted: Vec<String> =
@@ -317,13 +320,13 @@ fn changed(mut object: DynamicObject, relaxed: bool) -> Option<DynamicObject> {
     any.then_some(object)
 }
 
-/// Removes the TargetLedger of its target group: whoever starts then knows of no target of its own there.
+/// Deletes the TargetLedger of its target group, so that a Headgate that starts has no targets there.
 pub async fn forget(client: &Client, namespace: &str, lease: &str, binding: &Binding) -> anyhow::Result<()> {
     let ledgers = Ledgers::new(client.clone(), namespace, lease);
     let said = |failure: headgate_core::Failure| {
         anyhow::anyhow!(
-            "cannot remove the TargetLedger of target group {} in namespace {namespace}: {}; expected the rights to list \
-             and delete targetledgers",
+            "cannot delete the TargetLedger of target group {} in namespace {namespace}: {}. Grant yourself \
+             list and delete on targetledgers",
             binding.group_name(),
             failure.message
         )

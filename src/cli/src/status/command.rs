@@ -1,4 +1,4 @@
-//! `headgate status`: asks the leader, and prints; once, or again and again.
+//! `headgate status`: queries the leader and prints, once or repeatedly.
 
 use std::{io::Write, time::Duration};
 
@@ -9,26 +9,27 @@ use k8s_openapi::jiff::Timestamp;
 use super::text;
 use crate::{explain::reach::Way, screen::CLEAR};
 
-/// How often `--watch` asks.
+/// The interval of `--watch`.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What `headgate status` is told.
+/// The options of `headgate status`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
     /// Print JSON.
     pub json: bool,
-    /// Ask again and again, until it is stopped.
+    /// Whether to repeat until it is stopped.
     pub watch: bool,
-    /// What is printed is looked at in a terminal.
+    /// Whether the output is a terminal.
     pub is_terminal: bool,
 }
 
 /// Prints the status on `out`.
 ///
 /// # Errors
-/// If nobody answers. With `watch` only the first time: then it is said, and asked again.
+/// No replica answers. With `watch`, this is an error only the first time; later it is printed, and the command
+/// retries.
 pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = options.way.cluster().await?;
     let mut is_first = true;
@@ -42,7 +43,7 @@ pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()
                 out.write_all(text.as_bytes())?;
             }
             Err(error) if is_first => return Err(error),
-            // A leader that changes answers again in a moment.
+            // While the leader changes, there is no answer for a moment.
             Err(error) => writeln!(out, "{error:#}")?,
         }
         out.flush()?;
@@ -60,7 +61,7 @@ fn printed(answer: &str, options: &Options) -> anyhow::Result<String> {
     if !options.json {
         return Ok(text::render(&status, Timestamp::now()));
     }
-    // A line for each answer where there are several.
+    // With several answers, each is one line.
     let json =
         if options.watch { serde_json::to_string(&status) } else { serde_json::to_string_pretty(&status) };
     Ok(json? + "\n")

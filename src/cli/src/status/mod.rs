@@ -1,4 +1,4 @@
-//! `headgate status`: the status that the leader sends, and the text of it.
+//! `headgate status`: the status that the leader returns, as text.
 
 pub mod command;
 mod text;

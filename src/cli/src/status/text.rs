@@ -1,4 +1,4 @@
-//! A status for people.
+//! A status as text for people.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use headgate::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
-/// The states that have a column; the others are named beside them.
+/// The states with a column. The others are listed after the columns.
 const COLUMNS: [&str; 4] = ["healthy", "initial", "unhealthy", "draining"];
 const SETS: [&str; 7] = ["INGRESSDAEMONSET", "NODES", "UPDATED", "DEGRADED", "PODS", "AVAILABLE", "PROGRESS"];
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
-/// Where `headgate daemonsets` has said nothing of a set as it is now.
-const NOBODY: &str = "not looked at yet";
-/// So many nodes that leave, or have their turn, are named.
+/// Shown if the status of a set is not about its present generation.
+const NOBODY: &str = "not processed yet";
+/// At most this many nodes that are being removed or updated are named.
 const NODES: usize = 5;
-/// Columns of words; the others are numbers.
+/// The columns with text. The others contain numbers.
 const WORDS: [usize; 3] = [0, 1, 8];
 const WORDS_OF_SETS: [usize; 2] = [0, 6];
 
-/// The status as text; `now` is the time that ages are counted from.
+/// The status as text. Ages are relative to `now`.
 pub fn render(status: &Status, now: Timestamp) -> String {
     let mut text = head(status, now) + &leaving(&status.leaving_nodes);
     let mut rows = vec![HEAD.map(str::to_owned)];
@@ -51,7 +51,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     text + &format!("\nAnswered by  {by}\n")
 }
 
-/// The problems, most severe first, and how many targets are healthy.
+/// The problems, most severe first, and the number of healthy targets.
 fn head(status: &Status, now: Timestamp) -> String {
     let (wanted, serving) = status.wanted();
     let groups = status.target_groups.len();
@@ -88,7 +88,7 @@ fn set_row(set: &IngressDaemonSet, now: Timestamp) -> [String; 7] {
     ]
 }
 
-/// The nodes that have their turn, those that have it longest first.
+/// The updating nodes, longest first.
 pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     let mut sorted: Vec<&NodeTurn> = turns.iter().collect();
     sorted.sort_by(|one, other| one.since.0.cmp(&other.since.0).then_with(|| one.node.cmp(&other.node)));
@@ -104,7 +104,7 @@ pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     named.join(", ")
 }
 
-/// The nodes that go, those with most targets first.
+/// The nodes that are being removed, those with most targets first.
 fn leaving(nodes: &[LeavingNode]) -> String {
     if nodes.is_empty() {
         return String::new();
@@ -118,7 +118,7 @@ fn leaving(nodes: &[LeavingNode]) -> String {
         named.push(format!("{} more", sorted.len() - NODES));
     }
     let pods: usize = sorted.iter().map(|node| node.pods).sum();
-    format!("Pods that are targets on nodes that leave: {pods}: {}\n", named.join(", "))
+    format!("Pods that are targets on nodes that will be removed: {pods}: {}\n", named.join(", "))
 }
 
 fn row(name: &str, zone: Option<&Zone>, also: &str) -> [String; 9] {
@@ -159,7 +159,7 @@ fn also(group: &TargetGroup, now: Timestamp) -> String {
     let mut said = Vec::new();
     if let Some(paused) = group.paused {
         said.push(format!(
-            "paused: {} registrations and {} removals wait",
+            "paused: {} registrations and {} deregistrations wait",
             paused.registrations, paused.removals
         ));
     }
@@ -287,13 +287,12 @@ mod tests {
             let nodes = pods.iter().enumerate().map(node).collect();
             render(&Status { leaving_nodes: nodes, ..status(&[]) }, at(0).0)
         };
-        let two =
-            "\nPods that are targets on nodes that leave: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
+        let two = "\nPods that are targets on nodes that will be removed: 3: node-1 3 (NodeDying), node-0 0 (NodeDying)\n";
         assert!(said(&[0, 3]).contains(two), "{}", said(&[0, 3]));
         let seven = said(&[1, 1, 1, 1, 1, 1, 9]);
-        assert!(seven.contains("leave: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
+        assert!(seven.contains("removed: 15: node-6 9 (NodeDying), node-0 1"), "{seven}");
         assert!(seven.contains("node-3 1 (NodeDying), 2 more\n"), "{seven}");
-        assert!(!said(&[]).contains("leave"));
+        assert!(!said(&[]).contains("will be removed"));
     }
 
     #[test]
@@ -327,7 +326,7 @@ ingress/edge         30       12         0    60         59  NodesInTurn: node-7
         assert!(many.contains("NodesInTurn: node-7 (PodsNotReadyYet for 7s), "), "{many}");
         assert!(many.contains("node-3 (for 3s), 2 more\n"), "{many}");
         let new = said(set(&[], None));
-        assert!(new.contains("60         59  not looked at yet\n"), "{new}");
+        assert!(new.contains("60         59  not processed yet\n"), "{new}");
     }
 
     #[test]
@@ -335,7 +334,7 @@ ingress/edge         30       12         0    60         59  NodesInTurn: node-7
         let said = render(&status(&[]), at(0).0);
         let expected = "\
 TARGET GROUP  ZONE        WANTED  SERVING  HEALTHY  INITIAL  UNHEALTHY  DRAINING  ALSO
-blue          us-east-1a       3        3        4        0          0         1  paused: 0 registrations and 2 removals wait, 2 removals held, 1 foreign, a removal waits for 3m, read 3s ago
+blue          us-east-1a       3        3        4        0          0         1  paused: 0 registrations and 2 deregistrations wait, 2 removals held, 1 foreign, a removal waits for 3m, read 3s ago
               us-east-1b       2        1        1        0          1         0  1 zone-not-served
 red           -                0        0        0        0          0         0  not read yet
 ";

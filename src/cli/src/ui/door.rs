@@ -1,7 +1,8 @@
-//! Who may come to the page of `headgate ui`: the browser that was given the address, and nobody else on the machine.
+//! Access control for the page of `headgate ui`: only the browser that got the address has access, and no other user of
+//! the machine.
 //!
-//! The printed address has a token that works once. The browser that uses it gets a cookie. Each later connection must begin
-//! with a request that carries this cookie.
+//! The printed address has a token that works once. The browser that uses it gets a cookie. Each later connection must
+//! begin with a request that carries this cookie.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,12 +11,12 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The head of a request is no longer: what Headgate itself would read of it.
+/// The longest head of a request, which is the limit of Headgate itself.
 const LONGEST_HEAD: usize = 16 * 1024;
-/// Ends the head of a request.
+/// The end of a request's head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// See the module.
+/// See the module docs.
 #[derive(Debug)]
 pub struct Door {
     token: Mutex<Option<String>>,
@@ -26,9 +27,9 @@ pub struct Door {
 /// The decision about a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Knock {
-    /// It may come in.
+    /// It is allowed.
     Enters,
-    /// It is answered this, and nothing else.
+    /// It gets this answer only.
     Answered(String),
 }
 
@@ -52,22 +53,22 @@ fn answer(status: &str, headers: &str, text: &str) -> Knock {
 }
 
 impl Door {
-    /// Of the page at this port of loopback.
+    /// Access control for the page at this loopback port.
     ///
     /// # Errors
-    /// If there are no random numbers.
+    /// The system has no random numbers.
     pub fn new(port: u16) -> anyhow::Result<Self> {
         let cookie = format!("headgate-{port}");
         Ok(Self { token: Mutex::new(Some(secret()?)), secret: secret()?, cookie })
     }
 
-    /// What follows the address of the page.
+    /// The query part of the printed address.
     pub fn query(&self) -> String {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         token.as_ref().map(|token| format!("?token={token}")).unwrap_or_default()
     }
 
-    /// Decides by the head of the first request of a connection.
+    /// Decides about a connection by the head of its first request.
     pub fn knock(&self, head: &str) -> Knock {
         let mut lines = head.lines();
         let target = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
@@ -92,7 +93,7 @@ impl Door {
     }
 }
 
-/// Reads the head of a request, and what comes with it; `None`: there is none, or it is too long.
+/// Reads the head of a request, and the bytes after it. `None`: there is no head, or it is too long.
 pub async fn head(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
     let mut read = Vec::new();
     while !read.windows(END.len()).any(|part| part == END) {

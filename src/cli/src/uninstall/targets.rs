@@ -1,4 +1,4 @@
-//! The targets that stand in Headgate's ledgers, which are its own: they stay, or are removed.
+//! The targets in Headgate's ledgers: they remain, or are deregistered.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,11 +27,11 @@ use headgate_core::{
 };
 use kube::Client;
 
-/// Calls to AWS that fail for a passing reason are tried again for about two minutes.
+/// Calls to AWS that fail temporarily are retried for about two minutes.
 const TRIES: usize = 12;
-/// A request about the ledgers is given up after this time.
+/// The timeout of a request to the ledgers.
 const LEDGER_PATIENCE: Duration = Duration::from_secs(15);
-/// So many targets of a group are named.
+/// At most this many targets of a group are listed.
 const NAMED: usize = 5;
 
 async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> {
@@ -42,13 +42,12 @@ async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> 
     }
 }
 
-/// What AWS has, or may have, because of Headgate.
+/// The targets that Headgate has or may have registered in AWS.
 fn noted(ledger: &Ledger) -> Vec<Target> {
     ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed).map(|(target, ..)| *target).collect()
 }
 
-/// Leaves every target and its ledger where they are, and says what stays and what may be done about it. No call is made
-/// to AWS.
+/// Keeps every target and its ledger, and prints what remains and what the user can do. Calls AWS not at all.
 pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let mut stays = false;
     for stored in all(ledgers, own).await? {
@@ -58,10 +57,12 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
                 let targets = noted(&ledger);
                 if targets.is_empty() {
                     match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
-                        Ok(()) => writeln!(out, "TargetLedger {own}/{name} is removed: it names no target")?,
+                        Ok(()) => {
+                            writeln!(out, "TargetLedger {own}/{name} is deleted: it contains no target")?
+                        }
                         Err(failure) => {
                             let why = &failure.message;
-                            writeln!(out, "TargetLedger {own}/{name} stays, without a target: {why}")?;
+                            writeln!(out, "TargetLedger {own}/{name} remains, without a target: {why}")?;
                         }
                     }
                     continue;
@@ -71,29 +72,31 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
                 let more = if targets.len() > NAMED { ", …" } else { "" };
                 writeln!(
                     out,
-                    "target group {}: {} targets stay: {}{more} (TargetLedger {own}/{name})",
+                    "target group {}: {} targets remain: {}{more} (TargetLedger {own}/{name})",
                     group.name(),
                     targets.len(),
                     some.join(", ")
                 )?;
             }
             Err(error) => {
-                writeln!(out, "TargetLedger {own}/{name} stays as it is, it cannot be read: {error}")?;
+                writeln!(out, "TargetLedger {own}/{name} remains unchanged, it cannot be read: {error}")?;
             }
         }
     }
     if stays {
         writeln!(
             out,
-            "Nobody registers new pods or removes targets of pods that end any more. To go on, install Headgate again: \
-             it goes by the TargetLedgers. To take the targets out: headgate uninstall --remove-targets. If another \
-             controller has taken them over: kubectl delete targetledgers -n {own}, those named above."
+            "No controller registers new pods or deregisters terminating ones any more. To continue, install \
+             Headgate again: it uses the TargetLedgers. To deregister the targets: headgate uninstall \
+             --remove-targets. If another controller manages them now: kubectl delete targetledgers -n \
+             {own}, those named above."
         )?;
     }
     Ok(())
 }
 
-/// Removes the targets that the ledgers name, and each ledger whose targets are gone; gives how many are left.
+/// Deregisters the targets in the ledgers, and deletes each ledger without remaining targets. Returns the number of
+/// remaining targets.
 pub async fn remove(
     client: &Client,
     ledgers: &Ledgers,
@@ -118,17 +121,17 @@ pub async fn remove(
             (Err(why), _) => Err(why),
         };
         match done {
-            Ok(()) => writeln!(out, "TargetLedger {own}/{} is removed", stored.name)?,
+            Ok(()) => writeln!(out, "TargetLedger {own}/{} is deleted", stored.name)?,
             Err(why) => {
                 left += 1;
-                writeln!(out, "TargetLedger {own}/{} stays: {why}", stored.name)?;
+                writeln!(out, "TargetLedger {own}/{} remains: {why}", stored.name)?;
             }
         }
     }
     Ok(left)
 }
 
-/// The addresses of all pods that can be seen.
+/// The addresses of all visible pods.
 async fn addresses(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<BTreeSet<IpAddr>> {
     let mut all = BTreeSet::new();
     for api in apis::<SlimPod>(client, namespaces) {
@@ -149,7 +152,7 @@ async fn remove_of(
         Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
         Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
     };
-    // As while it runs: what is healthy though no pod has its address may be another cluster's by now.
+    // The same rule as in the controller: a healthy target whose address no pod has may belong to another cluster.
     let is_suspect = |target: &Target| {
         states.get(target) == Some(&HealthState::Healthy) && !addresses.contains(&target.ip)
     };
@@ -165,7 +168,8 @@ async fn remove_of(
     for target in suspects {
         let _ = writeln!(
             out,
-            "{}: {target} is left: it is healthy, and no pod here has its address; another cluster may have got it",
+            "{}: {target} remains: it is healthy, and no pod here has its address; another cluster may have \
+             got it",
             group.name()
         );
     }
@@ -174,13 +178,13 @@ async fn remove_of(
 
 fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
     let expected = match failure.class {
-        FailureClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
+        FailureClass::Denied => format!(". Allow elasticloadbalancing:{action} in the IAM policy"),
         _ => String::new(),
     };
     format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)
 }
 
-/// Makes a call again while it fails for a passing reason.
+/// Retries a call while it fails temporarily.
 async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) -> Result<T, Failure> {
     let waits = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))

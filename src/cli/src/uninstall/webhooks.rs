@@ -1,7 +1,7 @@
-//! Takes the entries out of Headgate's webhook configurations, so that no new pod is given a readiness gate that nobody
-//! opens, and no eviction asks anybody.
+//! Removes the entries of Headgate's webhook configurations. New pods then get no readiness gate that would never open,
+//! and evictions call no webhook.
 //!
-//! The objects stay, empty: whoever has made them, a Helm release or `kubectl apply`, removes them or fills them again.
+//! The empty objects remain. Their owner, a Helm release or `kubectl apply`, deletes them or fills them again.
 
 use std::io::Write;
 
@@ -16,14 +16,14 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// What the names of Headgate's entries end in.
+/// The suffix of the names of Headgate's entries.
 const OURS: &str = ".headgate.dev";
-/// Somebody else may write in between.
+/// Another client may write in between.
 const TRIES: usize = 5;
 
-/// Empties both configurations of this name, if they are Headgate's, and says on `out` what was done.
+/// Empties both configurations with this name if they belong to Headgate, and prints the result on `out`.
 ///
-/// Without the right to read them, as in the chart's Job, they stay: that is said, and is no failure.
+/// The chart's Job has no permission to read them. Then they remain. That is printed and is not an error.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()
@@ -52,8 +52,9 @@ where
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 writeln!(
                     out,
-                    "{kind} {name} was not emptied ({}): delete it with the manifest or the release that made it. No \
-                     Headgate answers it any more, so pods are created without a readiness gate",
+                    "{kind} {name} was not emptied ({}). Delete it with the manifest or the release that \
+                     created it. No Headgate answers it any more, so pods are created without a readiness \
+                     gate",
                     status.message
                 )?;
                 return Ok(());
@@ -65,14 +66,14 @@ where
             return Ok(());
         }
         if let Some(other) = entries.iter().find(|entry| !entry.ends_with(OURS)) {
-            writeln!(out, "{kind} {name} stays as it is: its entry {other} is not Headgate's")?;
+            writeln!(out, "{kind} {name} remains unchanged: its entry {other} is not Headgate's")?;
             return Ok(());
         }
         let none =
             Patch::Merge(json!({"metadata": {"resourceVersion": found.resource_version()}, "webhooks": []}));
         match api.patch_metadata(name, &PatchParams::default(), &none).await {
             Ok(_) => {
-                writeln!(out, "{kind} {name} asks nobody any more")?;
+                writeln!(out, "{kind} {name} calls no webhook any more")?;
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -80,11 +81,12 @@ where
             Err(error) => {
                 return Err(error).with_context(|| {
                     format!(
-                        "cannot take the entries out of {kind} {name}: get the right to patch it, or delete it"
+                        "cannot remove the entries of {kind} {name}. Grant yourself patch on it, or delete \
+                         it"
                     )
                 });
             }
         }
     }
-    anyhow::bail!("{kind} {name} is changed by somebody else again and again; run this again")
+    anyhow::bail!("somebody else repeatedly changes {kind} {name}. Run this again")
 }

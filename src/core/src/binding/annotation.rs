@@ -1,10 +1,10 @@
 //! The annotation `headgate.dev/target-groups` of a Service.
 //!
-//! `web=<target>,websecure=<target>`: left the name or number of a port of the Service, right the ARN or the name
-//! of a target group. A Service with one port may give `<target>` alone; a port may appear several times. Parts stand
-//! between commas or on lines of their own, and a comma after the last one does no harm.
+//! Its value has the form `web=<target>,websecure=<target>`. The left side is the name or the number of a Service port.
+//! The right side is the ARN or the name of a target group. A Service with one port may use `<target>` alone, and a
+//! port may appear several times. Commas or line breaks separate the parts; a comma after the last part is allowed.
 //!
-//! Each part is read on its own: one that cannot be read never stops the others.
+//! Each part is read separately: a part that cannot be read does not affect the others.
 
 use std::fmt;
 
@@ -23,15 +23,15 @@ use crate::{
 
 /// The name of the annotation.
 pub const TARGET_GROUPS: &str = "headgate.dev/target-groups";
-/// What the names of all of Headgate's annotations begin with.
+/// The prefix of all annotations of Headgate.
 pub const PREFIX: &str = "headgate.dev/";
 
-/// Whether this is an annotation of Services that Headgate knows.
+/// Whether Headgate knows this annotation of Services.
 pub fn is_known(name: &str) -> bool {
     name == TARGET_GROUPS || policy::ALL.contains(&name)
 }
 
-/// The report about an unknown annotation of a Service that begins with [`PREFIX`].
+/// The report about an unknown Service annotation that begins with [`PREFIX`].
 pub fn unknown(name: &str) -> String {
     let name = &*excerpt(name);
     let known = || std::iter::once(TARGET_GROUPS).chain(policy::ALL);
@@ -45,14 +45,15 @@ pub fn unknown(name: &str) -> String {
     format!("Unknown annotation {name} has no effect. {instead}")
 }
 
-/// Names that differ in at most this many letters may be typing errors.
+/// Names that differ in at most this many letters count as typing errors.
 const NEAR: usize = 4;
 
-/// The ports of a Service that a part may mean. Several ports may have the same number with other protocols
-/// (Kubernetes: ports of a Service are unique by number and protocol). Digits are a number before they are a name.
+/// The ports of a Service that a part may refer to. Several ports may have the same number and different protocols,
+/// because Kubernetes only requires that number and protocol together are unique. Digits are read as a number first,
+/// then as a name.
 ///
 /// # Errors
-/// Lists the ports the Service has.
+/// Lists the ports of the Service.
 pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a ServicePort>, PartError> {
     let named = |name: &str| ports.iter().find(|port| *port.name == *name).into_iter().collect();
     let found: Vec<&ServicePort> = match port {
@@ -72,7 +73,7 @@ pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a Serv
     Ok(found)
 }
 
-/// The number of ports of a Service that are named.
+/// An error message lists at most this many ports of a Service.
 const NAMED: usize = 3;
 
 fn list(ports: &[ServicePort]) -> Box<str> {
@@ -90,7 +91,7 @@ fn list(ports: &[ServicePort]) -> Box<str> {
     names.join(", ").into()
 }
 
-/// One `port=target` that could be read.
+/// One valid part, `port=target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The port of the Service.
@@ -122,7 +123,7 @@ impl fmt::Display for BadPart {
 /// Why a part of the annotation cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartError {
-    /// There is nothing.
+    /// The part is empty.
     #[error("is empty. Write <port>=<target group ARN or name>, such as web=my-group.")]
     Empty,
     /// Separators of a list in JSON or YAML.
@@ -136,7 +137,7 @@ pub enum PartError {
     /// `port=`.
     #[error("has no target group after the \"=\". Write <port>=<target group ARN or name>.")]
     EmptyTarget,
-    /// The right side.
+    /// The right side is not a valid target group.
     #[error(transparent)]
     Target(#[from] ReferenceError),
     /// The port number is 0 or above 65535.
@@ -150,31 +151,32 @@ pub enum PartError {
     UnknownPort {
         /// What was written.
         port: Box<str>,
-        /// What there is.
+        /// The ports that the Service has.
         ports: Box<str>,
     },
-    /// A target group alone, but the Service has several ports (or none).
+    /// The part names only a target group, but the Service does not have exactly one port.
     #[error("names no port, and the Service has {count} ({ports}). Write <port>=<target group>.")]
     NoPort {
         /// How many ports the Service has.
         count: usize,
-        /// Which.
+        /// The ports that the Service has.
         ports: Box<str>,
     },
-    /// There are more parts than are read.
+    /// The annotation has more parts than Headgate reads.
     #[error(
         "and later ones are ignored: {count} parts, limit {MOST_PARTS}. Use more Services or TargetBindings."
     )]
     TooMany {
-        /// How many there are.
+        /// The number of parts in the annotation.
         count: usize,
     },
 }
 
-/// The number of parts that are read.
+/// Headgate reads at most this many parts.
 pub const MOST_PARTS: usize = limits::PARTS.most;
 
-/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and an error about the one after them.
+/// Reads the value of the annotation part by part. Returns at most [`MOST_PARTS`] parts, and one error about the parts
+/// after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     let mut texts = texts(value);
     let read = |text: &str| {
@@ -190,7 +192,7 @@ pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     parts
 }
 
-/// The parts as they are written; one empty one if there is none.
+/// The parts in the order of the text. If there are none, one empty part.
 pub fn texts(value: &str) -> impl Iterator<Item = &str> {
     let mut parts = value.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty()).peekable();
     let none = parts.peek().is_none().then_some("");
@@ -204,7 +206,7 @@ fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError>
     if text.contains(['[', ']', '{', '}', '"', '\'', '`']) {
         return Err(PartError::Quoted);
     }
-    // `tag:key=value` alone has a "=" that does not end a port.
+    // In a plain `tag:key=value`, the "=" does not end a port.
     let (port, target) = match text.split_once('=') {
         Some((port, target)) if !port.starts_with("tag:") => (Some(port.trim()), target.trim()),
         _ => (None, text),

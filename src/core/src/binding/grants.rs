@@ -1,9 +1,9 @@
-//! May a namespace bind a target group? The one rule about grants, and about the holder of a group without a grant.
+//! The one rule that decides whether a namespace may bind a target group, with and without grants.
 //!
 //! ```text
-//!  a grant names the group ──► its namespaces may, and those of every other grant that names it
-//!  none does ── required ────► nobody may
-//!            └─ optional ────► the namespaces that have targets there; if there are none, the first one
+//!  a grant names the group ──► allowed: its namespaces, and those of every other grant that names the group
+//!  no grant ─── required ────► allowed: none
+//!            └─ optional ────► allowed: namespaces with targets in the group; if there are none, the first one
 //! ```
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::{
     grant::{GrantFacts, Holders, Permit, Refusal},
 };
 
-/// The grants there are, and whether one is required.
+/// The known grants, and whether each binding requires a grant.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     all: Vec<GrantFacts>,
@@ -21,7 +21,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// None so far.
+    /// No grants.
     pub const fn new(required: bool) -> Self {
         Self { all: Vec::new(), required }
     }
@@ -31,7 +31,7 @@ impl Grants {
         self.required
     }
 
-    /// Replaces all grants; returns whether they changed.
+    /// Replaces all grants. Returns whether they changed.
     pub fn set(&mut self, all: Vec<GrantFacts>) -> bool {
         let changed = self.all != all;
         self.all = all;
@@ -43,10 +43,10 @@ impl Grants {
         self.all.iter().any(|grant| grant.names(group))
     }
 
-    /// May `namespace` bind `group`, of which `holders` have targets?
+    /// Checks whether `namespace` may bind `group`. `holders` are the namespaces that have targets in the group.
     ///
     /// # Errors
-    /// Why not, and with it what would be needed.
+    /// Why the namespace may not bind the group, and what would allow it.
     pub fn rule(
         &self,
         namespace: &str,
@@ -64,10 +64,10 @@ impl Grants {
         Ok(Permit { exclusive: own.any(|grant| grant.exclusive), shared: false })
     }
 
-    /// Could `namespace` bind the target group that `reference` means, for any result of its lookup?
+    /// Checks whether `namespace` may bind the target group that `reference` may turn out to name.
     ///
     /// # Errors
-    /// Why not.
+    /// Why no result of the look-up would allow it.
     pub fn could(&self, namespace: &str, reference: &GroupRef) -> Result<(), Refusal> {
         let names = |grant: &&GrantFacts| grant.groups.iter().any(|pattern| pattern.may_match(reference));
         let naming: Vec<&GrantFacts> = self.all.iter().filter(names).collect();

@@ -1,8 +1,10 @@
-//! Which target groups the ports of a Service are bound to, and what remains in force if the text is wrong.
+//! Which target groups the ports of a Service are bound to, and which bindings remain in force if the text is wrong.
 //!
-//! * **Owns** no state: the rules that read an annotation or a written TargetBinding, and that settle what is in force.
-//! * **Guarantees.** A part that cannot be used stops no other; what was valid before remains in force for its port.
-//! * **Assumes** that it gets what is in force, and the meaning of each name of a target group.
+//! * **Owns** no state. It contains the rules that read an annotation or a TargetBinding that a user wrote, and that
+//!   decide which bindings are in force.
+//! * **Guarantees.** A part with an error does not affect the other parts. The binding that was valid before remains in
+//!   force for its port.
+//! * **Assumes** that the caller passes the bindings in force, and the target group that each name refers to.
 
 pub mod annotation;
 pub mod grants;
@@ -21,12 +23,13 @@ use crate::{
     },
 };
 
-/// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
+/// Decides which bindings of `origin`, read as `service`, are in force. `before` are those that were in force until
+/// now.
 ///
-/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. It never stops
-/// another part, and what was in force for its port or target group remains: a typing error deregisters no pod. What
-/// the text no longer names ends, also if another part is invalid. If every part is, nothing changes. A removed
-/// annotation ends everything.
+/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. Such a part does not
+/// affect the other parts, and the binding for its port or target group remains in force. A typing error therefore
+/// deregisters no pod. A binding that the text no longer names ends, also if another part is invalid. If every part is
+/// invalid, nothing changes. Removing the annotation ends all bindings.
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
@@ -46,7 +49,7 @@ pub fn settle(
     settled.problems.extend(beyond.map(|excess| Problem::of_all(Reason::LimitExceeded, excess.to_string())));
 
     let mut selector = Arc::new(service.selector.clone());
-    // Kubernetes too leaves the endpoints alone of a Service that selects no pods any more.
+    // If the selector of a Service is removed, Kubernetes also leaves its endpoints unchanged.
     let admits = !service.is_external && (!selector.is_empty() || exceeds(&limits::SELECTOR));
     if service.is_external || selector.is_empty() {
         let last = before.bindings.values().next().map(|binding| binding.selector.clone());
@@ -90,7 +93,7 @@ pub fn settle(
                 (cause, said.into_string())
             }
             Resolution::Found(group) => {
-                // Of two ports with one number those that the target group can take.
+                // If two ports have the same number, use those whose protocol the target group can take.
                 let (served, not): (Vec<&ServicePort>, Vec<_>) =
                     found.iter().partition(|port| group.serves(port.protocol).is_ok());
                 if let Some(unsupported) = not.first().and_then(|port| group.serves(port.protocol).err())
@@ -102,7 +105,7 @@ pub fn settle(
                         let port_name = port.to_string().into();
                         let key =
                             BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
-                        // Its targets do not change if the port does.
+                        // The targets of this binding do not change if the port of the Service does.
                         let stays = before.bindings.get(&key).filter(|_| !admits);
                         let binding = Binding {
                             key: key.clone(),
@@ -123,7 +126,7 @@ pub fn settle(
             }
         };
         let labels: Vec<Arc<str>> = found.iter().map(|port| port.to_string().into()).collect();
-        // The same text as when the target group is known, so that there is one Event and not two.
+        // Use the same text as when the target group is known, so that users get one Event and not two.
         let of_port = cause != Cause::NotGranted;
         let said = if of_port { format!("Port {}: {said}", labels.join(", ")) } else { said };
         settled.problems.push(Problem::of_ports(labels.clone(), cause.reason(), said));
@@ -141,7 +144,7 @@ pub fn settle(
         if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
             let mut binding = Binding { selector: selector.clone(), policy, admits, ..binding.clone() };
-            // A target group that was removed and made again has another ARN.
+            // A target group that was deleted and created again has another ARN.
             if let Resolution::Found(group) = resolve(&binding.reference) {
                 (binding.key.group, binding.least_healthy) = (group.arn.clone(), group.least_healthy);
             }
@@ -151,7 +154,7 @@ pub fn settle(
     settled
 }
 
-/// Whether a part that cannot be followed may be about a binding: it names its port or its target group, or nearly.
+/// Whether a part with an error may refer to this binding: it names the port or the target group, or nearly.
 fn may_mean(text: &str, binding: &Binding) -> bool {
     let (reference, port) = (binding.reference.to_string(), binding.port.port.to_string());
     let is_near = |text: &str, name: &str| {
@@ -163,7 +166,7 @@ fn may_mean(text: &str, binding: &Binding) -> bool {
     is_port(left.trim()) || text.contains(&*reference) || is_near(right.trim(), &reference)
 }
 
-/// The report about a Service that selects no pods; `had`: it did before.
+/// The report about a Service that selects no pods. `had`: whether it selected pods before.
 fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     let what = match origin {
         Origin::Service(_) => TARGET_GROUPS,
@@ -178,7 +181,7 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}."))
 }
 
-/// The report about an invalid part, in the words of its source.
+/// The report about an invalid part, in the terms of the object that contains it.
 fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     match (origin, &bad.error) {
         (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
@@ -193,10 +196,10 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     }
 }
 
-/// A part, and the ports of the Service that it may mean.
+/// A part, and the ports of the Service that it may refer to.
 type Found<'a> = Result<(Part, Vec<&'a ServicePort>), BadPart>;
 
-/// The parts of the annotation as they are written, each with the ports of the Service that it may mean.
+/// The parts of the annotation in the order of the text, each with the ports of the Service that it may refer to.
 fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found<'a>)> {
     let find = |(part, text): (Part, &str)| match annotation::find(&part.port, ports) {
         Ok(ports) => Ok((part, ports)),
@@ -206,7 +209,7 @@ fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found
     all.map(|(text, part)| (text, part.and_then(|part| find((part, text))))).collect()
 }
 
-/// The labels that bindings of this port may have; none if it could be any.
+/// The labels that bindings of this port may have. Empty if the port may be any port.
 fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     match port {
         PortRef::Only => Vec::new(),
@@ -218,9 +221,10 @@ fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     }
 }
 
-/// A TargetBinding that somebody wrote is read like a Service whose annotation binds one port. The same rules apply:
-/// what is in force if it is invalid, how its target group is looked up, when its targets are deregistered. `named`
-/// is its Service, if that is known. Other errors are reported.
+/// Reads a TargetBinding that a user wrote like a Service whose annotation binds one port.
+///
+/// The same rules apply to invalid content, to the look-up of the target group, and to deregistration. `named` is the
+/// Service that the TargetBinding names, if it is known. Other errors are reported.
 pub fn read_written(
     binding: &BindingFacts,
     named: Option<&ServiceFacts>,
@@ -357,7 +361,7 @@ mod tests {
             ("web=red,oops", &["web=red"]),
             ("web=red,other=", &["web=red"]),
             ("web=,", &["web=blue"]),
-            // Nothing of it can be read, so it may be anything.
+            // None of these parts can be read, so each of them may refer to any port.
             ("oops", &["web=blue", "websecure=green"]),
             (",", &["web=blue", "websecure=green"]),
             ("[\"web=red\", \"api=x\"]", &["web=blue", "websecure=green"]),

@@ -56,7 +56,7 @@ pub(super) struct Departure {
 }
 
 /// What else counts for the next step of a pod.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Whether its zones allow that it leaves, or why not.

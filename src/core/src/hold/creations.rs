@@ -1,57 +1,57 @@
-//! Whether the pods that are given a hold are created at all.
+//! Checks whether the API server creates the pods that were given a hold.
 //!
-//! A policy that limits grace periods refuses a pod after the webhook has answered, and no webhook hears of it.
-//! Headgate therefore counts pods that never appear in the watch. If three pods of an owner, such as a ReplicaSet,
-//! were requested and none appeared within 5 s, the next one gets no hold.
+//! A policy that limits grace periods rejects a pod after the webhook has answered, and no webhook learns about it.
+//! Headgate therefore counts pods that never appear in the watch. If three pods of an owner, such as a ReplicaSet, were
+//! requested and none appeared within 5 s, the next pod gets no hold.
 //!
-//! If that one appears, the owner's pods get no hold for an hour. If it does not, something else refused them, such
-//! as a quota, and its pods get holds again.
+//! If that pod appears, the owner's pods get no hold for an hour. If it does not appear, something else rejected the
+//! pods, such as a quota, and they get holds again.
 //!
-//! Each replica counts what it was asked itself.
+//! Each replica counts only the requests that it received.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::model::{Change, Moment, PodFacts, object::Uid};
 
-/// After this many requested pods, it counts that none appears.
+/// After this many requests without a created pod, the next pod gets no hold.
 const ASKED: usize = 3;
-/// Within this time a pod that was asked about appears.
+/// A requested pod appears in the watch within this time.
 const APPEARS: Duration = Duration::from_secs(5);
-/// Pods of an owner get no hold for this time.
+/// Pods of the owner get no hold for this time.
 const REFUSED: Duration = Duration::from_secs(3600);
-/// The number of owners that are remembered. Pods of others get a hold.
+/// Headgate remembers at most this many owners. Pods of other owners get a hold.
 const OWNERS: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 struct Owner {
-    /// When it was asked about the first pods, none of which has appeared.
+    /// When the requests since the last created pod were received.
     asked: Vec<Moment>,
-    /// When it was asked last.
+    /// When the last request was received.
     last: Moment,
-    /// Pods with a hold were not created.
+    /// Set if pods with a hold were not created.
     refused: Option<Refused>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     since: Moment,
-    /// A pod without a hold was created.
+    /// Whether a pod without a hold was created.
     is_proven: bool,
 }
 
-/// What became of the pods that were asked about.
+/// Counts, per owner, which requested pods were created.
 #[derive(Clone, Debug, Default)]
 pub struct Creations {
     owners: BTreeMap<Uid, Owner>,
 }
 
 impl Creations {
-    /// Nothing was asked.
+    /// No requests yet.
     pub const fn new() -> Self {
         Self { owners: BTreeMap::new() }
     }
 
-    /// A change in the watch; `is_known`: the pod was seen before.
+    /// Records a change from the watch. `is_known`: whether the pod was seen before.
     pub fn saw(&mut self, change: &Change<PodFacts>, is_known: impl Fn(&PodFacts) -> bool) {
         let pods = match change {
             Change::Applied(pod) => std::slice::from_ref(pod),
@@ -68,8 +68,8 @@ impl Creations {
         }
     }
 
-    /// A pod of this owner is about to be created. Returns whether it should get no hold, because pods with one were
-    /// not created.
+    /// Records that a pod of this owner is about to be created. Returns whether the pod should get no hold, because
+    /// pods with one were not created.
     pub fn ask(&mut self, owner: &Uid, now: Moment) -> bool {
         if !self.owners.contains_key(owner) {
             self.make_room(now);
@@ -98,7 +98,7 @@ impl Creations {
         true
     }
 
-    /// A new pod of this owner has appeared, with a hold or without.
+    /// Records that a new pod of this owner has appeared, with or without a hold.
     pub fn appeared(&mut self, owner: &Uid, is_held: bool) {
         let Some(known) = self.owners.get_mut(owner) else { return };
         known.asked.clear();
@@ -108,7 +108,7 @@ impl Creations {
         }
     }
 
-    /// Forgets owners that were not asked about for an hour, if there are many.
+    /// If there are many owners, forgets those without a request in the last hour.
     fn make_room(&mut self, now: Moment) {
         if self.owners.len() >= OWNERS {
             self.owners.retain(|_, owner| now.since(owner.last) <= REFUSED);
@@ -124,7 +124,7 @@ mod tests {
         Moment::START + Duration::from_secs_f64(seconds)
     }
 
-    /// Whether each of these should get no hold.
+    /// For requests at these times, whether each pod should get no hold.
     fn asked(creations: &mut Creations, owner: &Uid, times: &[f64]) -> Vec<bool> {
         times.iter().map(|time| creations.ask(owner, at(*time))).collect()
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn after_three_pods_that_never_appeared_the_next_is_not_held_and_if_it_appears_none_is_for_an_hour() {
         let (mut creations, owner) = (Creations::default(), Uid::new("rs"));
-        // As a ReplicaSet tries again.
+        // A ReplicaSet retries at these times.
         let early = [0.0, 0.01, 0.02, 0.04, 2.6, 5.0];
         assert_eq!(asked(&mut creations, &owner, &early), [false; 6]);
         assert!(!creations.ask(&Uid::new("other"), at(5.2)));

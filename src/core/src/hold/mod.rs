@@ -1,18 +1,19 @@
-//! Pods that end before their load balancer has stopped sending to them.
+//! Counts pods that stop before their load balancer has stopped sending to them.
 //!
-//! A load balancer keeps sending for a while after it has answered `DeregisterTargets` (see [`Bounds`]). A pod that
-//! stops before that drops requests. Each such pod is counted and reported once: it stopped before the answer, or too
-//! soon after it. The cause does not matter: force deletes and deleted nodes count too. The pods of a deleted node
-//! stopped when that was seen, and not when somebody deletes them.
+//! A load balancer keeps sending for a while after AWS has answered `DeregisterTargets` (see [`Bounds`]). A pod that
+//! stops before that drops requests. Headgate counts and reports each such pod once. The cause does not matter: force
+//! deletes and deleted nodes count too. The pods of a deleted node stopped when Headgate saw the deletion, not when
+//! somebody deletes the pods.
 //!
-//! Not counted are pods that nobody wants to hold (`headgate.dev/hold: off`), pods that were never healthy, and
-//! paused pods. The same holds for pods that stopped without a leader: nothing is known about their deregistration.
+//! Some pods are not counted: pods with `headgate.dev/hold: off`, pods that were never healthy, and pods whose binding
+//! is paused. Pods that stopped while there was no leader are not counted either, because nothing is known about their
+//! deregistration.
 //!
-//! * **Owns**: the targets of living pods that were or will be deregistered, and when AWS answered that. Also the
-//!   last reports to the bindings. Every replica counts whether pods that get a hold are created at all
+//! * **Owns** the targets of living pods that were or will be deregistered, and when AWS answered that. Also owns when
+//!   each binding got its last report. Every replica also counts whether the API server creates pods that get a hold
 //!   (`creations.rs`).
-//! * **Assumes** calls when a target should be deregistered, and again when the request is sent, which may be all
-//!   that a new leader does. Also a call when the target is the pod's again.
+//! * **Assumes** a call when a target should be deregistered, and another when the request is sent. A new leader may
+//!   make only the second call. Assumes another call when the target belongs to the pod again.
 
 mod creations;
 
@@ -24,7 +25,7 @@ use crate::model::{
     hold::Short,
 };
 
-/// The most frequent reports to bindings: each pod gets one anyway.
+/// A binding gets at most one report in this time. Each pod still gets its own.
 const REMINDER: Duration = Duration::from_secs(600);
 
 /// A target of a pod that was or will be deregistered.
@@ -32,9 +33,9 @@ const REMINDER: Duration = Duration::from_secs(600);
 struct Leaving {
     group: TargetGroupArn,
     target: Target,
-    /// When AWS has answered; `None`: not yet.
+    /// When AWS answered `DeregisterTargets`. `None`: not yet.
     accepted: Option<Moment>,
-    /// Whether it was seen healthy, and so was sent to beyond doubt.
+    /// Whether the target was seen healthy, so that the load balancer sent requests to it.
     served: bool,
     asked: AskedHold,
 }
@@ -42,19 +43,19 @@ struct Leaving {
 #[derive(Clone, Debug)]
 pub struct Holds {
     bounds: Bounds,
-    /// By pod, while it exists.
+    /// The targets of each pod, while the pod exists.
     leaving: BTreeMap<Uid, Vec<Leaving>>,
     told: BTreeMap<Origin, Moment>,
 }
 
 impl Holds {
-    /// No pods so far. `bounds`: how long load balancers keep sending.
+    /// No pods. `bounds`: how long load balancers keep sending after a deregistration.
     pub const fn new(bounds: Bounds) -> Self {
         Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }
 
-    /// A target should be deregistered, or that call is sent: it `was` that of this pod, and served, or not. The pod
-    /// does not answer at an address that it lost.
+    /// Records that a target should be deregistered, or that the call is being sent. `was`: the pod that had the
+    /// target, and whether it served requests. A pod that lost the address does not answer there.
     pub fn leaves(
         &mut self,
         arn: &TargetGroupArn,
@@ -69,13 +70,13 @@ impl Holds {
         self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
     }
 
-    /// Of how many pods the end is awaited.
+    /// The number of pods that were or will be deregistered and have not stopped.
     #[cfg(test)]
     pub fn awaited(&self) -> usize {
         self.leaving.len()
     }
 
-    /// A target is this pod's.
+    /// Records that the target belongs to this pod again.
     pub fn stays(&mut self, arn: &TargetGroupArn, target: &Target, owner: Option<&Owner>) {
         let Some(uid) = owner.map(|owner| &owner.uid) else { return };
         if let Some(all) = self.leaving.get_mut(uid) {
@@ -86,7 +87,7 @@ impl Holds {
         }
     }
 
-    /// AWS has answered `DeregisterTargets`.
+    /// Records that AWS has answered `DeregisterTargets`.
     pub fn accepted(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
         for item in items {
             let all = self.leaving.get_mut(&item.uid).into_iter().flatten();
@@ -96,9 +97,9 @@ impl Holds {
         }
     }
 
-    /// A pod has stopped: was it held long enough? If not, returns the target group with the largest difference, and
-    /// who else gets a report. Those are the bindings `bound_by` that group in the pod's namespace, without a report
-    /// for a while.
+    /// Checks whether a pod that has stopped was held long enough. If it was not, returns the target group with the
+    /// largest difference and the bindings that get a report. Those are the bindings in `bound_by` of the pod's
+    /// namespace that had no report for a while.
     pub fn ended(
         &mut self,
         ended: &Ended,
@@ -147,7 +148,7 @@ mod tests {
         AskedHold { balancer: LoadBalancerType::Network, hold: Hold::default() }
     }
 
-    /// The pod leaves blue, which AWS takes then, and ends.
+    /// The pod is deregistered from `blue`, AWS accepts that, and the pod stops.
     fn ends(
         holds: &mut Holds,
         served: bool,

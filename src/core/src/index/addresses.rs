@@ -1,23 +1,25 @@
-//! Who has which address.
+//! Decides which pod has which address.
 //!
-//! The status of a pod goes on showing an address that the pod has lost: the pods of a node that died stay for minutes, and
-//! the VPC gives their addresses away meanwhile. And whoever may write the status of one pod can write another pod's address
-//! into it; each kubelet may do that for the pods of its node. So of the pods that show an address one has it:
+//! The status of a pod can show an address that the pod has lost. For example, pods of a dead node remain in the API
+//! for minutes, and the VPC assigns their addresses again in that time. Also, anyone who may write the status of one
+//! pod can write another pod's address into it; each kubelet may do that for the pods of its node. Of all pods that
+//! show an address, exactly one therefore has it:
 //!
-//! * **On one node** the pod that came to show it last has it, at once. A kubelet speaks for the pods of its own node only
-//!   (Kubernetes: NodeRestriction), and it gives the address of a pod that ended to the next one.
-//! * **Between nodes** the pod that has it keeps it until it has finished or is gone, until its status says that its sandbox
-//!   is gone, or until its node is gone or has not been ready for a while. None of these is written by the other node.
-//!   The pods of a node take over [`MOST`] addresses from living pods in a minute; the others wait.
+//! * **On one node**, the pod that was last to show the address has it at once. A kubelet only writes about the pods of
+//!   its own node (Kubernetes: NodeRestriction), and it assigns the address of a terminated pod to the next pod.
+//! * **Between nodes**, a pod keeps its address until it has finished or is deleted, or until its status reports that
+//!   its sandbox is deleted. It also loses the address when its node is deleted or has not been ready for a while. The
+//!   other node can write none of these. The pods of a node take over at most [`MOST`] addresses from living pods per
+//!   minute; the others wait.
 //! * **Pods of the host network** share the address of their node. Another pod of that node never takes it.
-//! * A pod that had begun to terminate before it was seen with an address takes it from nobody: a list does not say which of
-//!   the two had it first.
+//! * A pod that was already terminating when it was first seen with an address takes it from no other pod. A list does
+//!   not show which of the two pods had it first.
 //!
-//! It does not matter what the pod that has it is: whether anything binds it, whether it is terminating, or is taken out for
-//! its eviction. A new leader asks the ledgers first ([`Addresses::had`]): a list does not say either who had it.
+//! It does not matter whether the pod that has the address is bound, is terminating, or is deregistered for its
+//! eviction. A new leader reads the ledgers first ([`Addresses::had`]), because a list does not show the owner either.
 //!
-//! **Caveat.** A node that died counts as ready for 40 to 50 s. A pod on another node that gets one of its addresses within
-//! this time waits for it.
+//! **Caveat.** A dead node counts as ready for 40 to 50 s. A pod on another node that gets one of its addresses in that
+//! time must wait for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,25 +33,25 @@ use crate::{
     model::{Cause, Moment, ObjectKey, PodFacts, changes::Contest, node::Presence},
 };
 
-/// So many addresses the pods of a node take over from pods of other nodes that are there, within [`WINDOW`]: more than a
-/// prefix of the VPC has (16).
+/// The pods of a node take over at most this many addresses from pods of other existing nodes within [`WINDOW`]. That
+/// is more than the 16 addresses of a VPC prefix.
 const MOST: u8 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,
     node: Option<Arc<str>>,
     host_network: bool,
-    /// It was not terminating when it was seen with the address first.
+    /// Whether the pod was not yet terminating when it was first seen with the address.
     came_alive: bool,
-    /// Its status says that nothing of it is there that could have an address.
+    /// Whether the pod's status reports that it has no sandbox, and so no address.
     is_down: bool,
-    /// Its node has gone since it came.
+    /// Whether the node was deleted after the pod appeared.
     node_is_gone: bool,
     holds: bool,
-    /// It came later than the pod of another node that has the address, and waits for it.
+    /// Whether a pod of another node had the address first, so that this pod waits for it.
     waits: bool,
 }
 
@@ -72,38 +74,38 @@ impl Tenant {
     }
 }
 
-/// What a pod that came later gets.
+/// Whether a later pod gets the address.
 enum Takes {
     AtOnce,
-    /// As a take-over, of which each node has so many.
+    /// Yes, as a take-over that counts against the limit of its node.
     Over,
     Nothing,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
-    /// The pods whose status shows an address, in the order in which they came to show it; one of them holds it.
+    /// The pods whose status shows an address, in the order in which they began to show it. One of them has it.
     tenants: BTreeMap<IpAddr, Vec<Tenant>>,
     /// The addresses that more than one pod shows.
     shared: BTreeSet<IpAddr>,
     /// The nodes that have not been ready for a while.
     lost: BTreeSet<Arc<str>>,
-    /// How many pods are of nodes that are gone.
+    /// The number of pods on deleted nodes.
     of_gone_nodes: usize,
-    /// How many addresses the pods of a node have taken over, and since when that is counted.
+    /// The number of addresses that the pods of a node have taken over, and when the count began.
     taken: BTreeMap<Option<Arc<str>>, (Moment, u8)>,
-    /// The addresses that could be taken over, and wait for the turn of the node.
+    /// The addresses that wait because the node has reached its limit of take-overs.
     waiting: Agenda<Moment, IpAddr>,
     /// How many pods wait for an address.
     contested: usize,
-    /// Those that have begun to.
+    /// The pods that have begun to wait since the last call of [`Self::take_contests`].
     contests: Vec<Contest>,
 }
 
 impl Addresses {
-    /// A pod that had the addresses `had` looks like this now; `None`: it is gone. Gives the others whose addresses may
-    /// be theirs no more for that, or theirs again.
+    /// Updates a pod that had the addresses `had`. `None`: the pod was deleted. Returns the other pods that may have
+    /// lost or gained an address.
     pub fn moved(
         &mut self,
         pod: &ObjectKey,
@@ -148,7 +150,7 @@ impl Addresses {
         rivals
     }
 
-    /// The presence of a node has changed.
+    /// Records that the presence of a node has changed.
     pub fn node_is(&mut self, node: &Arc<str>, presence: Presence, seen: Moment) -> BTreeSet<ObjectKey> {
         let was_lost = self.lost.remove(node);
         match presence {
@@ -166,7 +168,7 @@ impl Addresses {
         rivals
     }
 
-    /// The pods that are there when their node goes are gone with it; a name alone is not kept.
+    /// Records that the node of these pods was deleted. Headgate keeps no record of the node name alone.
     fn note_gone(&mut self, node: &Arc<str>, gone: bool) {
         let tenants = self.tenants.values_mut().flatten();
         for tenant in tenants.filter(|it| it.node.as_ref() == Some(node) && it.node_is_gone != gone) {
@@ -175,7 +177,7 @@ impl Addresses {
         }
     }
 
-    /// A ledger says that `pod` had this address: it comes before the pods of other nodes that show it.
+    /// Records that a ledger names `pod` for this address: it comes before pods of other nodes that show the address.
     pub fn had(&mut self, ip: &IpAddr, pod: &ObjectKey, seen: Moment) -> BTreeSet<ObjectKey> {
         let Some(tenants) = self.tenants.get_mut(ip).filter(|tenants| tenants.len() > 1) else {
             return BTreeSet::new();
@@ -191,7 +193,7 @@ impl Addresses {
         rivals
     }
 
-    /// Time has passed.
+    /// Advances the time. Returns the pods whose addresses may have changed.
     pub fn pass(&mut self, now: Moment) -> BTreeSet<ObjectKey> {
         let mut rivals = BTreeSet::new();
         while let Some(ip) = self.waiting.take(now) {
@@ -200,12 +202,12 @@ impl Addresses {
         rivals
     }
 
-    /// When [`Addresses::pass`] has something to do.
+    /// When [`Addresses::pass`] next has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         self.waiting.next_due()
     }
 
-    /// Decides who has an address. Gives all that show it, if that is another one than before.
+    /// Decides which pod has an address. If that changed, returns all pods that show it.
     fn settle(&mut self, ip: &IpAddr, now: Moment) -> BTreeSet<ObjectKey> {
         self.waiting.put(ip, None);
         let Self { tenants, lost, taken, waiting, contests, contested, .. } = self;
@@ -240,8 +242,7 @@ impl Addresses {
         tenants.iter().map(|tenant| tenant.pod.clone()).collect()
     }
 
-    /// Which pod has this address, if it is not `pod`, and the word for why it is not: that one got it since, or has it and
-    /// keeps it.
+    /// The other pod that has this address, if any. The cause tells whether that pod got it later or had it first.
     pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<(&ObjectKey, Cause)> {
         let tenants = self.tenants.get(ip)?;
         let own = tenants.iter().find(|tenant| tenant.pod == *pod)?;
@@ -251,7 +252,7 @@ impl Addresses {
         (!is_own).then_some((&holder.pod, cause))
     }
 
-    /// The pods whose status shows this address, in the order in which they came to show it.
+    /// The pods whose status shows this address, in the order in which they began to show it.
     pub fn tenants(&self, ip: &IpAddr) -> impl Iterator<Item = &ObjectKey> {
         self.tenants.get(ip).into_iter().flatten().map(|tenant| &tenant.pod)
     }
@@ -268,7 +269,7 @@ impl Addresses {
         })
     }
 
-    /// The pods that have begun to wait for an address, once.
+    /// Takes the pods that have begun to wait for an address since the last call.
     pub fn take_contests(&mut self) -> Vec<Contest> {
         std::mem::take(&mut self.contests)
     }
@@ -284,7 +285,7 @@ fn apart_from(own: &Tenant, others: &[Tenant]) -> impl Iterator<Item = ObjectKey
     others.iter().filter(|other| !own.shares_with(other)).map(|other| other.pod.clone())
 }
 
-/// What becomes of an address that `holder` has and `later` shows.
+/// Whether `later` takes the address that `holder` has.
 fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
     if !later.came_alive || later.shares_with(holder) {
         return Takes::Nothing;
@@ -299,7 +300,7 @@ fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
     }
 }
 
-/// Counts a take-over by a pod of this node; when it may, if it may not now.
+/// Counts a take-over by a pod of this node. If the limit is reached, returns when the pod may take the address.
 fn turn(
     taken: &mut BTreeMap<Option<Arc<str>>, (Moment, u8)>,
     node: Option<&Arc<str>>,

@@ -1,10 +1,10 @@
-//! Who claims a target.
+//! Adds and ends the `Claim`s of pods on targets.
 
 use super::{Because, Index, in_force::Claim};
 use crate::model::{BindingKey, Cause, ObjectKey, Owner, Target};
 
 impl Index {
-    /// Makes the claim of `pod` through `binding` what the verdict says; `cause` is why a new one begins.
+    /// Updates the `Claim` of `pod` through `binding` to match the verdict. `cause`: why a new claim begins.
     pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, because: Because) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.bindings.get(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
@@ -14,7 +14,7 @@ impl Index {
         match (had, says) {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
-                // The new target first: whoever watches the order sees no moment without one.
+                // The new target comes first, so that there is no moment without a target.
                 self.add(pod, binding, target, because);
                 if let Some(had) = had {
                     let cause = if had.ip == target.ip { Cause::PortChanged } else { Cause::IpChanged };
@@ -49,7 +49,7 @@ impl Index {
         self.bindings.add(claim, target, because);
     }
 
-    /// Ends the claim of `pod` through `binding`: the one on `target`, or all.
+    /// Ends the `Claim`s of `pod` through `binding`: the one on `target`, or all.
     pub(super) fn release(
         &mut self,
         pod: &ObjectKey,

@@ -1,35 +1,36 @@
-//! Pods that have not been ready for too long and would be removed for that, and stay while their zone needs them.
+//! Pods that have not been ready for too long, and remain registered while their zone needs them.
 //!
-//! The index says who they are and since when; whether their zones need them, it is told: [`Order`](super::Order).
+//! The index knows which pods these are, and since when. The engine decides whether their zones need them, and passes
+//! the decision as an [`Order`](super::Order).
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Index, pods::PodEntry, verdict::verdict};
 use crate::model::{Binding, Cause, Moment, ObjectKey, Standing, Target};
 
-/// A pod that would be removed because it is not ready any more.
+/// A pod that would be deregistered because it is no longer ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) since: Moment,
-    /// That it stays has been decided.
+    /// Whether the pod remains registered for its zone.
     pub(super) stays: bool,
 }
 
-/// The pods that would be removed because they are not ready any more.
+/// The pods that would be deregistered because they are no longer ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeping {
     pub(super) all: BTreeMap<ObjectKey, Kept>,
-    /// Those that were not among them a moment ago.
+    /// The pods that were added since the last check.
     new: Vec<ObjectKey>,
-    /// When the zones of all of them are looked at again.
+    /// When the zones of all these pods are checked next.
     due: Moment,
 }
 
-/// Zones are looked at again after so long.
+/// Zones are checked this often.
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl PodEntry {
-    /// What [`verdict`] says of it while it is alive, but that it stays where it is until it was let go.
+    /// The verdict for a living pod if its zone keeps it registered.
     pub(super) fn verdict_but_for_keeping(
         &self,
         had: Option<Target>,
@@ -44,12 +45,12 @@ impl PodEntry {
 }
 
 impl Keeping {
-    /// When the zones of all of them are looked at again.
+    /// When the zones of all these pods are checked next.
     pub fn next_due(&self) -> Option<Moment> {
         self.all.first_key_value().map(|_| self.due)
     }
 
-    /// The pods whose zones are looked at now, each with whether it is one of them since this was asked for last.
+    /// The pods whose zones are due for a check. The flag is true for a pod that was added since the last call.
     pub fn take(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
         let new = std::mem::take(&mut self.new);
         if self.due > now {
@@ -61,7 +62,7 @@ impl Keeping {
 }
 
 impl Index {
-    /// Notes whether a pod is kept, after anything about it or its bindings has changed.
+    /// Records whether the zone keeps a pod registered, after the pod or its bindings changed.
     pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment) {
         let is_kept = self.pods.get(pod).is_some_and(|entry| {
             let mut claims = entry.claims.iter().filter_map(|(key, _)| self.bindings.get(key));

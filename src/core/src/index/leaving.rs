@@ -1,4 +1,4 @@
-//! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
+//! Pods that are deregistered while they live: before their eviction, or because their node will be removed.
 
 use super::{
     Because, Index,
@@ -6,22 +6,22 @@ use super::{
 };
 use crate::model::{Cause, Changes, LeavingFacts, Moment, ObjectKey, view::Apart};
 
-/// What is decided about a living pod.
+/// A decision about a living pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It is to be evicted and leaves its target groups before, or stays in them after all.
+    /// Whether the pod is deregistered before its eviction.
     Leave(bool),
-    /// Its node is about to die or gone, or it starts on one that is to be drained, as this reason says; or the node stays
-    /// after all.
+    /// The node of the pod will be removed or was removed, or the pod started on a node that will be drained. `None`:
+    /// the node remains.
     NodeGoes(Option<Cause>),
-    /// It is not ready any more, and stays for its zones for now.
+    /// The pod is no longer ready, but its zone keeps it registered for now.
     Stay,
-    /// It is not ready any more, and nothing keeps it.
+    /// The pod is no longer ready, and is deregistered.
     LetGo,
 }
 
 impl PodEntry {
-    /// Why it is no target although it lives, if that is so.
+    /// Why the pod is not a target although it is alive. `None`: no such reason.
     pub(super) fn why_out(&self) -> Option<Cause> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
@@ -32,7 +32,7 @@ impl PodEntry {
 }
 
 impl Index {
-    /// Does what is decided about a pod.
+    /// Applies a decision about a pod.
     pub fn order(&mut self, pod: &ObjectKey, order: Order, seen: Moment) -> Changes {
         let Some(entry) = self.pods.get_mut(pod) else { return Changes::default() };
         let (differs, cause) = match order {
@@ -62,7 +62,7 @@ impl Index {
 }
 
 impl Pods<'_> {
-    /// The pods with anything of that.
+    /// The pods with such a decision.
     pub fn apart(self) -> std::collections::BTreeMap<ObjectKey, Apart> {
         let of = |entry: &PodEntry| Apart {
             decided: entry.leaves,

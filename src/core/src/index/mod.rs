@@ -1,23 +1,26 @@
-//! Who should be a target of what: pods × bindings, kept up to date event by event.
+//! Which pod should be a target of which target group: pods × bindings, updated with each event.
 //!
 //! ```text
-//!  pods ────► addresses ────► verdict ────► claims ────► whose each target is ────► Changes
+//!  pods ────► addresses ────► verdict ────► claims ────► owner of each target ────► Changes
 //!  bindings ────────────────────┘
 //!
-//!  pods       what is asked about pods             in_force   the bindings, who claims what through them, what is wrong
-//!  addresses  who has which address                verdict    the one rule: should this pod be a target?
-//!  keeping    not ready, and kept for its zone     leaving    taken out while it lives
-//!  workloads  what pods belong together, and whether any of them was bound
+//!  pods       questions about pods                 in_force   the bindings, the claims through them, the problems
+//!  addresses  which pod has which address          verdict    the one rule: should this pod be a target?
+//!  keeping    not ready, but kept for its zone     leaving    deregistered while it is alive
+//!  workloads  which pods belong together, and whether any of them was bound
 //! ```
 //!
-//! * **Owns** pods as last seen; the bindings in force; who has which address; who owns which target.
-//! * **Flow.** Each order returns what it changed: for each target whose owner is another one now, an [`Ownership`]; who
-//!   has ended; each [`Trouble`] that has begun or ended. Questions are asked of [`Pods`] and [`InForce`].
-//! * **Guarantees.** Only the pod that has an address claims targets there (see `addresses.rs`). Pods of the host network,
-//!   which share one honestly, wait for each other. A new target of a pod is reported before its old one goes.
-//! * **Assumes** that a list is never older than what was said before, and that whoever binds has settled what is in force.
-//! * **Caveat.** Pods are matched against the selectors here, not through EndpointSlices: one hop earlier, and a
-//!   terminating pod is seen as such even with `publishNotReadyAddresses`.
+//! * **Owns** the pods as last seen, the bindings in force, which pod has which address, and which pod owns which
+//!   target.
+//! * **Flow.** Each call returns what it changed: an [`Ownership`] for each target with a new owner, the pods that have
+//!   ended, and each [`Trouble`] that has begun or ended. [`Pods`] and [`InForce`] answer questions.
+//! * **Guarantees.** Only the pod that has an address claims targets there (see `addresses.rs`). Pods of the host
+//!   network share an address legitimately, and wait for each other. The new target of a pod is reported before its old
+//!   one is removed.
+//! * **Assumes** that a list is never older than earlier news, and that the caller has decided which bindings are in
+//!   force.
+//! * **Caveat.** Pods are matched against the selectors here, not through EndpointSlices. That is one hop earlier, and
+//!   Headgate sees that a pod is terminating even with `publishNotReadyAddresses`.
 
 mod addresses;
 mod claims;
@@ -50,17 +53,17 @@ use crate::{
     },
 };
 
-/// A pod that a list has left out may be shown again for so long.
+/// A pod that was missing in a list may appear again within this time.
 const RETURNS: Duration = Duration::from_secs(15 * 60);
 
-/// What is said that decides whose targets are.
+/// News that decides which pod has which target.
 #[allow(clippy::large_enum_variant)] // it is moved once
 pub enum Said {
-    /// Of pods.
+    /// A change of pods.
     Pods(Change<PodFacts>),
     /// The presence of a node has changed: its pods may have lost their addresses.
     Node(Arc<str>, Presence),
-    /// The ledgers: the pods of these marks had these addresses.
+    /// Records of the ledgers: which pod had which address. A [`PodMark`] identifies the pod.
     Ledgers(Vec<(IpAddr, PodMark)>),
 }
 
@@ -70,7 +73,7 @@ impl From<Change<PodFacts>> for Said {
     }
 }
 
-/// Why something changes, and when the event that said so reached Headgate.
+/// Why something changes, and when Headgate received the event that caused it.
 #[derive(Clone, Copy, Debug)]
 struct Because {
     cause: Cause,
@@ -83,25 +86,25 @@ impl Because {
     }
 }
 
-/// The index. See the module.
+/// The index. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// How long a pod may be not ready before that counts.
+    /// A pod counts as not ready after it has not been ready for this long.
     patience: Duration,
-    /// Doubts lists that say that most of a binding's pods are gone. What a watch says of a pod is never doubted: a pod that
-    /// is gone while its target stays costs requests.
+    /// Delays changes if a list contains the end of most pods of a binding. It never delays what a watch reports about
+    /// a pod: a pod that is deleted while its target remains costs requests.
     brake: Brake<ObjectKey>,
-    /// The pods that have not been ready since a while, by when that counts.
+    /// When each pod that is not ready will count as not ready.
     wavering: Agenda,
-    /// Boxed: a tree has room for twice as many as are in it.
+    /// Boxed, because the nodes of a tree have room for twice as many entries as they hold.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
-    /// The same by their marks, by which the ledgers know them.
+    /// The same pods by the hash that identifies them in the ledgers.
     marks: BTreeMap<PodMark, ObjectKey>,
     workloads: Workloads,
     addresses: Addresses,
     bindings: InForce,
     kept: Keeping,
-    /// The pods that lists have left out, as far as one may be shown again.
+    /// The pods that were missing in a list and may appear again, each with the time of that list.
     missing: BTreeMap<PodMark, Moment>,
     last_order: u64,
 }
@@ -112,8 +115,8 @@ impl Index {
         Self { patience, brake: Brake::new(relist_patience), ..Self::default() }
     }
 
-    /// Time has passed: pods that have not been ready for too long count as such, and pods that were missing in a list
-    /// are given up. `None`: nothing was due.
+    /// Advances the time. Pods that have not been ready for too long now count as not ready, and pods that were missing
+    /// in a list now count as deleted. `None`: nothing was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;
@@ -133,7 +136,7 @@ impl Index {
         Some(self.changed())
     }
 
-    /// What has changed.
+    /// Takes the collected changes.
     fn changed(&mut self) -> Changes {
         self.bindings.changes.contests = self.addresses.take_contests();
         std::mem::take(&mut self.bindings.changes)
@@ -144,13 +147,13 @@ impl Index {
         wavering.into_iter().chain(missing).chain(self.addresses.next_due()).min()
     }
 
-    /// When [`Index::pass`] or [`Index::take_kept`] have something to do.
+    /// When [`Index::pass`] or [`Index::take_kept`] next have something to do.
     pub fn next_due(&self) -> Option<Moment> {
         self.due_to_pass().into_iter().chain(self.kept.next_due()).min()
     }
 
-    /// The pods that would be removed because they are not ready and whose zones are looked at now, each with whether it
-    /// is one of them since this was asked for last.
+    /// The pods that would be deregistered because they are not ready, if their zones are due for a check. The flag is
+    /// true for a pod that was added since the last call.
     pub fn take_kept(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
         self.kept.take(now)
     }
@@ -159,12 +162,12 @@ impl Index {
         Pods(self)
     }
 
-    /// The bindings in force, and whose each target is.
+    /// The bindings in force, and the owner of each target.
     pub const fn bindings(&self) -> &InForce {
         &self.bindings
     }
 
-    /// Takes in what was said.
+    /// Applies news and returns what it changed.
     pub fn apply(&mut self, said: impl Into<Said>, seen: Moment) -> Changes {
         match said.into() {
             Said::Pods(change) => self.take_in_pods(change, seen),
@@ -193,7 +196,7 @@ impl Index {
                 self.claim_again(&rivals, because);
             }
             Change::Deleted(PodFacts { key, uid, .. }) => {
-                // A late word about an older life of the name changes nothing.
+                // A delayed event about an earlier pod of the same name changes nothing.
                 if self.pods.get(&key).is_some_and(|entry| entry.facts.uid == uid) {
                     let because = Because { cause: Cause::PodDeleted, seen };
                     let rivals = self.drop_pod(&key, because);
@@ -204,7 +207,7 @@ impl Index {
         }
     }
 
-    /// These are all the pods within `scope`.
+    /// Replaces all pods within `scope`.
     fn relist_pods(&mut self, scope: &Scope, mut pods: Vec<PodFacts>, seen: Moment) {
         let there: BTreeSet<&ObjectKey> = pods.iter().map(|pod| &pod.key).collect();
         let missing = self.pods.keys();
@@ -224,7 +227,7 @@ impl Index {
             }
         }
         self.bindings.changes.relist = self.brake.take_asks();
-        // Of two pods that come with the same IP in one list, the younger one got it last.
+        // If two pods in one list have the same IP, the younger pod got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
         let because = Because { cause: Cause::PodListed, seen };
         for pod in pods {
@@ -233,18 +236,18 @@ impl Index {
         self.claim_again(&rivals, because);
     }
 
-    /// Of the pods that are missing in a list, those of bindings that would lose more than half of their targets, and
-    /// at least two: a list that is wrong, as of an API server that lost data or a proxy that leads elsewhere, must not
-    /// take a whole Service away.
+    /// The missing pods of a list that belong to bindings that would lose more than half of their targets, and at least
+    /// two. A wrong list must not deregister a whole Service. Such a list can come from an API server that lost data,
+    /// or from a misrouted proxy.
     fn most_of_a_binding(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
         let gone: BTreeSet<&ObjectKey> = missing.iter().collect();
-        // Of each binding the targets that it would lose, and the missing pods that claim any.
+        // For each binding, the targets that it would lose, and the missing pods that claim one.
         let mut losses: BTreeMap<&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>)> = BTreeMap::new();
         for pod in missing {
             for (binding, target) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {
                 let (targets, pods) = losses.entry(binding).or_default();
                 pods.push(pod);
-                // Pods of the host network claim what they share.
+                // Pods of the host network may claim the same target.
                 let stays = |claim: &Claim| claim.binding == *binding && !gone.contains(&claim.owner.pod);
                 if !self.bindings.claims_on(&binding.group, *target).iter().any(stays) {
                     targets.insert(*target);
@@ -258,7 +261,7 @@ impl Index {
         losses.into_iter().filter(most).flat_map(|(_, (_, pods))| pods).cloned().collect()
     }
 
-    /// The bindings of `origin` are these now; those that ended did so for `ended`.
+    /// Replaces the bindings of `origin`. `ended`: why bindings that are missing now have ended.
     pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Cause, seen: Moment) -> Changes {
         self.bindings.changes.written = true;
         let before: Vec<BindingKey> = self.bindings.by(origin).map(|binding| binding.key.clone()).collect();
@@ -286,14 +289,14 @@ impl Index {
         self.changed()
     }
 
-    /// Nothing is in doubt about this pod.
+    /// Ends all doubts about this pod.
     fn believe(&mut self, pod: &ObjectKey) {
         if self.brake.shows(pod) {
             self.bindings.end_of(pod, |kind| *kind == TroubleKind::ListDoubted);
         }
     }
 
-    /// A pod looks like this; gives those that may have lost an address to it, or have one again.
+    /// Stores a pod. Returns the other pods that may have lost an address to it, or have one again.
     fn take_in(&mut self, facts: PodFacts, mut because: Because) -> BTreeSet<ObjectKey> {
         let key = facts.key.clone();
         self.believe(&key);
@@ -347,7 +350,7 @@ impl Index {
         rivals
     }
 
-    /// Notes what of a pod exceeds a bound that did not before.
+    /// Records which parts of a pod exceed a limit and did not before.
     fn note_beyond(&mut self, facts: &PodFacts) {
         let known = self.pods.get(&facts.key).filter(|entry| entry.facts.uid == facts.uid);
         let known = known.map_or(&[][..], |entry| &entry.facts.beyond);
@@ -357,14 +360,14 @@ impl Index {
         self.bindings.changes.beyond.extend(new);
     }
 
-    /// The addresses of these pods may be theirs no more, or theirs again.
+    /// Decides again which targets these pods claim, because their addresses may have changed.
     fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, because: Because) {
         for pod in pods {
             self.claim_all(pod, because.but(Cause::PodHasIp));
         }
     }
 
-    /// Notes what the pod's status says of its readiness.
+    /// Records what the pod's status reports about its readiness.
     fn stand(&mut self, pod: &ObjectKey, seen: Moment) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         entry.standing = entry.standing.then(entry.facts.readiness, seen);
@@ -381,7 +384,7 @@ impl Index {
         self.note_keeping(pod, because.seen);
     }
 
-    /// A pod is gone; gives those that may have an address again.
+    /// Removes a pod. Returns the pods that may have an address again.
     fn drop_pod(&mut self, key: &ObjectKey, because: Because) -> BTreeSet<ObjectKey> {
         self.believe(key);
         let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };

@@ -1,4 +1,4 @@
-//! The pods, and what is asked about them.
+//! The pods, and questions about them.
 
 use std::net::IpAddr;
 
@@ -14,19 +14,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct PodEntry {
     pub(super) facts: PodFacts,
-    /// Grows with each new IP that any pod gets.
+    /// Grows each time a pod gets a new IP.
     pub(super) order: u64,
     pub(super) standing: Standing,
-    /// It is taken out because it is to be evicted, and that is not written on it yet.
+    /// The pod is deregistered before its eviction, and the annotation on it does not show that yet.
     pub(super) leaves: bool,
-    /// Its node is about to die, or gone; or it started there when that was to be drained, and is not registered.
+    /// Why the pod is deregistered with its node, or is not registered because the node will be drained.
     pub(super) node_goes: Option<Cause>,
-    /// It is not ready any more, and nothing keeps it.
+    /// The pod is no longer ready, and its zone does not keep it.
     pub(super) let_go: bool,
     pub(super) claims: Vec<(BindingKey, Target)>,
-    /// When it lost a claim last, other than with its address.
+    /// When the pod last lost a target for a reason other than the loss of its address.
     pub(super) left: Option<Moment>,
-    /// When it was shown again after a list had left it out.
+    /// When the pod appeared again after it was missing in a list.
     pub(super) returned: Option<Moment>,
 }
 
@@ -52,7 +52,7 @@ impl PodEntry {
     }
 }
 
-/// The pods as last seen, and how each stands: questions only.
+/// The pods as last seen, and their state. Read-only.
 #[derive(Clone, Copy, Debug)]
 pub struct Pods<'a>(pub(super) &'a Index);
 
@@ -79,37 +79,37 @@ impl<'a> Pods<'a> {
         self.0.pods.len()
     }
 
-    /// The pod of this mark, wherever it is.
+    /// The pod with this hash, in any namespace.
     pub fn marked(self, mark: PodMark) -> Option<&'a PodFacts> {
         self.get(self.0.marks.get(&mark)?)
     }
 
-    /// The pods whose status carries this address and that have not finished, in the order in which they got it.
+    /// The unfinished pods whose status shows this address, in the order in which they got it.
     pub fn at(self, ip: &IpAddr) -> impl Iterator<Item = &'a PodFacts> {
         self.0.addresses.tenants(ip).filter_map(move |pod| self.get(pod))
     }
 
-    /// The pod that has an address that `pod` shows and has not, and the word for that.
+    /// The pod that has an address that the status of `pod` shows, and why `pod` does not have it.
     pub fn taken_by(self, pod: &PodFacts) -> Option<(&'a ObjectKey, Cause)> {
         pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
     }
 
-    /// The pods that wait for an address that a pod of another node has.
+    /// The pods that wait for an address of a pod on another node.
     pub fn contests(self) -> impl Iterator<Item = Contest> {
         self.0.addresses.contests()
     }
 
-    /// How many pods wait for an address that a pod of another node has.
+    /// The number of pods that wait for an address of a pod on another node.
     pub fn contested(self) -> usize {
         self.0.addresses.contested()
     }
 
-    /// Since when there are pods of the workload that has these labels, if none of them was ever a target.
+    /// When the first pod of the workload with these labels appeared, if none of its pods was ever a target.
     pub fn unbound_since(self, namespace: &str, labels: &Labels) -> Option<Moment> {
         self.0.workloads.unbound_since(namespace, labels)
     }
 
-    /// The bindings that select a pod, each with the target that it claims there, or why it claims none.
+    /// The bindings that select a pod. Each comes with the target that the pod claims, or why it claims none.
     pub fn bound(self, pod: &ObjectKey) -> Vec<(&'a Binding, Result<Target, Cause>)> {
         let Some(entry) = self.entry(pod) else { return Vec::new() };
         let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
@@ -123,7 +123,7 @@ impl<'a> Pods<'a> {
         selecting.map(|binding| (binding, stands(binding))).collect()
     }
 
-    /// What a pod would be a target of if it were not taken out.
+    /// The targets that a pod would have if it were not deregistered before its end.
     pub fn bound_but_for_leaving(self, pod: &ObjectKey) -> Vec<(&'a Binding, Target)> {
         let Some(entry) = self.entry(pod) else { return Vec::new() };
         let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
@@ -132,7 +132,7 @@ impl<'a> Pods<'a> {
         selecting.filter_map(|binding| Some((binding, says(binding).filter(is_own)?))).collect()
     }
 
-    /// Whether a pod would be this target of this group if it were readier, or if it had been it before.
+    /// Whether a pod would have this target of this group if it were ready, or if it had the target already.
     pub fn waits_for_readiness(self, pod: &ObjectKey, group: &TargetGroupArn, target: &Target) -> bool {
         let Some(entry) = self.entry(pod) else { return false };
         let mut bound = self.0.bindings.of(&pod.namespace).filter(|binding| binding.key.group == *group);
@@ -140,8 +140,8 @@ impl<'a> Pods<'a> {
         bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
-    /// Why this pod does not stay a target at this address: it goes, has lost it, also to another pod that has got it
-    /// since, or it leaves its target groups while it lives. `None`: it stays.
+    /// Why this pod does not remain a target at this address. It terminates, has lost the address, or is deregistered
+    /// while it is alive. `None`: it remains a target.
     pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Cause> {
         let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Cause::PodDeleted);
@@ -151,48 +151,49 @@ impl<'a> Pods<'a> {
         facts.goes().or_else(|| has_lost().then_some(Cause::IpChanged)).or_else(|| entry.why_out())
     }
 
-    /// When a pod was not a target any more of something that it was one of.
+    /// When the pod last stopped being a target of some group.
     pub fn left_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.left
     }
 
-    /// When it was shown again after a list had left it out: what was taken out meanwhile may not be known any more.
+    /// When the pod appeared again after it was missing in a list. Headgate may not know what was deregistered in
+    /// between.
     pub fn returned_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.returned
     }
 
-    /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
+    /// Why a living pod is not a target: its eviction, or the removal of its node.
     pub fn why_out(self, pod: &ObjectKey) -> Option<Cause> {
         self.entry(pod)?.why_out()
     }
 
-    /// Whether a pod was told to leave for its eviction.
+    /// Whether the pod is deregistered before its eviction.
     pub fn leaves(self, pod: &ObjectKey) -> bool {
         self.entry(pod).is_some_and(|entry| entry.leaves)
     }
 
-    /// Whether the targets of a pod go because its node is about to die, or gone.
+    /// Whether the pod is deregistered because its node will be or was removed.
     pub fn goes_with_its_node(self, pod: &ObjectKey) -> bool {
         let goes = self.entry(pod).and_then(|entry| entry.node_goes);
         goes.is_some_and(Cause::ends_the_node)
     }
 
-    /// When a pod that is not ready counts as such, if that stays so.
+    /// When a pod that is not ready will count as not ready, if nothing changes.
     pub fn lost_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.standing.lost_at(self.0.patience)
     }
 
-    /// When a pod that a doubted list did not have is given up.
+    /// When a pod that was missing in a doubted list will count as deleted.
     pub fn given_up_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.0.brake.doubted_until(pod)
     }
 
-    /// Since when a pod would be removed because it is not ready, and stays for its zones.
+    /// Since when a pod that is not ready remains registered for its zone.
     pub fn kept_since(self, pod: &ObjectKey) -> Option<Moment> {
         Some(self.0.kept.all.get(pod)?.since)
     }
 
-    /// How many pods that `binding` would let go stay for their zones.
+    /// How many pods of `binding` are not ready and remain registered for their zones.
     pub fn kept_by(self, binding: &BindingKey) -> usize {
         if !self.0.bindings.get(binding).is_some_and(Binding::lets_go) {
             return 0;
@@ -202,7 +203,7 @@ impl<'a> Pods<'a> {
         staying.filter(|(pod, _)| self.entry(pod).is_some_and(claims)).count()
     }
 
-    /// What [`verdict`] says of a pod that stays, and whose address is its own.
+    /// The verdict for a pod that is not deregistered early and has its own address.
     pub(super) fn says(
         self,
         entry: &PodEntry,

@@ -1,4 +1,4 @@
-//! The machine by itself: pods and bindings in, and who claims what.
+//! Tests of the index alone: pods and bindings in, claimed targets out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ fn a() -> PodBuilder {
     pod("a", "u-a")
 }
 
-/// A Service binds its pods to `blue`.
+/// Binds the pods of a Service to `blue`.
 fn bind(index: &mut Index, service: &ServiceFacts) {
     let origin = Origin::Service(service.key.clone());
     let blue = Arc::new(group("blue"));
@@ -33,7 +33,7 @@ fn bind(index: &mut Index, service: &ServiceFacts) {
     index.set_bindings(&origin, &settled.bindings, Cause::BindingRemoved, at(0));
 }
 
-/// The Service `web` does, and a pod is there.
+/// An index with the binding of the Service `web` and this pod.
 fn index(pod: PodBuilder) -> Index {
     let mut index = Index::new(PATIENCE, PATIENCE);
     bind(&mut index, &service("web").port("http", 80).annotated("http=blue").build());
@@ -111,7 +111,7 @@ fn a_pod_that_was_let_go_for_not_being_ready_is_let_go_until_it_is_ready_again()
 #[test]
 fn of_a_pod_that_is_seen_again_the_older_address_counts_first() {
     let mut index = index(a().at(1));
-    // Both statuses carry it: who got it last has it.
+    // Both statuses show the address. The pod that got it last has it.
     apply(&mut index, pod("b", "u-b").at(1), 2);
     let owner =
         |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|(pod, _)| pod.name.to_string());

@@ -1,6 +1,6 @@
-//! The one rule that says whether a pod should be a target: pure, per pod and binding, with a reason.
+//! The one rule that decides whether a pod should be a target. It is pure, and gives a reason per pod and binding.
 //!
-//! The planner and every answer to "why is this pod not a target?" go through [`verdict`].
+//! The planner and every answer to "why is this pod not a target?" use [`verdict`].
 
 use crate::model::{
     Binding, Cause, PodFacts, RegisterWhen, Standing, Target, TargetPort, WhenNotReady, limits,
@@ -8,13 +8,13 @@ use crate::model::{
 
 /// The target that `pod` should be for `binding`.
 ///
-/// Registration happens on the IP, before the pod is ready, unless the Service asks for more: the load balancer's own
-/// check decides when traffic comes. What was asked for counts for a pod that is not a target yet; one that
-/// `had` this target already keeps it while it is not ready, unless the Service asks for its removal. A pod that is terminating or finished is never a target, whatever its status says: an ended pod's
-/// status still carries its IP, which may be another pod's by now.
+/// A pod is registered as soon as it has an IP, before it is ready, unless the Service asks for more. The load
+/// balancer's health check decides when it sends requests. The Service's condition only applies to pods that are not
+/// targets yet. A pod that `had` this target keeps it while it is not ready, unless the Service asks for its removal. A
+/// terminating or finished pod is never a target. Its status still shows its IP, which another pod may have by now.
 ///
 /// # Errors
-/// The reason why it should not be a target (now).
+/// Why the pod should not be a target at present.
 pub fn verdict(
     pod: &PodFacts,
     standing: Standing,

@@ -1,9 +1,9 @@
-//! The workloads of pods, as far as their labels tell: a new pod of one that has been here for a while, and was never bound,
-//! will not be bound either.
+//! Workloads of pods, recognized by their labels. If a workload has existed for a while and none of its pods was ever
+//! bound, Headgate does not expect a new pod of it to be bound.
 //!
-//! What no binding selects may be selected in a moment: a Deployment is often applied before its Service, and a Service whose
-//! selector moves from one set of pods to another, as for blue/green, selects only one of them at a time. So that a binding
-//! does not select a pod today says little; that none has had a pod of its workload does.
+//! A pod that no binding selects may be selected a moment later. A Deployment is often applied before its Service. In a
+//! blue/green deployment, the selector of a Service moves between two sets of pods. One unbound pod therefore proves
+//! little; a workload without any bound pod proves more.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,13 +14,13 @@ use std::{
 
 use crate::model::{Labels, Moment, limits::WORKLOADS};
 
-/// For how long a workload is remembered that has no pod: one of a single pod that is replaced has none for a moment.
+/// A workload without pods is remembered this long. A workload with one pod has none while the pod is replaced.
 const REMEMBERED: Duration = Duration::from_hours(1);
 
-/// How often the records are looked through.
+/// Records are checked for expiry this often.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// The labels that tell the pods or the versions of one workload apart.
+/// Labels that differ between the pods or the versions of one workload.
 const OF_ONE: [&str; 11] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
@@ -35,27 +35,27 @@ const OF_ONE: [&str; 11] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// A workload by its namespace and a hash of its labels: what a tenant writes is not kept for an hour after its pods are gone.
-/// Two workloads of one namespace with the same hash count as one, which leaves a gate waiting for a moment, or does not.
+/// A workload: its namespace and a hash of its labels. The hash avoids keeping tenants' texts for an hour after the
+/// pods are deleted. Two workloads with the same hash count as one; then a gate may wait for a moment, or not wait.
 type Name = (Arc<str>, u64);
 
 #[derive(Clone, Debug)]
 struct Workload {
     since: Moment,
     pods: usize,
-    /// When the last of its pods was gone.
+    /// When its last pod was deleted.
     gone: Option<Moment>,
-    /// Whether a pod of it was a target.
+    /// Whether any of its pods was a target.
     was_bound: bool,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     all: BTreeMap<Name, Workload>,
-    /// Of each namespace those whose last pod was gone then, in that order; pods of it may have come since.
+    /// For each namespace, the workloads whose last pod was deleted, in that order. Pods may have been added since.
     ended: BTreeMap<Arc<str>, VecDeque<(Moment, u64)>>,
-    /// When all namespaces were looked through last.
+    /// When all namespaces were last checked for expiry.
     swept: Moment,
 }
 
@@ -66,7 +66,7 @@ fn name(namespace: &Arc<str>, labels: &Labels) -> Name {
 }
 
 impl Workloads {
-    /// There is a pod more with these labels.
+    /// Records a new pod with these labels.
     pub fn came(&mut self, namespace: &Arc<str>, labels: &Labels, now: Moment) {
         self.forget(now);
         let first = Workload { since: now, pods: 0, gone: None, was_bound: false };
@@ -75,7 +75,7 @@ impl Workloads {
         workload.gone = None;
     }
 
-    /// There is a pod less with these labels.
+    /// Records that a pod with these labels was deleted.
     pub fn left(&mut self, namespace: &Arc<str>, labels: &Labels, now: Moment) {
         let name = name(namespace, labels);
         let Some(workload) = self.all.get_mut(&name) else { return };
@@ -92,20 +92,21 @@ impl Workloads {
         }
     }
 
-    /// A pod with these labels is a target.
+    /// Records that a pod with these labels is a target.
     pub fn is_bound(&mut self, namespace: &Arc<str>, labels: &Labels) {
         if let Some(workload) = self.all.get_mut(&name(namespace, labels)) {
             workload.was_bound = true;
         }
     }
 
-    /// Since when there are pods of the workload that has these labels, if none of them was ever a target.
+    /// When the first pod of the workload with these labels appeared, if none of its pods was ever a target.
     pub fn unbound_since(&self, namespace: &str, labels: &Labels) -> Option<Moment> {
         let workload = self.all.get(&name(&namespace.into(), labels)).filter(|workload| !workload.was_bound);
         workload.map(|workload| workload.since)
     }
 
-    /// Forgets those whose last pod was gone an hour ago. Looks through all namespaces, so not for each pod.
+    /// Forgets the workloads whose last pod was deleted an hour ago. It checks all namespaces, so it does not run for
+    /// each pod.
     fn forget(&mut self, now: Moment) {
         if now.since(self.swept) < SWEEP {
             return;

@@ -1,4 +1,4 @@
-//! How long a new pod is held, in which of its containers, and its new grace period.
+//! The length of a new pod's hold, the containers that get it, and the new grace period.
 
 use std::collections::BTreeSet;
 
@@ -20,21 +20,21 @@ use crate::{
 
 /// The longest grace period that can be a limit, in seconds.
 const LONGEST_GRACE: u32 = 24 * 3600;
-/// The valid values of an annotation or a flag that limits grace periods.
+/// The valid values of an annotation or a flag that limits grace periods, as error messages name them.
 pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
 
-/// Why a hold is shortened, if it was not asked for.
+/// Why a hold that the pod did not ask for is shortened.
 const LOWERED: &str = "another webhook has lowered the grace period of the pod";
-/// Why there is none.
+/// Why there is no hold.
 const REFUSED: &str = "pods of its owner that were given a hold were not created";
 
-/// Reads such a limit, in seconds.
+/// Reads a limit of grace periods, in seconds.
 pub fn max_grace(text: &str) -> Option<u32> {
     seconds(text.trim()).filter(|seconds| (1..=LONGEST_GRACE).contains(seconds))
 }
 
-/// Gives the hold to containers without a `preStop`, with a shorter sleep, or with a hook that should run after the
-/// hold. The pod gets the time for it. Returns the grace period that the pod had without a hold, if it has one.
+/// Adds the hold to containers without a `preStop`, with a shorter sleep, or with a hook that should run after the
+/// hold. Raises the pod's grace period by the same time. Returns the grace period without the hold, if the pod has one.
 pub(super) fn decide(
     pod: &NewPod,
     known: &Known,
@@ -56,23 +56,23 @@ struct Holding<'a> {
     record: &'a mut Record,
 }
 
-/// What an earlier decision gave to a pod that still has it.
+/// The hold of an earlier decision that the pod still has.
 struct Given<'a> {
-    /// The seconds of the hold, and the reason for them.
+    /// The seconds of the hold, and the reason for this length.
     seconds: u32,
     why: &'a str,
-    /// The grace period of the pod without the hold, if it was raised.
+    /// The grace period of the pod without the hold, if Headgate raised it.
     grace: Option<i64>,
-    /// The grace period was lowered since.
+    /// Whether another webhook has lowered the grace period since.
     is_lowered: bool,
 }
 
-/// What a hold is shortened by.
+/// A limit that shortens the hold.
 struct Limit {
     /// The longest grace period.
     most: i64,
     decision: Decision,
-    /// Continues a sentence after "because".
+    /// The reason, as the end of a sentence after "because".
     why: String,
 }
 
@@ -81,7 +81,7 @@ impl Holding<'_> {
         let length = self.length();
         let given = Given::of(self.pod, self.before);
         let (wanted, why) = match &given {
-            // All containers of a pod have the same hold, also those that came later and when more is known by then.
+            // All containers of a pod have the same hold, also those that were added later, when more is known.
             Some(given) if !self.is_changed(length.0, given) => (given.seconds, given.why),
             _ => length,
         };
@@ -156,7 +156,7 @@ impl Holding<'_> {
         }
         let mut needed = had.saturating_add(i64::from(seconds));
         if given.is_some_and(|given| given.is_lowered) {
-            // The program that lowered it would lower it again, or refuse the pod.
+            // The webhook that lowered it would lower it again, or reject the pod.
             needed = needed.min(now);
         }
         if needed != now {
@@ -168,8 +168,8 @@ impl Holding<'_> {
         (seconds > 0).then_some(had)
     }
 
-    /// The seconds of the pod's hold, and the reason for them. The pod's own annotation comes before those of its
-    /// bindings; of these the longest counts.
+    /// The seconds of the pod's hold, and the reason for this length. The pod's own annotation comes first, then the
+    /// longest hold of its bindings.
     fn length(&mut self) -> (u32, &'static str) {
         let own = self.pod.hold.as_deref().and_then(|text| {
             let hold = Hold::parse(text);
@@ -191,7 +191,7 @@ impl Holding<'_> {
             let all = self.known.bound().iter();
             all.map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
         };
-        // Nothing is known that would bind it: the longer of both bounds.
+        // No known binding selects the pod, so use the longer of both propagation delays.
         let unbound =
             || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
         match own {
@@ -201,8 +201,8 @@ impl Holding<'_> {
         }
     }
 
-    /// Whether a hold of this length should replace the earlier one. That is so if the pod itself asks for it, or has
-    /// a binding that needs a longer one.
+    /// Whether a hold of this length should replace the earlier one: the pod asks for it, or a binding of the pod needs
+    /// a longer hold.
     fn is_changed(&self, length: u32, given: &Given) -> bool {
         let own = self.pod.hold.as_deref().and_then(Hold::parse);
         match own {
@@ -211,7 +211,7 @@ impl Holding<'_> {
         }
     }
 
-    /// What limits the hold. The pod's own annotation comes first.
+    /// The limit of the hold. The pod's own annotation comes first.
     fn limit(&mut self, now: i64, given: Option<&Given>) -> Option<Limit> {
         let own = self.pod.max_grace.as_deref().and_then(|text| {
             let limit = max_grace(text);
@@ -229,7 +229,7 @@ impl Holding<'_> {
             decision: Decision::HoldShortened,
             why: format!("{whose} says {limit}s"),
         });
-        // That it was lowered is not forgotten: the grace period is not raised again.
+        // The annotation still records that the grace period was lowered, so it is not raised again.
         let said = self.before.text(Decision::HoldShortened).and_then(|said| said.split_once(", because "));
         let said = said.map(|(_, why)| why.to_owned()).filter(|why| why.starts_with(LOWERED));
         let is_lowered = given.is_some_and(|given| given.is_lowered);
@@ -244,19 +244,19 @@ impl Holding<'_> {
     fn shortened(&mut self, (seconds, wanted): (u32, u32), (decision, why): (Decision, &str), had: i64) {
         self.record.say(decision, &format!("{seconds}s of {wanted}s, because {why}"));
         self.notify(Reason::HoldTooShort, &format!(
-            "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be lost. Allow a \
-             terminationGracePeriodSeconds of {} s.",
+            "Hold of new pods: {seconds} s instead of {wanted} s, because {}. Requests may be dropped. Allow \
+             a terminationGracePeriodSeconds of {} s.",
             why,
             had.saturating_add(i64::from(wanted))
         ));
         self.injection.warnings.push(format!(
-            "Hold of {seconds} s instead of {wanted} s, because {why}: requests may be lost. Allow a \
+            "Hold of {seconds} s instead of {wanted} s, because {why}: requests may be dropped. Allow a \
              terminationGracePeriodSeconds of {} s.",
             had.saturating_add(i64::from(wanted))
         ));
     }
 
-    /// Reports which containers keep a `preStop` of their own, and warns of those that receive requests.
+    /// Reports which containers keep their own `preStop`, and warns about those that receive requests.
     fn own_hooks(&mut self, own: &[&Container], unwrapped: &[(Box<str>, &'static str)]) {
         if own.is_empty() {
             return;
@@ -278,8 +278,8 @@ impl Holding<'_> {
                 ),
                 None if seconds > 0 && container.is_shorter_than(seconds) && self.is_served_by(container) => {
                     let said = format!(
-                        "container {} has its own preStop and no hold, so requests may be lost. Annotate the pod \
-                         {OWN_PRESTOP}: wrap, or begin the command with sleep {seconds}.",
+                        "container {} has its own preStop and no hold, so requests may be dropped. Annotate \
+                         the pod {OWN_PRESTOP}: wrap, or begin the command with sleep {seconds}.",
                         brief(name)
                     );
                     self.notify(Reason::HoldMissing, &format!("New pods: {said}"));
@@ -291,7 +291,7 @@ impl Holding<'_> {
         }
     }
 
-    /// Reports to the bindings of the pod.
+    /// Adds a report for the bindings of the pod.
     fn notify(&mut self, reason: Reason, note: &str) {
         let about: BTreeSet<&About> =
             self.known.bound().iter().filter_map(|bound| bound.about.as_ref()).collect();
@@ -300,7 +300,7 @@ impl Holding<'_> {
         self.injection.notices.extend(notices);
     }
 
-    /// Whether a load balancer may send requests to the container: it has the port, or no container names it.
+    /// Whether a load balancer may send requests to the container: the container names the port, or no container does.
     fn is_served_by(&self, container: &Container) -> bool {
         let mut ports = self.known.bound().iter().filter_map(|bound| bound.port);
         ports.any(|port| {
@@ -311,7 +311,7 @@ impl Holding<'_> {
 }
 
 impl<'a> Given<'a> {
-    /// The content of `before`, if a container still sleeps that long.
+    /// The hold that `before` records, if a container still sleeps that long.
     fn of(pod: &NewPod, before: &'a Record) -> Option<Self> {
         let (seconds, why) = before.hold.as_ref()?;
         if !pod.containers.iter().any(|container| is_given(container, *seconds, before)) {
@@ -328,7 +328,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Whether the container has the hold of this many seconds from an earlier decision.
+/// Whether the container has a hold of this length from an earlier decision.
 fn is_given(container: &Container, seconds: u32, before: &Record) -> bool {
     match container.pre_stop {
         Hook::Sleep(own) => own == seconds && before.held.contains(&container.name),
@@ -337,7 +337,7 @@ fn is_given(container: &Container, seconds: u32, before: &Record) -> bool {
     }
 }
 
-/// `spec.terminationGracePeriodSeconds`, as Kubernetes reads it.
+/// `spec.terminationGracePeriodSeconds`, with the default of Kubernetes.
 fn grace(pod: &NewPod) -> i64 {
     pod.grace.unwrap_or(DEFAULT_GRACE.into()).max(0)
 }

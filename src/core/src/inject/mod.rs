@@ -1,35 +1,36 @@
-//! What a new pod gets: the readiness gate, and a hold in containers without a `preStop` or with a shorter sleep.
-//! Also a grace period for the probes that end its containers.
+//! What a new pod gets: the readiness gate, a hold, and a grace period for probes that restart its containers.
+//! Containers without a `preStop`, or with a shorter sleep, get the hold.
 //!
-//! * **Owns** no state: one decision, from the pod and its possible bindings.
-//! * **Guarantees.** What a user wrote is never undone, though a `sleep` may become longer; what was given is given once.
+//! * **Owns** no state. It makes one decision from the pod and its possible bindings.
+//! * **Guarantees.** It never undoes what a user wrote, although a `sleep` may become longer. It adds each thing only
+//!   once.
 //!
 //! When a liveness or startup probe fails, the kubelet ends the container as at the end of the pod. It runs the
-//! `preStop` for at most the grace period of the probe, then sends SIGTERM and waits for at least 2 s. Without a
-//! grace period of its own the pod's counts (Kubernetes: "Probe-level terminationGracePeriodSeconds"). A container
+//! `preStop` for at most the grace period of the probe. Then it sends SIGTERM and waits for at least 2 s. A probe
+//! without its own grace period uses the pod's (Kubernetes: "Probe-level terminationGracePeriodSeconds"). A container
 //! that hangs would then restart only after the whole hold.
 //!
-//! A probe of a held container therefore gets a short grace period. That of another container in the same pod gets
-//! what the pod had before.
+//! A probe of a held container therefore gets a short grace period. A probe of another container in the pod gets the
+//! pod's previous grace period.
 //!
-//! A `preStop` that is no `sleep` does not change, unless the pod's annotation `headgate.dev/own-prestop` asks for
-//! more: then it runs after the hold. The shell of a command also runs the wrapped command. Headgate's program, which
-//! comes in a volume, runs every other command, and requests: nobody here knows what is in the image. A hook that
-//! neither can run does not change, and is reported.
+//! A `preStop` that is not a `sleep` does not change by default. If the pod's annotation `headgate.dev/own-prestop`
+//! asks for it, the hook runs after the hold. If the hook is a shell command, the same shell runs the hold first.
+//! Headgate's program, which is mounted as a volume, runs all other commands and HTTP hooks, because the content of the
+//! image is unknown. A hook that neither can run does not change, and Headgate reports it.
 //!
-//! The pod's annotation `headgate.dev/injected` contains the decision, with the words of [`Decision`]. A pod may need
-//! another decision: the API server asks again when another webhook has changed the pod, and people copy and restore
-//! pods. The annotation therefore counts only while the containers still have its content.
+//! The pod's annotation `headgate.dev/injected` contains the decision in the words of [`Decision`]. The API server may
+//! call the webhook again after another webhook has changed the pod, and people copy and restore pods. The annotation
+//! therefore only counts while the containers still match it.
 //!
-//! A hold becomes longer if the pod has a binding that needs a longer one, and has the length that the pod itself
-//! asks for. Values of users are never undone.
+//! A hold becomes longer if a binding of the pod needs a longer one. If the pod itself asks for a length, the hold has
+//! that length. Values of users are never undone.
 //!
-//! **Limits.** A policy may refuse pods with a long grace period, and no webhook can see that. The pod, its namespace
-//! or a flag may therefore limit the grace period, and the hold uses what remains. If another webhook lowered the
-//! grace period after an earlier decision, the hold is shortened. The grace period is then never raised again.
+//! **Limits.** A policy may reject pods with a long grace period, and no webhook can see that. The pod, its namespace
+//! or a flag may therefore limit the grace period, and the hold uses the time that remains. If another webhook lowered
+//! the grace period after an earlier decision, Headgate shortens the hold. It then never raises the grace period again.
 //!
-//! Under the label of its namespace a pod gets nothing if it is a Job's, or if the bindings exclude it. A pod that
-//! serves no requests needs no hold. Its own label, hold or gate still asks for it.
+//! If only the namespace has the label, pods of Jobs and pods that the bindings exclude get nothing. A pod that serves
+//! no requests needs no hold. The pod's own label, hold or gate still asks for them.
 
 mod holding;
 mod record;
@@ -49,23 +50,23 @@ use crate::model::{
 };
 use record::Record;
 
-/// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
+/// The label that asks for the injection: `true` on a pod or a namespace. `false` on a pod excludes it.
 pub const INJECT: &str = "headgate.dev/inject";
 
-/// The reason in the annotation [`INJECTED`] for a hold that is shorter than requested, or for none.
+/// Why a hold is shorter than requested, or why there is none, as recorded in the annotation [`INJECTED`].
 pub fn shortened(injected: &str) -> Option<String> {
     let record = Record::read(injected);
     let said = |decision| record.text(decision).map(str::to_owned);
     [Decision::HoldRefused, Decision::HoldShortened].into_iter().find_map(said)
 }
 
-/// Decides what `pod` is given.
+/// Decides what `pod` gets.
 pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
         return Injection::nothing(Decision::InjectionOff);
     }
     let (bound, served): (&[Match], bool) = match known {
-        // A gate that nothing opens would keep the pod from ever being ready.
+        // A gate that nothing opens would keep the pod unready forever.
         Known::NotServed => return Injection::nothing(Decision::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
         Known::Excluded => (&[], true),
@@ -105,7 +106,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     noted(injection, &record, pod, &before)
 }
 
-/// Why a pod is given nothing that it has not asked for itself: only its namespace has the label.
+/// Why a pod gets nothing, if only its namespace has the label.
 fn not_needed(pod: &NewPod, known: &Known, before: &Record) -> Option<&'static str> {
     let asks = pod.labels.get(INJECT) == Some("true") || pod.hold.is_some();
     let has = before.gate_added || before.hold.is_some();
@@ -122,11 +123,11 @@ fn is_gated(pod: &NewPod) -> bool {
     pod.gates.iter().any(|gate| **gate == *OWN_GATE)
 }
 
-/// With what is written on the pod about it.
+/// Adds the annotations that record the decision.
 fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Record) -> Injection {
     injection.decisions = record.decisions();
     injection.news = injection.decisions.iter().copied().filter(|decision| !before.has(*decision)).collect();
-    // A pod's annotation is not rewritten because less is known the next time.
+    // The annotation is not rewritten only because less is known at the next call.
     let added = Injection { annotations: Vec::new(), ..injection.clone() };
     if !added.is_empty() || pod.injected.is_none() {
         injection.annotations.push((INJECTED, record.to_string()));
@@ -134,7 +135,7 @@ fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Recor
     injection
 }
 
-/// Gives the probes that have no grace period of their own one; `had`: what the pod had without a hold.
+/// Adds a grace period to probes that have none. `had`: the grace period of the pod without a hold.
 fn probes(
     pod: &NewPod,
     had: i64,
@@ -146,7 +147,7 @@ fn probes(
     let mut said = Vec::new();
     for container in &pod.containers {
         let is_held = record.held.contains(&container.name);
-        // Kubernetes takes no 0 here.
+        // Kubernetes does not accept 0 here.
         let seconds = if is_held { had.min(i64::from(probe_grace)) } else { had }.max(1);
         for probe in &container.probes {
             injection.probes.push(ProbeGrace { place: container.place, probe: *probe, seconds });

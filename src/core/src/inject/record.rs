@@ -1,8 +1,7 @@
-//! The annotation `headgate.dev/injected`: what was done, for people and for the next time the pod is looked at.
+//! The annotation `headgate.dev/injected`: what was added to the pod, for people and for the next call of the webhook.
 //!
-//! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnSleepRaised: proxy from 20s; OwnPreStop: shell; GraceRaised: 180s;
-//! ProbeGraceAdded: 5s for livenessProbe of web`. What cannot be read counts as not written: then it is as if the pod was
-//! seen for the first time.
+//! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnSleepRaised: proxy from 20s; OwnPreStop: shell; GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web`.
+//! Content that cannot be read is ignored, as if the webhook had never seen the pod.
 
 use std::fmt;
 
@@ -15,18 +14,18 @@ pub const INJECTED: &str = "headgate.dev/injected";
 #[derive(Debug, Default)]
 pub struct Record {
     said: Vec<(Decision, String)>,
-    /// Whether the pod was given the readiness gate, as far as was read.
+    /// Whether Headgate added the readiness gate, if the annotation could be read that far.
     pub(super) gate_added: bool,
-    /// The seconds, and the reason for them.
+    /// The seconds of the hold, and the reason for this length.
     pub(super) hold: Option<(u32, Box<str>)>,
-    /// The containers that were given a `preStop`.
+    /// The containers that got a `preStop`.
     pub(super) held: Vec<Box<str>>,
-    /// What the grace period became.
+    /// The new grace period.
     pub(super) grace: Option<i64>,
 }
 
 impl Record {
-    /// Reads the annotation, as far as it is valid.
+    /// Reads the valid parts of the annotation.
     pub fn read(text: &str) -> Self {
         let mut record = Self::default();
         for entry in text.split("; ") {
@@ -54,7 +53,7 @@ impl Record {
         self.held = names.split(", ").map(Box::from).collect();
     }
 
-    /// Whether it contains this.
+    /// Whether the annotation contains this decision.
     pub fn has(&self, decision: Decision) -> bool {
         match decision {
             Decision::HoldAdded => self.hold.is_some(),
@@ -63,17 +62,17 @@ impl Record {
         }
     }
 
-    /// The detail of this word.
+    /// The detail of this decision.
     pub fn text(&self, decision: Decision) -> Option<&str> {
         self.said.iter().find(|(said, _)| *said == decision).map(|(_, what)| &**what)
     }
 
-    /// Adds this word and its detail.
+    /// Adds this decision and its detail.
     pub fn say(&mut self, decision: Decision, what: &str) {
         self.said.push((decision, what.into()));
     }
 
-    /// Adds this word, with its detail from `before`.
+    /// Adds this decision with the detail from `before` and the new details.
     pub fn add(&mut self, decision: Decision, before: &Self, new: Vec<String>) {
         let said = before.said.iter().filter(|(said, _)| *said == decision).map(|(_, what)| what.clone());
         let all: Vec<String> = said.chain(new).collect();
@@ -82,7 +81,7 @@ impl Record {
         }
     }
 
-    /// Adds how long the containers of [`Record::held`] are held.
+    /// Adds the length of the hold of [`Record::held`] containers.
     pub fn hold(&mut self, seconds: u32, why: &str) {
         self.hold = Some((seconds, why.into()));
         self.say(Decision::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
@@ -94,13 +93,13 @@ impl Record {
         self.say(Decision::GraceRaised, &format!("{seconds}s"));
     }
 
-    /// The decisions that it names.
+    /// The decisions in the annotation.
     pub fn decisions(&self) -> Vec<Decision> {
         self.said.iter().map(|(decision, _)| *decision).collect()
     }
 }
 
-/// A grace period may be far longer than any hold.
+/// Reads a grace period, which may be far longer than any hold.
 fn read_grace(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('s')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?

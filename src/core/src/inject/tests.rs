@@ -6,7 +6,7 @@ use crate::model::{
     policy::HOLD,
 };
 
-/// What is decided on the usual terms.
+/// Decides with the default settings.
 fn decide(pod: &NewPod, known: &Known) -> Injection {
     super::decide(pod, known, TERMS)
 }
@@ -14,7 +14,7 @@ fn decide(pod: &NewPod, known: &Known) -> Injection {
 const TERMS: Terms =
     Terms { probe_grace: 5, program: Program::Available, max_grace: None, is_refused: false };
 
-/// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
+/// A pod with these containers, without a `preStop`, and with a grace period of 30 s.
 fn pod(containers: &[&str]) -> NewPod {
     let container = |(at, name): (usize, &&str)| Container {
         name: (*name).into(),
@@ -206,7 +206,7 @@ fn a_pod_that_has_it_all_is_left_as_it_is_whatever_is_known_by_then() {
         let once = injected(pod(&["web", "proxy"]), &first_pass);
         for again in [alb(), Known::Unknown { served: true }, Known::Unknown { served: false }] {
             let mut injection = decide(&once, &again);
-            // The bindings that were not known then may be told now.
+            // Bindings that were unknown before may be reported now.
             injection.annotations.retain(|(name, _)| *name != EXPECTED_BINDINGS || once.has_expectations);
             assert!(injection.is_empty(), "{first:?}, {again:?}: {injection:?}");
         }
@@ -325,7 +325,7 @@ fn a_pod_whose_owner_gets_no_held_pod_created_is_not_held_and_that_is_said() {
 #[test]
 fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs_now() {
     let behind_alb = injected(pod(&["web", "log"]), &decide(&pod(&["web", "log"]), &alb()));
-    // It is copied behind an NLB, or asks for another time itself.
+    // The pod is copied behind an NLB, or its own annotation asks for another length.
     for (own, seconds, grace) in [(None, 150, 180), (Some("200s"), 200, 230), (Some("20s"), 20, 50)] {
         let copy = NewPod { hold: own.map(Box::from), ..behind_alb.clone() };
         let injection = decide(&copy, &nlb());
@@ -342,7 +342,7 @@ fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs
     let injection = decide(&off, &nlb());
     assert_eq!((injection.released.len(), injection.grace), (2, Some(30)));
     assert!(decide(&injected(off, &injection), &nlb()).is_empty());
-    // Only the annotation remains of the spec.
+    // Only the annotation is kept from the earlier spec.
     let noted = NewPod { injected: behind_alb.injected, ..pod(&["web", "log"]) };
     assert_eq!(decide(&noted, &nlb()).seconds, 150);
     assert_eq!(decide(&noted, &Known::Unknown { served: true }).seconds, 150);
@@ -569,12 +569,12 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
     };
     with_proxy.containers.push(proxy);
     assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
-    // And the other way round.
+    // The other way round.
     let none = injected(pod(&["web"]), &decide(&pod(&["web"]), &Known::Excluded));
     assert!(decide(&none, &nlb()).gate);
 }
 
-/// What stands in a container, and what may run it after the hold.
+/// A command of the container, and the shell that can run it after the hold.
 const SCRIPT: Hook = Hook::Command { sleeps: 15, by_shell: true };
 const BINARY: Hook = Hook::Command { sleeps: 0, by_shell: false };
 
@@ -623,12 +623,12 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
     let crowded = obstructed(BINARY, Obstacle::Taken);
     for (pod, terms, why) in [
         (with_own(BINARY, "wrap"), old, "no image volumes before 1.35"),
-        (with_own(Hook::Request, "wrap"), told, "--hold-image does not say"),
-        (with_own(BINARY, "wrap"), unknown, "has not said its version yet"),
+        (with_own(Hook::Request, "wrap"), told, "--hold-image does not name"),
+        (with_own(BINARY, "wrap"), unknown, "has not returned its version yet"),
         (with_own(Hook::Request, "wrap-by-shell"), TERMS, "no shell can send its request"),
         (with_own(Hook::Other, "wrap"), TERMS, "neither a command nor a plain HTTP request"),
         (with_own(Hook::Other, "wrap-by-shell"), TERMS, "neither a command nor a plain HTTP request"),
-        (crowded, TERMS, "another volume has the name or the place"),
+        (crowded, TERMS, "another volume has the required name or mount path"),
         (obstructed(BINARY, Obstacle::RuntimeClass), TERMS, "the pod has a RuntimeClass"),
         (obstructed(Hook::Other, Obstacle::Windows), TERMS, "the pod may run on Windows"),
     ] {

@@ -1,4 +1,4 @@
-//! What happens to a container's own `preStop` of any length, if the pod's annotation is not `leave`.
+//! What happens to a container's own `preStop` if the pod's annotation is not `leave`.
 
 use crate::model::{
     excerpt::excerpt,
@@ -6,7 +6,7 @@ use crate::model::{
     lifespan::HOLD_PROGRAM,
 };
 
-/// Has what may take any time run after the hold, where the pod asks for it. Gives the containers where that cannot be, and
+/// Makes own hooks run after the hold if the pod asks for it. Returns the containers for which that is impossible, and
 /// why.
 pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec<(Box<str>, &'static str)> {
     let Some(text) = pod.own_pre_stop.as_deref() else { return Vec::new() };
@@ -35,7 +35,7 @@ pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec
     not
 }
 
-/// What can run the container's `preStop` after the hold.
+/// The program that can run the container's `preStop` after the hold.
 fn wrapper(container: &Container, asked: OwnPreStop, terms: Terms) -> Result<Wrapper, &'static str> {
     match (container.pre_stop, asked) {
         (Hook::Command { by_shell: true, .. }, _) | (Hook::Command { .. }, OwnPreStop::WrapByShell) => {
@@ -53,7 +53,7 @@ fn wrapper(container: &Container, asked: OwnPreStop, terms: Terms) -> Result<Wra
     }
 }
 
-/// Which containers' is run after the hold, and by what.
+/// The containers whose own hook runs after the hold, and the program that runs it.
 pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
     let named = injection.wrapped.iter().filter_map(|(place, wrapper)| {
         let container = pod.containers.iter().find(|container| container.place == *place)?;
@@ -62,7 +62,7 @@ pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
     let said = named.filter_map(|(name, wrapper)| match wrapper {
         Wrapper::Shell => Some(format!("{name} by its shell")),
         Wrapper::Program => Some(format!("{name} by {HOLD_PROGRAM}")),
-        // It was reported.
+        // It was reported earlier.
         Wrapper::Present => None,
     });
     said.collect()

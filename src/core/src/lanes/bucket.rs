@@ -1,4 +1,5 @@
-//! A token bucket, with time as a parameter, that keeps below AWS's own and slows down when others draw from that.
+//! A token bucket that takes the time as a parameter. It keeps fewer tokens than AWS's bucket, and slows down if other
+//! programs take tokens too.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,60 +7,62 @@ use crate::model::{Moment, rates::Limit};
 
 /// After repeated throttling, the rate falls to this share of the limit, and no further.
 const LEAST: f64 = 0.125;
-/// From the least share to the whole limit in about a minute.
+/// The rate recovers from the lowest share to the limit in about a minute.
 const REGAINED_PER_SECOND: f64 = 1.0 / 60.0;
-/// Sums of fractions of tokens are taken for whole when so little is missing.
+/// Fractions of tokens count as a whole token if at most this much is missing.
 const EPSILON: f64 = 1e-6;
-/// A call that was sent with no more tokens than these may be refused because the two counts differ a little.
+/// A call that was sent with at most this many tokens may be rejected only because both counts differ a little.
 const NEARLY_EMPTY: f64 = 4.0;
-/// Refused again within this time, it is no difference of counts.
+/// If AWS rejects another call within this time, a difference of counts does not explain it.
 const AGAIN: Duration = Duration::from_secs(10);
-/// A call that has no answer after this time has arrived, or never will: AWS answers within 30 to 250 ms.
+/// A call without an answer after this time has arrived, or never will. AWS answers within 30 to 250 ms.
 const ARRIVED: Duration = Duration::from_secs(1);
 
 /// A bucket of tokens.
 ///
 /// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). It takes the
-/// token of a call when the call arrives: at some time between its sending and its answer. AWS's bucket must never
-/// hold less than this one, so a token is
+/// token of a call when the call arrives, at some time between its sending and its answer. AWS's bucket must never hold
+/// fewer tokens than this one. Therefore a token is
 ///
-/// * spent here when the call is sent: it may arrive at once;
-/// * refilled as if the call arrived only with its answer: until then AWS's bucket may be full and gain nothing.
-///   (Tokens of calls in flight cannot return before. Apart from that, the count does not depend on their arrival.)
+/// * spent here when the call is sent, because it may arrive at once;
+/// * refilled as if the call arrived only with its answer, because until then AWS's bucket may be full and gain
+///   nothing. Tokens of calls in flight cannot return earlier. Apart from that, the count does not depend on their
+///   arrival.
 ///
-/// Other programs of the account use the same buckets, and only refusals show what remains. A refusal means one of
-/// two things:
+/// Other programs of the account use the same buckets, and only rejections show how many tokens remain. A rejected call
+/// is one of two kinds:
 ///
-/// * of a call that was sent with few tokens left: that the counts differ by less than a token, or that somebody else took
-///   one. It costs the token that it has spent here and not at AWS, and no more;
-/// * of a call that was sent when the bucket was well filled, or soon after another refusal: that others draw from it. Then
-///   the bucket is empty, and the rate is halved and grows back a little each second.
+/// * It was sent with few tokens left: both counts differ by less than a token, or another program took one. The token
+///   is lost here but not at AWS, and nothing else changes.
+/// * It was sent with many tokens left, or soon after another rejection: other programs use the bucket. Then the bucket
+///   is set to empty, and the rate is halved and recovers a little each second.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     limit: Limit,
     share: f64,
-    /// Without those that calls in flight have spent.
+    /// The tokens, without those that calls in flight have spent.
     tokens: f64,
     /// When the calls in flight were sent, in order.
     in_flight: VecDeque<Moment>,
     filled: Moment,
-    /// When AWS refused a call last that no earlier refusal explains.
+    /// When AWS last rejected a call that no earlier rejection explains.
     refused: Option<Moment>,
     lowered: Option<Moment>,
-    /// Since when the rate is below the limit.
+    /// When the rate fell below the limit.
     since: Option<Moment>,
 }
 
-/// A token that a call in flight has spent.
+/// The token that a call in flight has spent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token {
     sent: Moment,
-    /// How many there were before.
+    /// The number of tokens before it was taken.
     of: f64,
 }
 
 impl Token {
-    /// The same, of a part that held no more than the whole, of which the other one is.
+    /// The same token, if its bucket is a part of a whole: it held no more tokens than the whole, from which `whole`
+    /// was taken.
     pub const fn of_no_more_than(self, whole: Self) -> Self {
         Self { of: self.of.min(whole.of), ..self }
     }
@@ -79,18 +82,18 @@ impl Bucket {
         }
     }
 
-    /// How many tokens may be spent now.
+    /// The number of tokens that may be spent now.
     pub fn tokens(&mut self, now: Moment) -> f64 {
         self.fill(now);
         self.tokens + EPSILON
     }
 
-    /// The most tokens that it holds at present.
+    /// The most tokens that the bucket can hold at present.
     pub fn most(&self) -> f64 {
         (self.limit.burst * self.share).max(1.0)
     }
 
-    /// How many tokens come each second at present.
+    /// The number of tokens that are refilled per second at present.
     pub fn rate(&self) -> f64 {
         self.limit.per_second * self.share
     }
@@ -107,8 +110,8 @@ impl Bucket {
         Some(Token { sent: now, of })
     }
 
-    /// When there will be `count` tokens, or the maximum number that it holds; `now` if they are there. If that needs
-    /// an answer to a call in flight, this is when it is given up.
+    /// When there will be `count` tokens, or the maximum that the bucket holds. Returns `now` if they are there. If
+    /// that needs the answer to a call in flight, returns when the call is given up.
     pub fn when(&self, count: f64, now: Moment) -> Moment {
         let count = count.min(self.most());
         let gained = now.since(self.filled).as_secs_f64() * self.rate();
@@ -116,7 +119,7 @@ impl Bucket {
         if missing <= 0.0 {
             return now;
         }
-        // One microsecond more, so that rounding never wakes us just too early.
+        // One microsecond more, so that rounding never causes a wake-up just too early.
         let refilled = now + Duration::from_secs_f64(missing / self.rate()) + Duration::from_micros(1);
         match self.in_flight.front() {
             Some(sent) if count > self.ceiling() => refilled.max(*sent + ARRIVED),
@@ -124,7 +127,7 @@ impl Bucket {
         }
     }
 
-    /// The call of this token has ended, and AWS has not refused it for its limits.
+    /// Records that the call of this token has ended without throttling.
     pub fn answered(&mut self, token: Token, now: Moment) {
         self.fill(now);
         if let Ok(at) = self.in_flight.binary_search(&token.sent) {
@@ -132,10 +135,10 @@ impl Bucket {
         }
     }
 
-    /// AWS has refused the call of this token for its limits. Returns whether the rate was lowered for that.
+    /// Records that AWS throttled the call of this token. Returns whether the rate was lowered for that.
     pub fn refused(&mut self, token: Token, now: Moment) -> bool {
         self.answered(token, now);
-        // It was sent before that refusal was known.
+        // The call was sent before the earlier rejection was known.
         if self.refused.is_some_and(|refused| token.sent < refused) {
             return false;
         }
@@ -148,7 +151,7 @@ impl Bucket {
         others_draw
     }
 
-    /// Others use AWS's bucket too: it is empty, despite the count here.
+    /// Sets the bucket to empty, because other programs use AWS's bucket too, and lowers the rate.
     pub fn lower(&mut self, now: Moment) {
         self.fill(now);
         self.tokens = self.tokens.min(0.0);
@@ -157,19 +160,19 @@ impl Bucket {
         self.share = (self.share / 2.0).max(LEAST);
     }
 
-    /// Since when the rate is below the limit, because AWS has refused calls.
+    /// Since when the rate is below the limit because AWS throttled calls.
     pub fn throttled_since(&mut self, now: Moment) -> Option<Moment> {
         self.fill(now);
         self.since
     }
 
-    /// When the rate will be what the limit allows, if nothing more is refused; `None`: it is.
+    /// When the rate will reach the limit, if AWS throttles nothing more. `None`: it has reached it.
     pub fn regained(&self) -> Option<Moment> {
         let seconds = (1.0 - self.share).max(0.0) / REGAINED_PER_SECOND;
         self.since.map(|_| self.filled + Duration::from_secs_f64(seconds) + Duration::from_micros(1))
     }
 
-    /// The most that it can hold while calls are in flight.
+    /// The most tokens that the bucket can hold while calls are in flight.
     fn ceiling(&self) -> f64 {
         let in_flight = u32::try_from(self.in_flight.len()).map_or(f64::MAX, f64::from);
         (self.most() - in_flight).max(0.0)
@@ -187,7 +190,7 @@ impl Bucket {
 
     fn fill_until(&mut self, now: Moment) {
         let seconds = now.since(self.filled).as_secs_f64();
-        // Counted at the rate of before: slightly too few is right while it grows.
+        // Uses the previous rate: slightly too few tokens is safe while the rate grows.
         let gained = seconds * self.rate();
         if self.lowered.is_some() {
             self.share = (self.share + seconds * REGAINED_PER_SECOND).min(1.0);
@@ -212,12 +215,12 @@ mod tests {
         Bucket::new(Limit { per_second: 4.0, burst })
     }
 
-    /// How many of this many calls may be sent, each answered at once.
+    /// The number of these calls that may be sent, if each is answered at once.
     fn sends(bucket: &mut Bucket, calls: usize, now: Moment) -> usize {
         (0..calls).filter_map(|_| bucket.take(now).map(|token| bucket.answered(token, now))).count()
     }
 
-    /// A call that is sent and refused at once; returns whether the rate was lowered for that.
+    /// A call that is sent and throttled at once. Returns whether the rate was lowered for that.
     fn is_lowered_by_a_refusal(bucket: &mut Bucket, now: Moment) -> bool {
         let token = bucket.take(now).unwrap();
         bucket.refused(token, now)

@@ -1,42 +1,45 @@
-//! Which call may be sent now: removals never wait behind registrations, reads or another target group's trouble.
+//! Decides which call may be sent now. Removals never wait behind registrations, reads or the problems of another
+//! target group.
 //!
-//! Register and Deregister calls share one of AWS's token buckets per account and region; Describe calls have one of
-//! their own. One token is one call, whether it carries one target or a hundred.
+//! Register and Deregister calls share one of AWS's token buckets per account and region. Describe calls have their own
+//! bucket. A call takes one token for any number of targets from 1 to 100.
 //!
 //! * **Owns** the buckets of one account and region for each kind of call, and the calls in flight.
-//! * **Guarantees.** No call is sent without a token; no registration or read takes the last one from a removal.
-//! * **Assumes** that each sent call is answered, or given up, and its ticket is returned.
+//! * **Guarantees.** No call is sent without a token. No registration or read takes the last token from a removal.
+//! * **Assumes** that each sent call is answered or given up, and its ticket is returned.
 //!
-//! **Removals** are sent at once while there are many tokens. In a burst that needs more calls than tokens, a token
-//! for the first pod of a group is missing for its last one. The tokens must then last. The pauses between the calls
-//! of a group grow to its share of the rate, and tokens are kept for every group with terminating pods.
+//! **Removals** are sent at once while there are many tokens. A burst may need more calls than there are tokens: a
+//! token that is spent for the first pod of a group is then missing for its last pod. In a burst, the pauses between
+//! the calls of a group therefore grow to its share of the rate, and tokens are kept for every group with terminating
+//! pods.
 //!
-//! When no further removal of this group, or of any, has come for a moment, the remaining ones use the kept tokens.
-//! The last removal of a burst is therefore about as early as if its end had been known in advance.
+//! The remaining removals of a group use the kept tokens when no further removal of this group, or of any group, was
+//! caused for a moment. The last removal of a burst is then about as early as if its end had been known in advance.
 //!
-//! **Registrations** take a token under two conditions, and then as fast as tokens come:
+//! **Registrations** take tokens as fast as they come, if two conditions hold:
 //!
 //! 1. No removal is due.
-//! 2. The kept tokens for later removals remain after it. While pods are terminating ([`GOING`]), that is two thirds
-//!    of the bucket. Else it is half of the bucket, less one for each recent removal ([`FILLINGS`]), but at least one.
+//! 2. The tokens that are kept for later removals remain. While pods are terminating ([`GOING`]), two thirds of the
+//!    bucket are kept. If no pods are terminating, half of the bucket is kept, less one for each recent removal
+//!    ([`FILLINGS`]), but at least one.
 //!
-//! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Its spent tokens are not
+//! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Tokens that it spent are not
 //! saved up again before the replacement pods are registered.
 //!
-//! When AWS throttles them, only they slow down; when it throttles removals, both do.
+//! If AWS throttles registrations, only registrations slow down. If AWS throttles removals, both slow down.
 //!
-//! **Retries** of those that AWS refused, or will probably refuse, take tokens only while no other registration is
-//! due. They leave half of what others may take.
+//! **Retries** of registrations that AWS rejected, or will probably reject, take tokens only while no other
+//! registration is due. They leave half of the tokens that other registrations may take.
 //!
 //! AWS takes a token when a call arrives, so each sent call has a [`Ticket`], which is returned with its answer: see
 //! [`Bucket`].
 //!
-//! **Reads** of target groups get half of the bucket of Describe calls, for any state of the groups. Look-ups get the
-//! other half. Two fifths of the reads' half are for reads that somebody waits for: a gate, a finished call, a new
-//! leader. The other three fifths are for all reads, in order, one after the other and not in bursts.
+//! **Reads** of target groups get half of the bucket of Describe calls. Look-ups get the other half. Two fifths of the
+//! reads' half are for urgent reads: a gate, a finished call or a new leader waits for them. The other three fifths are
+//! for all reads, in order, one after the other and not in bursts.
 //!
-//! A read that somebody waits for is therefore sent at once, with any number of groups that are read repeatedly. With
-//! any number of such reads, the others continue.
+//! An urgent read is therefore sent at once even if many groups are read periodically, and periodic reads continue even
+//! if many reads are urgent.
 
 pub mod account;
 mod bucket;
@@ -54,64 +57,65 @@ use crate::model::{
     rates::{Due, Lane, Limit, Limits, MAX_TARGETS_PER_CALL},
 };
 
-/// A group counts as one with terminating pods for this long after the last one.
+/// A group counts as one with terminating pods for this long after its last removal was caused.
 const ACTIVE: Duration = Duration::from_secs(2);
-/// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's. If it
-/// counted as the end, the kept tokens would be spent before the real end.
+/// A burst of removals is over if no removal was caused for this long. The API server may cause shorter pauses. If they
+/// counted as the end, the kept tokens would be spent too early.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Pods are terminating, and more removals are expected, for this long after one was caused. Longer than [`QUIET`]:
-/// an early registration costs a removal its token, and a waiting one costs nothing. When a burst has spent
-/// everything, two tokens must come first: the registration's, and one for a removal.
+/// For this long after a removal was caused, more removals are expected. It is longer than [`QUIET`], because a
+/// registration that is sent too early takes a token from a removal, and one that waits costs nothing. After a burst
+/// has spent all tokens, two tokens must be refilled first: one for the registration, and one for a removal.
 const GOING: Duration = Duration::from_millis(750);
-/// A sent removal is not expected again in the time that fills the bucket this many times: with AWS's, 10 s.
+/// A sent removal is not expected again within this many times the refill time of the bucket. With AWS's limits, that
+/// is 10 s.
 const FILLINGS: f64 = 2.0;
 
-/// The removals of a group are over when none has come for this many times their distance. The distance counts in
-/// time and in removals of other groups, because a pause of the whole burst ends none of it.
+/// The removals of a group are over if none was caused for this many times the distance between two of them. The
+/// distance counts in time and in removals of other groups: a pause of the whole burst does not end it.
 const PATIENCE: u32 = 4;
-/// But not before this time.
+/// The minimum of that time.
 const LEAST_PATIENCE: Duration = Duration::from_millis(150);
 
-/// In a burst a group is called again after this long, then after twice as long, up to its share of the rate. A call
-/// takes longer to be answered, so the first pauses cost nothing.
+/// In a burst, a group is called again after this pause, then after twice that pause, up to its share of the rate. An
+/// answer takes longer than the first pauses, so they cost nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The share of the reads of target groups that is for those which somebody waits for.
+/// The share of the reads of target groups that is for urgent reads.
 const AWAITED: f64 = 0.4;
-/// The share of all reads that look-ups may take: a tenant may name any number of target groups that do not exist. With AWS's
-/// limits: five calls a second, each for up to twenty target groups.
+/// The share of all reads that look-ups may take, because a tenant may name any number of target groups that do not
+/// exist. With AWS's limits, that is 5 calls per second, each for up to 20 target groups.
 const LOOK_UPS: f64 = 0.1;
 
-/// The token of a call, which is returned with its answer.
+/// The token of a sent call, which is returned with the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     lane: Lane,
-    /// From the bucket that AWS has too.
+    /// The token from the bucket that AWS has too.
     token: Token,
-    /// From the reads' own part of that.
+    /// The token from the part of that bucket which is only for this kind of call.
     own: Option<Token>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
-    /// When its last removal was caused.
+    /// When the last removal of the group was caused.
     caused: Moment,
-    /// When its last call was sent; `None`: not in this burst.
+    /// When the last call of the group was sent. `None`: not in this burst.
     called: Option<Moment>,
-    /// How many calls were sent in this burst.
+    /// The number of calls sent in this burst.
     calls: u32,
-    /// Which of all removals that was.
+    /// The sequence number of that removal among all removals.
     number: u32,
-    /// How far apart its removals were lately; `None`: there was one.
+    /// The recent distance between removals of the group. `None`: there was only one.
     apart: Option<Apart>,
 }
 
-/// How far apart the removals of a group are.
+/// The distance between two removals of a group.
 #[derive(Clone, Copy, Debug)]
 struct Apart {
     time: Duration,
-    /// One more than there were removals of other groups between two of them.
+    /// The number of removals of other groups between two of them, plus one.
     removals: u32,
 }
 
@@ -128,8 +132,9 @@ impl Activity {
         (self.caused, self.number) = (now, number);
     }
 
-    /// When no more removals of this group are expected: its last call costs its token now or later. `None`: they are
-    /// too far apart to tell, or those of other groups do not come either. `number` is that of the last of all.
+    /// When no more removals of this group are expected, so that its last call can be sent. `None`: the removals are
+    /// too far apart to tell, or there are no removals of other groups either. `number`: the sequence number of the
+    /// last removal of all groups.
     fn over(&self, number: u32) -> Option<Moment> {
         let apart = self.apart?;
         let patience = (apart.time * PATIENCE).max(LEAST_PATIENCE);
@@ -145,18 +150,18 @@ pub struct Lanes {
     /// The rate of registrations, within `changes`.
     additions: Bucket,
     reads: Bucket,
-    /// Reads of target groups that somebody waits for, within `reads`.
+    /// The rate of urgent reads of target groups, within `reads`.
     awaited_reads: Bucket,
-    /// Those and all others, within `reads`.
+    /// The rate of all reads of target groups, within `reads`.
     group_reads: Bucket,
-    /// Look-ups, within `reads`.
+    /// The rate of look-ups, within `reads`.
     look_ups: Bucket,
     /// The groups with terminating pods.
     active: BTreeMap<TargetGroupArn, Activity>,
-    /// When the last removal was caused, and how many there have been.
+    /// When the last removal was caused, and the number of removals so far.
     caused: Option<Moment>,
     number: u32,
-    /// When removals were sent lately.
+    /// When recent removals were sent.
     removed: VecDeque<Moment>,
 }
 
@@ -185,7 +190,7 @@ impl Lanes {
         }
     }
 
-    /// A target of this group must be removed from now on.
+    /// Records that a target of this group must be removed.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
@@ -198,7 +203,7 @@ impl Lanes {
         self.caused = Some(now);
     }
 
-    /// Chooses the group whose call is sent now, of those with removals that are `due`, and takes its token.
+    /// Chooses the group whose removal is sent now from those that are `due`, and takes its token.
     pub fn removal<'a>(&mut self, due: &[Due<'a>], now: Moment) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;
@@ -206,7 +211,7 @@ impl Lanes {
         self.forget(now);
         let (needed, period) = self.thrift(due);
         let called = |due: &Due<'_>| self.active.get(due.group).and_then(|activity| activity.called);
-        // In turn: a group that was not called in this burst first, then the one whose call is longest ago.
+        // Round robin: first a group that was not called in this burst, then the group with the oldest call.
         let group = due
             .iter()
             .filter(|due| self.turn(due, needed, period, now) <= now)
@@ -222,7 +227,7 @@ impl Lanes {
         Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
-    /// When [`Self::removal`] may have an answer for these groups, if nothing else happens.
+    /// When [`Self::removal`] may return a group of these, if nothing changes.
     pub fn next_removal(&mut self, due: &[Due<'_>], now: Moment) -> Option<Moment> {
         self.forget(now);
         let (needed, period) = self.thrift(due);
@@ -230,19 +235,19 @@ impl Lanes {
         due.iter().map(|due| self.turn(due, needed, period, now).max(token)).min()
     }
 
-    /// The tokens that must be there before one is spent in a burst, and the number of calls for each of its groups.
+    /// In a burst, the number of tokens that must be left, and the pause between two calls of a group.
     fn thrift(&self, due: &[Due<'_>]) -> (f64, Duration) {
         let waiting = due.iter().filter(|due| !self.active.contains_key(due.group)).count();
         let groups = u32::try_from(self.active.len() + waiting).map_or(f64::MAX, f64::from);
-        // Four times as many as groups: others will join a burst that has just begun. But not the last one: while a call
-        // is in flight, AWS's bucket gains nothing if it is full.
+        // Four tokens for each group, because other groups may join a burst that has just begun. At least one token may
+        // be spent: while a call is in flight, a full bucket at AWS gains nothing.
         let needed = (4.0 * groups).min((self.changes.most() - 1.0).max(1.0));
         (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
     }
 
     /// When the removals of this group may be sent, if there is a token.
     fn turn(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
-        // A call that is full costs its token now or later.
+        // Waiting does not save the token of a full call.
         if due.targets >= MAX_TARGETS_PER_CALL {
             return now;
         }
@@ -259,7 +264,7 @@ impl Lanes {
         self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
     }
 
-    /// The bucket that AWS has too for such calls, and the part of it that some of them have for themselves.
+    /// The bucket that AWS has too for such calls, and the part of it that is reserved for this kind.
     const fn buckets(&mut self, lane: Lane) -> (&mut Bucket, &mut Bucket) {
         match lane {
             Lane::Removal | Lane::Addition | Lane::Retry => (&mut self.changes, &mut self.additions),
@@ -269,8 +274,8 @@ impl Lanes {
         }
     }
 
-    /// Takes the token of a call other than a removal, if it may be sent now. The caller for a registration has
-    /// checked that no removal is due, and for a retry no other registration.
+    /// Takes the token of a call other than a removal, if it may be sent now. For a registration, the caller has
+    /// checked that no removal is due. For a retry, it has checked that no other registration is due.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
         let has_part = lane != Lane::Removal;
         if has_part && self.when(lane, now) > now {
@@ -278,19 +283,19 @@ impl Lanes {
         }
         let (shared, part) = self.buckets(lane);
         let mut own = if has_part { Some(part.take(now)?) } else { None };
-        // The parts of reads are no buckets of AWS's: when a call arrives is nothing to them.
+        // AWS does not have separate buckets for kinds of reads, so the arrival time of a call does not matter here.
         if matches!(lane, Lane::AwaitedRead | Lane::Read | Lane::LookUp)
             && let Some(own) = own.take()
         {
             part.answered(own, now);
         }
         let token = shared.take(now)?;
-        // A refusal near an empty bucket is one of the bucket that AWS has too.
+        // A rejection near an empty bucket is a rejection by the bucket that AWS has too.
         Some(Ticket { lane, token, own: own.map(|own| own.of_no_more_than(token)) })
     }
 
-    /// When there is a token for such a call. A registration may then be sent if no removal is due, and a removal if
-    /// its group need not wait in a burst.
+    /// When there will be a token for such a call. A registration may then be sent if no removal is due. A removal may
+    /// be sent if its group need not wait in a burst.
     pub fn when(&self, lane: Lane, now: Moment) -> Moment {
         match lane {
             Lane::Removal => self.changes.when(1.0, now),
@@ -309,7 +314,7 @@ impl Lanes {
         }
     }
 
-    /// How many tokens registrations leave for removals to come; see the module.
+    /// The number of tokens that registrations leave for later removals; see the module docs.
     fn kept(&self, now: Moment) -> f64 {
         let part = |of_all: f64| (self.changes.most() * of_all).min(self.changes.most() - 1.0).floor();
         if self.caused.is_some_and(|caused| now.since(caused) < GOING) {
@@ -320,23 +325,23 @@ impl Lanes {
         (half - u32::try_from(sent).map_or(half, f64::from)).max(1.0).min(half)
     }
 
-    /// For how long a removal that was sent is not expected once more.
+    /// For how long a removal that was sent is not expected again.
     fn lately(&self) -> Duration {
         let seconds = FILLINGS * self.changes.most() / self.changes.rate();
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// The rate at which each of this many target groups can be read, if all are read equally, with half of what
-    /// reads may take.
+    /// The time between two reads of a group, if this many groups are read equally often with half of the tokens for
+    /// reads.
     pub fn read_period(&self, groups: usize) -> Duration {
         let groups = u32::try_from(groups).map_or(f64::MAX, f64::from);
         let rate = self.awaited_reads.rate() + self.group_reads.rate();
         Duration::try_from_secs_f64(2.0 * groups / rate).unwrap_or(Duration::MAX)
     }
 
-    /// The calls that AWS throttles, until they are as fast as before.
+    /// The kinds of calls that AWS throttles, until their rate has recovered.
     pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        // Each is asked: the others would continue to report a recovery at a time in the past.
+        // Update each bucket. If one were skipped, it would continue to return a recovery time in the past.
         let buckets = [&mut self.additions, &mut self.changes, &mut self.reads];
         match buckets.map(|bucket| bucket.throttled_since(now).is_some()) {
             [false, false, false] => None,
@@ -345,15 +350,15 @@ impl Lanes {
         }
     }
 
-    /// When [`Self::throttled`] will return something else, if AWS throttles nothing more.
+    /// When the result of [`Self::throttled`] will change, if AWS throttles no further call.
     pub fn next_recovery(&self) -> Option<Moment> {
         [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }
 
-    /// The call with this ticket has ended: AWS has refused it for its limits, or not.
+    /// Records that the call with this ticket has ended. `refused`: whether AWS throttled it.
     pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
         let Ticket { lane, token, own } = ticket;
-        // Registrations slow down alone. Removals continue: their own use is known, and they notice the use of others
+        // Only registrations slow down. Removals continue: their own use is known, and they detect other users
         // themselves.
         let alone = matches!(lane, Lane::Addition | Lane::Retry);
         let (shared, part) = self.buckets(lane);

@@ -1,61 +1,61 @@
-//! What is known of one target, for questions about its pod.
+//! The state of one target, for questions about its pod.
 
 use super::{BindingKey, Cause, Moment, Origin, Uid};
 
 /// What happens to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
-    /// AWS has taken it for the pod that should have it.
+    /// AWS has accepted it for the pod that should have it.
     Registered,
     /// The ledger contains it, and no read has shown it yet.
     Believed,
     /// Its `RegisterTargets` is in flight.
     Registering,
-    /// It should be registered, and waits for nothing of its own.
+    /// It should be registered, and nothing of its own blocks that.
     ToRegister,
-    /// It should be registered when the ledger contains it.
+    /// It should be registered after the ledger contains it.
     ToNote,
-    /// It should be registered when the readiness gate of its pod is closed, or then at the latest.
+    /// It should be registered when the readiness gate of its pod is closed, or at this time at the latest.
     AfterGate(Option<Moment>),
-    /// It is not registered until then: AWS refuses it.
+    /// It is not registered until this time, because AWS rejects it.
     SetAside(Moment),
-    /// It is not registered until then: somebody else removes it again and again.
+    /// It is not registered until this time, because another writer removes it repeatedly.
     Contested(Moment),
-    /// It should be registered when AWS has answered its removal.
+    /// It should be registered after AWS has answered its deregistration.
     AfterRemoval,
-    /// It should be removed.
+    /// It should be deregistered.
     ToRemove,
-    /// Its removal is held: all are being replaced.
+    /// Its deregistration waits, because all targets are being replaced.
     Held,
     /// Its `DeregisterTargets` is in flight.
     Removing,
-    /// It is registered and nothing here wants it: something may yet turn out to.
+    /// It is registered, and no known pod needs it. A pod that needs it may still become known.
     Doubted,
-    /// It is registered and nothing here wants it: another cluster may.
+    /// It is registered, and no pod of this cluster needs it. Another cluster may have got its address.
     Suspect,
-    /// AWS has taken its removal.
+    /// AWS has accepted its deregistration.
     Removed,
 }
 
-/// One target, and whose it is or was last.
+/// One target, and its present or last pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Account<'a> {
     /// The pod.
     pub uid: &'a Uid,
-    /// Through which binding.
+    /// The binding of the pod to the target.
     pub binding: Option<&'a BindingKey>,
-    /// Whether nothing is written about it.
+    /// Whether Headgate makes no calls about it.
     pub paused: bool,
-    /// The paused object, if not Headgate as a whole.
+    /// The paused object; `None`: Headgate as a whole.
     pub paused_by: Option<&'a Origin>,
-    /// What happens to it.
+    /// What happens to the target.
     pub under: Under,
-    /// Why it should be there, or should not, and since when.
+    /// Why it should or should not be registered.
     pub cause: Cause,
-    /// When the event that caused this reached Headgate.
+    /// When Headgate received the event that caused this.
     pub since: Moment,
-    /// When the last call about it was answered, or the ledger contained it.
+    /// When the last call about it was answered, or when the ledger was written.
     pub ended: Option<Moment>,
-    /// How many calls about it were sent since `since`.
+    /// The number of calls about it since `since`.
     pub attempts: u32,
 }

@@ -14,9 +14,10 @@ use super::{
 /// Identifies a binding: its object, a port and a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingKey {
-    /// The object that binds them.
+    /// The object that makes the binding.
     pub origin: Origin,
-    /// The port by name, or by number if it has none: of the Service, or of the pods if there is none.
+    /// The name of the port, or its number if it has no name. It is a port of the Service, or of the pods if there is
+    /// no Service.
     pub port: Arc<str>,
     /// The target group.
     pub group: TargetGroupArn,
@@ -31,30 +32,30 @@ impl fmt::Display for BindingKey {
 /// One port of a Service bound to one target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Its name.
+    /// The identity of the binding.
     pub key: BindingKey,
     /// How the user named the target group.
     pub reference: GroupRef,
-    /// The port as the Service has it, or last had it.
+    /// The port, as last seen in the Service.
     pub port: ServicePort,
-    /// Which pods: the Service's selector, never empty.
+    /// The selector of the pods: the Service's, never empty.
     pub selector: Arc<Labels>,
-    /// The family of addresses the target group takes.
+    /// The family of addresses that the target group accepts.
     pub family: IpFamily,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
-    /// How many healthy targets the target group asks for; `None`: not read yet.
+    /// How many healthy targets the target group requires. `None`: not read yet.
     pub least_healthy: Option<LeastHealthy>,
-    /// How its pods are registered.
+    /// How the pods are registered.
     pub policy: Policy,
     /// Whether it registers pods that are not its targets yet. A Service that no longer selects pods does not.
     pub admits: bool,
-    /// The namespace may no longer bind the target group: existing targets remain for a while.
+    /// Set if the namespace may no longer bind the target group. Existing targets remain for a while.
     pub withheld: Option<Withheld>,
 }
 
 impl Binding {
-    /// When its pods are registered, which is never `Auto`.
+    /// When the pods are registered; never `Auto`.
     ///
     /// If a target group requires more than AWS's default, each unhealthy target counts against it, and the load
     /// balancer may send to all targets. A pod whose containers are not ready therefore waits.
@@ -68,7 +69,7 @@ impl Binding {
         }
     }
 
-    /// Whether it deregisters pods that are no longer ready.
+    /// Whether pods that are no longer ready are deregistered.
     pub const fn lets_go(&self) -> bool {
         matches!(self.policy.when_not_ready, WhenNotReady::Deregister)
     }
@@ -77,42 +78,42 @@ impl Binding {
 /// The bindings of one Service that are in force.
 pub type Bindings = BTreeMap<BindingKey, Binding>;
 
-/// What is known of a target group that a user named.
+/// What is known about a target group that a user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// AWS has been asked, or will be.
+    /// AWS has not answered yet.
     Pending,
-    /// AWS knows it.
+    /// The target group exists.
     Found(Arc<TargetGroupFacts>),
-    /// AWS knows no such target group, or does not let us look: a sentence for the user.
+    /// AWS does not find the target group, or denies the look-up. The sentence is for the user.
     Failed(Cause, Box<str>),
 }
 
-/// Why it is not known whether there is a target group.
+/// Why it is unknown whether a target group exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
-    /// AWS knew none of that name when it was asked, or did not let us look. A leader asks again, and a standby does not.
+    /// AWS did not find the name, or denied the look-up. A leader retries, a standby does not.
     NotFound,
-    /// It has not been looked up yet.
+    /// The look-up has not ended yet.
     Pending,
 }
 
 /// The effect of a Service's annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// What is in force now.
+    /// The bindings in force.
     pub bindings: Bindings,
     /// How the pods are registered.
     pub policy: Policy,
-    /// What the user should know.
+    /// Problems to report to the user.
     pub problems: Vec<Problem>,
-    /// The target groups named by the annotation.
+    /// The target groups that the annotation names.
     pub references: BTreeSet<GroupRef>,
-    /// Whether a part of the annotation is invalid, or unknown so far: what was in force before for it remains, if it
-    /// is known.
+    /// Whether a part of the annotation is invalid, or its target group is not known yet. The binding that was in force
+    /// for it remains.
     pub doubtful: bool,
-    /// What is not known of a target group that it names.
+    /// Why it is unknown whether one of its target groups exists.
     pub unknown: Option<Unknown>,
-    /// Whether the namespace may not bind a target group that it names.
+    /// Whether the namespace may not bind one of the target groups.
     pub refused: bool,
 }

@@ -1,21 +1,21 @@
-//! Why Headgate does what it does: what its decisions depend on.
+//! Why Headgate does what it does: the causes that its decisions depend on.
 //!
 //! ```text
 //!  verdict, watches, AWS, zones ──► Cause ──► implies: what happens to a target or a pod
-//!                                     ├─────► reason: the word in Events, logs, metrics, answers
-//!                                     └─────► detail: which of the causes with that word it is
+//!                                     ├─────► reason: what Events, logs, metrics and answers show
+//!                                     └─────► detail: which of the causes with that reason it is
 //! ```
 //!
-//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. What a cause implies stands in one table,
-//! [`Cause::implies`]. A new cause needs a row there, or nothing compiles. The name of a cause is written into Headgate's own
-//! annotations, where the next leader reads it; users read its word.
+//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. One table, [`Cause::implies`], contains what each
+//! cause implies. A new cause does not compile without a row there. Headgate writes the name of a cause into its own
+//! annotations, where the next leader reads it. Users read the reason.
 
 use super::{reason::Reason, words::words};
 
 macro_rules! causes {
     ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
-            /// Why a target or a pod is in its state, and why a replica cannot lead. See the module.
+            /// Why a target or a pod is in its state, or why a replica cannot lead. See the module docs.
             Cause {
                 $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
                 $name = stringify!($name)),*
@@ -28,7 +28,7 @@ macro_rules! causes {
                 match self { $(Self::$name => Reason::$reason),* }
             }
 
-            /// What distinguishes it from the other causes that have the same word.
+            /// Distinguishes this cause from other causes with the same reason.
             pub const fn detail(self) -> Option<&'static str> {
                 match self { $(Self::$name => causes!(@detail $($detail)?)),* }
             }
@@ -39,52 +39,52 @@ macro_rules! causes {
 }
 
 causes! {
-    // A target is wanted.
-    PodHasIp => PodSelected, "the pod has got its IP, or has come to be selected";
+    // The target should be registered.
+    PodHasIp => PodSelected, "the pod has its IP, and a binding selects it";
     PodListed => PodSelected, "the pod was there when Headgate listed the pods";
-    PodReady => PodSelected, "the pod has become as ready as the Service asks for";
-    BindingAdded => PodSelected, "a Service or TargetBinding has come to bind the pod";
+    PodReady => PodSelected, "the pod is now as ready as the Service asks";
+    BindingAdded => PodSelected, "a new binding selects the pod";
     TargetMissing => UnknownWriter, "AWS no longer had the target";
-    // It is not possible.
+    // Registration is not possible.
     NoIp => NotReady, "the pod has no IP yet";
-    NotReadyYet => NotReady, "the pod is not as ready as the Service asks for";
+    NotReadyYet => NotReady, "the pod is less ready than the Service asks";
     WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
-    NoSuchPort => InvalidBinding, "the pod has no container port of the name that the Service asks for";
+    NoSuchPort => InvalidBinding, "the pod has no container port with the name in the Service";
     WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
-    // It is not wanted any more, or again.
+    // The target should no longer be registered, or should be registered again.
     PodTerminating => PodTerminating;
     PodDeleted => PodDeleted, "the pod object was deleted";
     PodMissing => PodDeleted, "the pod was missing when Headgate listed the pods again";
     PodFinished => PodFinished;
     PodEvicting => PodEvicting;
     EvictionGivenUp => RegisteredAgain, "no client requests the eviction of the pod any more";
-    NodeDying => NodeDying, "the node ends now";
+    NodeDying => NodeDying, "the node will end within minutes";
     NodeDeleted => NodeDying, "the object of the node was deleted";
     NodeDisrupted => NodeDisrupted;
     NodeStays => RegisteredAgain, "the node stays";
     LastHealthyTarget => RemovalHeld, "no other target of the target group is healthy";
-    TooManyLeaveEarly => RemovalHeld, "as many pods of the target group have left early as may at a time";
+    TooManyLeaveEarly => RemovalHeld, "the limit of early deregistrations in the target group is reached";
     ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so it does not show which of them is drained next";
     IpChanged => AddressChanged, "the pod has another IP, or another pod has this one";
     AddressContested => AddressContested, "a pod on another node has the address";
     NotReady => NotReady, "the pod was not ready for too long";
-    NotSelected => NotSelected, "no selector of what binds matches the labels of the pod";
-    PortChanged => AddressChanged, "the Service's port leads to another port of the pod";
+    NotSelected => NotSelected, "no binding selects the labels of the pod";
+    PortChanged => AddressChanged, "the Service's port now targets another port of the pod";
     BindingRemoved => BindingRemoved;
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
-    // It is registered, and nothing here wants it.
+    // The target is registered, and no pod of this cluster needs it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
     TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
-    StaleTarget => StaleTarget, "Headgate registered the target, and nothing wants it any more";
+    StaleTarget => StaleTarget, "Headgate registered the target, and no pod needs it any more";
     // A readiness gate is open.
     TargetsHealthy => TargetsHealthy, "every target of the pod is healthy";
     ZonalShift => TargetsHealthy, "the target is healthy, and a zonal shift keeps new traffic away from it";
     TargetGroupUnused => TargetUnused, "no listener uses the target group";
-    NothingBound => NotSelected, "no binding that should select the pod has come in time";
+    NothingBound => NotSelected, "no binding selected the pod in time";
     HealthUnreadable => HealthUnread, "AWS did not answer DescribeTargetHealth for --gate-patience";
-    // It is closed.
+    // A readiness gate is closed.
     NotRegisteredYet => TargetPending, "AWS has not accepted the registration yet";
-    RegistrationPaused => Paused, "the pod is not registered, because what binds it is paused";
+    RegistrationPaused => Paused, "the pod is not registered, because its binding is paused";
     HealthUnread => HealthUnread, "the target group was not read since the registration";
     TargetInitial => TargetPending, "the load balancer has not checked the target yet";
     TargetUnhealthy => TargetUnhealthy;
@@ -92,79 +92,80 @@ causes! {
     TargetUnused => TargetUnused, "the load balancer does not use the target";
     ZoneNotServed => ZoneNotServed;
     TargetUnavailable => HealthUnread, "the load balancer does not report the health of the target";
-    BindingMissing => NotSelected, "nothing binds the pod to a target group that it should be bound to";
-    BindingUnreadable => InvalidBinding, "what a Service that selects the pod asks for cannot be read";
+    BindingMissing => NotSelected, "an expected binding of the pod is missing";
+    BindingUnreadable => InvalidBinding, "a Service that selects the pod is invalid";
     RegisteredAgain => RegisteredAgain, "Headgate had deregistered the target";
-    // What is written cannot be followed.
+    // Headgate cannot do what an object asks for.
     LimitExceeded => LimitExceeded;
     NotGranted => NotGranted;
     NoSelector => InvalidBinding, "the Service has no selector";
     TargetGroupNotFound => TargetGroupNotFound;
     TargetGroupUnsupported => TargetGroupUnsupported;
-    // An eviction, or a removal, is allowed or waits.
+    // An eviction or a removal is allowed or waits.
     NotATarget => EvictionAllowed, "no load balancer sends to the pod";
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
     ReplacementTooSlow => ReplacementTooSlow, "no replacement has become healthy in the zone in time";
-    ZoneHasNoRoom => ReplacementTooSlow, "no node of the zone takes new pods";
+    ZoneHasNoRoom => ReplacementTooSlow, "no node in the zone accepts new pods";
     EvictionWaitsForZone => EvictionWaitsForZone;
-    EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes refuses the eviction for now";
-    EvictionWaitsForDeparture => EvictionWaitsForBudget, "as many pods of a PodDisruptionBudget as it allows are leaving";
+    EvictionWaitsForBudget => EvictionWaitsForBudget, "Kubernetes rejects the eviction for now";
+    EvictionWaitsForDeparture => EvictionWaitsForBudget, "the PodDisruptionBudgets allow no further disruption";
     DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
-    EvictionUncheckable => EvictionUnsafe, "Kubernetes does not say what the PodDisruptionBudgets allow";
+    EvictionUncheckable => EvictionUnsafe, "Kubernetes does not report what the PodDisruptionBudgets allow";
     // A replica cannot lead, or AWS does not return a target group's data.
     RemovalsFail => RemovalsFail;
     WatchesFail => WatchesFail;
     AwsUnreachable => AwsUnreachable;
     NoAwsCredentials => NoAwsCredentials;
     AccessDenied => AccessDenied;
-    // A pod is held long enough when it ends, or not.
-    HoldIsEnough => AsExpected, "the pod is held for long enough";
-    HoldOff => AsExpected, "the pod is not to be held";
-    HoldMissing => HoldMissing, "nothing keeps a container of the pod alive";
+    // A terminating pod is or is not held long enough.
+    HoldIsEnough => AsExpected, "the hold of the pod is long enough";
+    HoldOff => AsExpected, "the hold of the pod is off";
+    HoldMissing => HoldMissing, "a container of the pod has no hold";
     OwnPreStop => HoldMissing, "a container has a preStop of its own";
-    HoldTooShort => HoldTooShort, "the pod is held for less than it needs";
+    HoldTooShort => HoldTooShort, "the hold of the pod is too short";
     GraceTooShort => HoldTooShort, "the grace period ends before the hold";
-    // What only the answer to an eviction depends on.
+    // Used only in answers to evictions.
     HoldAllows => EvictionAllowed, "the pod has its hold";
-    HoldNotWanted => EvictionAllowed, "the pod is not to be held";
-    Paused => Paused, "everything that binds the pod is paused";
+    HoldNotWanted => EvictionAllowed, "the hold of the pod is off";
+    Paused => Paused, "all bindings of the pod are paused";
     NamespaceNotServed => NamespaceNotServed, "Headgate does not manage the namespace";
-    BindingsUnknown => NotListedYet, "Headgate does not know yet what binds the pod";
+    BindingsUnknown => NotListedYet, "Headgate does not know the pod's bindings yet";
     EvictionRecorded => EvictionWaits, "the pod is deregistered first";
     EvictionWaitsForLoadBalancer => EvictionWaits, "its load balancers may still send to the pod";
-    HeadgateBusy => EvictionWaits, "Headgate had too much to do to decide in time";
+    HeadgateBusy => EvictionWaits, "Headgate was too busy to decide in time";
     GraceCutsHold => EvictionUnsafe, "the grace period of the request cuts the hold short";
     NobodyDecides => EvictionUnsafe, "no leader has decided for too long";
     LeavingNotRecorded => EvictionUnsafe, "Headgate could not annotate the pod";
     LeavingNotCredible => LeavingNotCredible;
 }
 
-/// What a cause is about, as far as that makes a difference.
+/// The kind of a cause, if code depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The spec has changed, and not the pod: the pod of a target that is removed for this still runs at its address.
+    /// A Service or TargetBinding has changed. The pod of a target that is deregistered for this still runs at its
+    /// address.
     Written,
-    /// The pod is not as ready as is asked for.
+    /// The pod is less ready than the Service asks for.
     Readiness,
-    /// The pod's node ends soon, or has.
+    /// The pod's node will be or was removed.
     NodeEnds,
     /// The zones of the pod allow the eviction.
     Zones,
-    /// Kubernetes, or the result for a `PodDisruptionBudget`, keeps the pod for now.
+    /// Kubernetes or a `PodDisruptionBudget` blocks the eviction for now.
     Budgets,
     /// Anything else.
     Other,
 }
 
-/// What happens to the address of the target's pod.
+/// Whether the pod of a target still has its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The pod keeps it, or ends with it.
+    /// The pod keeps the address until it ends.
     Kept,
-    /// It may have lost it.
+    /// The pod may have lost the address.
     MayBeLost,
-    /// It has lost it.
+    /// The pod has lost the address.
     Lost,
 }
 
@@ -173,9 +174,9 @@ pub enum Address {
 pub struct Implies {
     /// What it is about.
     pub kind: Kind,
-    /// What happens to the pod's address.
+    /// Whether the pod still has its address.
     pub address: Address,
-    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
+    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
     pub comes_back: bool,
 }
 
@@ -196,7 +197,7 @@ impl Implies {
 }
 
 impl Cause {
-    /// What it implies: the table. One row for each cause with implications.
+    /// The table of implications: one row for each cause that has some.
     pub const fn implies(self) -> Implies {
         match self {
             Self::NotSelected => Implies::of(Kind::Written).and_may_come_back(),
@@ -291,13 +292,12 @@ impl Cause {
         }
     }
 
-    /// Whether the pod of a target that is removed for this still runs at its address: the spec has changed, and not
-    /// the pod.
+    /// Whether the pod of a target that is deregistered for this still runs at its address.
     pub const fn spares_the_pod(self) -> bool {
         matches!(self.implies().kind, Kind::Written)
     }
 
-    /// Whether the pod of a target that is removed for this still runs, and may get the same registration again.
+    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
     pub const fn may_come_back(self) -> bool {
         self.implies().comes_back
     }
@@ -307,27 +307,27 @@ impl Cause {
         matches!(self.implies().address, Address::Lost)
     }
 
-    /// Whether it has, or may have.
+    /// Whether the pod has lost the address of the target, or may have.
     pub const fn may_lose_the_address(self) -> bool {
         !matches!(self.implies().address, Address::Kept)
     }
 
-    /// Whether the pod is not as ready as is asked for.
+    /// Whether the pod is less ready than the Service asks for.
     pub const fn is_of_readiness(self) -> bool {
         matches!(self.implies().kind, Kind::Readiness)
     }
 
-    /// Whether the pod's node ends soon, or has.
+    /// Whether the pod's node will be or was removed.
     pub const fn ends_the_node(self) -> bool {
         matches!(self.implies().kind, Kind::NodeEnds)
     }
 
-    /// Whether the zones of the pod allow it.
+    /// Whether this is about the zones of the pod.
     pub const fn is_of_zones(self) -> bool {
         matches!(self.implies().kind, Kind::Zones)
     }
 
-    /// Whether a `PodDisruptionBudget` keeps the pod for now.
+    /// Whether a `PodDisruptionBudget` blocks the eviction for now.
     pub const fn is_of_budgets(self) -> bool {
         matches!(self.implies().kind, Kind::Budgets)
     }

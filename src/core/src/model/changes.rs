@@ -4,61 +4,61 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use super::{BindingKey, Cause, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid, limits::Excess};
 
-/// A target and the pod whose it is.
+/// The pod that owns a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The pod.
     pub pod: ObjectKey,
-    /// This life of the pod.
+    /// The UID of the pod.
     pub uid: Uid,
 }
 
 /// The bindings through which a pod has a target, or had it until it terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
-    /// The one whose claim began or ended last.
+    /// The binding that began or ended last.
     pub last: BindingKey,
-    /// The others.
+    /// The other bindings.
     pub others: Vec<BindingKey>,
 }
 
 impl Through {
-    /// All of them.
+    /// All these bindings.
     pub fn all(&self) -> impl Iterator<Item = &BindingKey> {
         self.others.iter().chain([&self.last])
     }
 
-    /// Whether a binding of this object is one of them.
+    /// Whether this object makes one of these bindings.
     pub fn is_of(&self, origin: &Origin) -> bool {
         self.all().any(|binding| binding.origin == *origin)
     }
 }
 
-/// The owner of a target has changed, or the bindings through which it has it.
+/// A target has a new owner, or its owner has it through other bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// They name the target group.
+    /// The bindings; they name the target group.
     pub through: Through,
     /// The target.
     pub target: Target,
-    /// Its present owner; `None`: it must be removed.
+    /// The present owner. `None`: the target must be deregistered.
     pub owner: Option<Owner>,
-    /// Why.
+    /// Why the owner changed.
     pub cause: Cause,
-    /// When the event that caused this reached Headgate.
+    /// When Headgate received the event that caused this.
     pub seen: Moment,
 }
 
-/// A pod has ended: nothing in it answers any more.
+/// A pod has ended: no process in it answers any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The pod, and its life.
+    /// The pod.
     pub pod: Owner,
-    /// Its own annotation `headgate.dev/hold`.
+    /// The pod's annotation `headgate.dev/hold`.
     pub hold: Option<Hold>,
-    /// Its earlier address.
+    /// The node on which the pod ran.
     pub node: Option<Arc<str>>,
-    /// When that event reached Headgate: the pod may have ended earlier.
+    /// When Headgate received that event. The pod may have ended earlier.
     pub seen: Moment,
 }
 
@@ -67,43 +67,43 @@ pub struct Ended {
 pub struct Contest {
     /// The address.
     pub ip: IpAddr,
-    /// The pod that has it.
+    /// The pod that has the address.
     pub holder: ObjectKey,
-    /// The pod that waits for it.
+    /// The pod that waits for the address.
     pub waits: ObjectKey,
 }
 
-/// Something a user should know about a binding and its pods.
+/// A problem of a binding and its pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
-    /// Of which binding.
+    /// The binding.
     pub binding: BindingKey,
-    /// What.
+    /// The problem.
     pub kind: TroubleKind,
 }
 
-/// What a [`Trouble`] is.
+/// The kind of a [`Trouble`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
     /// Pods cannot be targets: [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
     Unfit(Cause),
-    /// Another Service, or TargetBinding, claims the same targets of the group.
+    /// Another Service or TargetBinding has the same targets in the group.
     ClaimedTwice(Origin),
-    /// Two pods of the host network want the same target.
+    /// Two pods of the host network should have the same target.
     HostNetwork {
         /// The pod that waits.
         waiting: ObjectKey,
-        /// The pod that has it.
+        /// The pod that has the target.
         owner: ObjectKey,
         /// The target.
         target: Target,
     },
-    /// A list of pods left out most of the binding's, and a second one is awaited.
+    /// Most of the binding's pods were missing in a list, and a second list must confirm that.
     ListDoubted,
 }
 
 impl Trouble {
-    /// The reason for it.
+    /// The reason that users see.
     pub fn reason(&self) -> Reason {
         match &self.kind {
             TroubleKind::Unfit(cause) => cause.reason(),
@@ -114,25 +114,25 @@ impl Trouble {
     }
 }
 
-/// What a method changed.
+/// The changes that a call made.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Targets whose owner changed, or the bindings through which it has them, in the order it happened.
+    /// Targets with a new owner or other bindings, in the order of the changes.
     pub ownerships: Vec<Ownership>,
-    /// Pods that are not there any more.
+    /// Pods that were deleted.
     pub gone: Vec<Owner>,
     /// Pods that were alive and have ended.
     pub ended: Vec<Ended>,
-    /// Pods of which something exceeds a limit that did not before.
+    /// Pods, each with a part that exceeds a limit and did not before.
     pub beyond: Vec<(Owner, Excess)>,
-    /// Pods that have begun to wait for an address that a pod of another node has.
+    /// Pods that have begun to wait for an address of a pod on another node.
     pub contests: Vec<Contest>,
-    /// Troubles that have begun or ended.
+    /// Problems that have begun or ended.
     pub troubles: BTreeSet<Trouble>,
-    /// Bindings whose set of targets changed.
+    /// Bindings with a changed set of targets.
     pub bindings: BTreeSet<BindingKey>,
-    /// A list that is doubted: list once more.
+    /// The scope to list once more, because a list is doubted.
     pub relist: Option<Scope>,
-    /// Whether what is written on a Service or TargetBinding has changed it all, and not what became of pods.
+    /// Whether a changed Service or TargetBinding caused all of this, and not a pod.
     pub written: bool,
 }

@@ -1,4 +1,4 @@
-//! Questions and answers about the eviction of a pod, among the drain tool, the leader and the API server.
+//! The messages about the eviction of a pod between the drain tool, the leader and the API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,17 +10,16 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
 };
 
-/// Clients wait at most this long until they ask again. They do so silently, ten times within one call.
+/// Clients retry after at most this long. They retry silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// For how long is waited for what.
+/// Timeouts of evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The time for AWS to accept a removal, and for the API server to check the budgets: then the eviction is
-    /// allowed without that.
+    /// How long the eviction waits until AWS accepts a deregistration, and until the API server has checked the
+    /// budgets. After that it is allowed without them.
     pub patience: Duration,
-    /// A pod without a request for its eviction in this time is registered again, unless its node is about to be
-    /// removed.
+    /// A pod is registered again if its eviction was not requested for this long, unless its node will be removed.
     pub given_up_after: Duration,
 }
 
@@ -31,84 +30,84 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How often it is noted that somebody still asks, or still waits.
+    /// How often a repeated request or a continued wait is written down.
     pub fn refresh(&self) -> Duration {
         self.patience.min(self.given_up_after / 3)
     }
 
-    /// Without a decision of a leader in this time, an eviction is allowed. It is longer than any change of the
-    /// leader, and than any silence of a living one.
+    /// If no leader decides in this time, the eviction is allowed. It is longer than any change of the leader, and than
+    /// any pause of a working leader.
     pub fn silence(&self) -> Duration {
         self.patience.saturating_mul(3)
     }
 }
 
-/// What counts for all pods.
+/// Rules for all pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// For how long is waited for what.
+    /// The timeouts.
     pub limits: Limits,
     /// How long load balancers may keep sending.
     pub bounds: Bounds,
 }
 
-/// The request for the eviction of a pod.
+/// A request for the eviction of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The UID of the pod, if the request names it: `deleteOptions.preconditions.uid`.
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
-    /// How long ago, if a record about it had to wait.
+    /// How long ago the eviction was requested. Above zero if the record about it was delayed.
     pub ago: Ago,
 }
 
-/// How long ago an eviction was asked for.
+/// How long ago an eviction was requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ago {
-    /// For the first time.
+    /// The first request.
     pub first: Duration,
-    /// And the last time.
+    /// The last request.
     pub last: Duration,
 }
 
-/// What is answered when an eviction is asked for.
+/// The answer to a request for an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// Allowed.
     Pass(Cause),
-    /// The eviction of this pod is allowed, and requests may be dropped. No leader has decided for too long
-    /// ([`Cause::NobodyDecides`]), the request cuts its hold short ([`Cause::GraceCutsHold`]), or it has no hold and
-    /// its node remains ([`Cause::HoldMissing`]).
+    /// The eviction of this pod is allowed, and requests may be dropped. Possible causes: no leader has decided for too
+    /// long ([`Cause::NobodyDecides`]), the request cuts the hold short ([`Cause::GraceCutsHold`]), or the pod has no
+    /// hold and its node remains ([`Cause::HoldMissing`]).
     Regardless(Cause, Uid),
-    /// The pod has no hold. Read its node: if it remains ([`Signals::remains`](crate::model::Signals::remains)), the
-    /// eviction is allowed. If it does not, or cannot be read, the eviction waits. [`Ruling::with_node`] is the
-    /// answer.
+    /// The pod has no hold, so its node must be read. If the node remains
+    /// ([`Signals::remains`](crate::model::Signals::remains)), the eviction is allowed. If it does not remain or cannot
+    /// be read, the eviction waits. [`Ruling::with_node`] returns the answer.
     AskNode {
         /// The node.
         node: Arc<str>,
-        /// The value of [`Ruling::Wait`], if the eviction waits.
+        /// The value for [`Ruling::Wait`].
         retry: Duration,
-        /// The life of the pod that is meant.
+        /// The UID of the pod.
         uid: Uid,
-        /// The value of [`Ruling::Wait`], if the eviction waits.
+        /// The value for [`Ruling::Wait`].
         mark: Mark,
     },
-    /// Not yet.
+    /// The eviction waits.
     Wait {
-        /// Why.
+        /// Why it waits.
         cause: Cause,
-        /// After this time a client should ask again.
+        /// The client should retry after this time.
         retry: Duration,
-        /// The life of the pod that is meant.
+        /// The UID of the pod.
         uid: Uid,
-        /// What to write on the pod, soon. If that fails, the next request for the eviction is allowed.
+        /// What to write on the pod soon. If the write fails, the next request is allowed.
         mark: Option<Mark>,
     },
 }
 
 impl Ruling {
-    /// The answer, once the node was read that has to be: `remains` only if the API server has confirmed that.
+    /// The answer after the node was read. `remains`: true only if the API server has confirmed that the node remains.
     #[must_use]
     pub fn with_node(self, remains: bool) -> Self {
         match self {
@@ -121,25 +120,25 @@ impl Ruling {
     }
 }
 
-/// A target group that a pod is a target of, or should be.
+/// A target group of which the pod is, or should be, a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundTo {
     /// What kind of load balancer uses it.
     pub balancer: LoadBalancerType,
-    /// For how long its pods are held.
+    /// How long the pods of the binding are held.
     pub hold: Hold,
-    /// Nothing is written there for now.
+    /// Whether the binding is paused.
     pub paused: bool,
 }
 
-/// Something to write on a pod.
+/// A record to write on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkWrite {
     /// The pod.
     pub pod: ObjectKey,
-    /// This life of it, and no other, is written to: a precondition of the request.
+    /// The UID of the pod: a precondition of the request, so that a later pod of the same name is not changed.
     pub uid: Uid,
-    /// What.
+    /// The record.
     pub mark: Mark,
 }
 
@@ -148,32 +147,32 @@ pub struct MarkWrite {
 pub struct Check {
     /// The pod.
     pub pod: ObjectKey,
-    /// This life of it.
+    /// The UID of the pod.
     pub uid: Uid,
-    /// Its labels: which budgets are about it.
+    /// The pod's labels, which decide the budgets that select it.
     pub labels: Labels,
-    /// Those of the pods of its namespace that are on their way out already.
+    /// The labels of the pods in its namespace that are already being evicted.
     pub departing: Vec<Labels>,
-    /// No tool will evict it, so only budgets count that Kubernetes can compute.
+    /// Whether drain tools skip the pod. If so, only budgets count that Kubernetes can compute.
     pub passed_over: bool,
 }
 
-/// The API server's answer about that.
+/// The API server's answer to a [`Check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// A dry run of the eviction is refused for now, such as by a budget: in these words.
+    /// Why a dry run of the eviction is rejected for now, for example by a budget.
     pub refused: Option<Box<str>>,
-    /// The budgets that are about the pod.
+    /// The budgets that select the pod.
     pub budgets: Vec<Budget>,
 }
 
-/// The answer of a PodDisruptionBudget that selects the pod.
+/// A PodDisruptionBudget that selects the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Its name.
+    /// The name of the budget.
     pub name: Box<str>,
     /// `status.disruptionsAllowed`.
     pub allowed: usize,
-    /// How many of the pods that are on their way out already it is about, too.
+    /// How many of the pods that are already being evicted the budget selects too.
     pub departing: usize,
 }

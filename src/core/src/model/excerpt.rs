@@ -1,5 +1,4 @@
-//! What is repeated of a text that somebody wrote, in messages, Events and log lines: its beginning, as far as it can be
-//! shown.
+//! Excerpts of texts that users or other programs wrote, for messages, Events and log lines.
 //!
 //! An annotation may be 256 KiB long, and reports about it are written to the API server and to logs. People who read
 //! them in a terminal must see the real text. A control character may move the cursor or change earlier text, and a
@@ -7,14 +6,14 @@
 
 use std::borrow::Cow;
 
-/// The number of characters that are repeated: enough for a whole ARN.
+/// The longest excerpt, in characters. A whole ARN fits.
 pub const LONGEST: usize = 128;
-/// The most characters of a message that [`beginning`] gives.
+/// The maximum length of the result of [`beginning`], in characters.
 const MESSAGE: usize = 48;
-/// The most characters of a name that [`brief`] gives.
+/// The maximum length of the result of [`brief`], in characters.
 pub const BRIEF: usize = 32;
 
-/// The text for output; if it is longer than [`LONGEST`] characters, its beginning and "…".
+/// The text for output. If it is longer than [`LONGEST`] characters, its beginning and "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
@@ -22,8 +21,8 @@ pub fn excerpt(text: &str) -> Box<str> {
     }
 }
 
-/// A name in a sentence that has little room, such as an Event: at most [`BRIEF`] characters. A longer one loses its middle, so
-/// that the end of a pod's name and the beginning of a node's remain.
+/// A name for a short text such as an Event, with at most [`BRIEF`] characters. A longer name loses its middle, which
+/// keeps the end of a pod's name and the beginning of a node's.
 pub fn brief(name: &str) -> Cow<'_, str> {
     let count = name.chars().count();
     if count <= BRIEF {
@@ -35,7 +34,7 @@ pub fn brief(name: &str) -> Cow<'_, str> {
     format!("{}…{}", shown(&begin), shown(&end)).into()
 }
 
-/// The beginning of a message of another program, in a sentence that has little room: at most [`MESSAGE`] characters.
+/// The beginning of another program's message for a short text, with at most [`MESSAGE`] characters.
 pub fn beginning(message: &str) -> Cow<'_, str> {
     match message.char_indices().nth(MESSAGE - 1) {
         Some((end, last)) if end + last.len_utf8() < message.len() => {
@@ -45,8 +44,8 @@ pub fn beginning(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text with U+FFFD in place of each control character, and of each that changes the direction of writing. Lines
-/// and tabs remain.
+/// The text with U+FFFD in place of each control character, and of each character that changes the direction of
+/// writing. Line breaks and tabs remain.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_hidden) {
         let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
@@ -62,7 +61,7 @@ fn is_hidden(c: char) -> bool {
     let is_text = matches!(c, '\n' | '\t');
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    // What separates lines and is none of theirs.
+    // These separate lines, but are not line breaks of a terminal.
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
     (c.is_control() && !is_text) || turns || breaks
 }

@@ -1,9 +1,9 @@
-//! The annotation `headgate.dev/expected-bindings`: the targets that the pod should become, as known when the gate
-//! was added.
+//! The annotation `headgate.dev/expected-bindings`: the targets that the pod should become, as known when the gate was
+//! added.
 //!
-//! `<target group>:<port>,…`: the name of the target group, and the port of the pod. Without it a binding that is slow
-//! to be seen would be taken for none. It is an expectation, not a promise: what does not come true is waited for, and
-//! given up after a while.
+//! The format is `<target group>:<port>,…`: the name of the target group, and the port of the pod. Without the
+//! annotation, a binding that Headgate sees late would count as no binding. The entries may turn out to be wrong:
+//! Headgate waits for them for a while, then ignores them.
 
 use std::{fmt, str::FromStr};
 
@@ -14,9 +14,9 @@ use super::{Target, excerpt::excerpt};
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
 
-/// The number of entries that are read: more than a pod has targets.
+/// Headgate reads at most this many entries, which is more than a pod has targets.
 const MOST: usize = 200;
-/// No target group has a longer name.
+/// The longest name of a target group.
 const LONGEST_NAME: usize = 32;
 
 /// One expected target.
@@ -28,24 +28,24 @@ pub struct Expected {
     pub port: u16,
 }
 
-/// An entry that cannot be read.
+/// An entry that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{EXPECTED_BINDINGS}: \"{0}\" cannot be read. Write <target group>:<port>, such as my-nlb-web:8080.")]
 pub struct BadExpected(Box<str>);
 
 impl Expected {
-    /// The entries of the annotation, each read on its own; no more than a pod can have.
+    /// The entries of the annotation. Each is read separately; the number of entries is limited.
     pub fn list(text: &str) -> Vec<Result<Self, BadExpected>> {
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         entries.take(MOST).map(str::parse).collect()
     }
 
-    /// The annotation for these.
+    /// The annotation with these entries.
     pub fn write(list: &[Self]) -> String {
         list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether this target of that group is the one.
+    /// Whether the entry names this target of this group.
     pub fn is(&self, group: &str, target: &Target) -> bool {
         *self.group == *group && self.port == target.port
     }

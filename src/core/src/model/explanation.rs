@@ -1,5 +1,5 @@
-//! The answers to "why is this pod a target, or why not?", for a pod or all pods of a node. Also the answer to "what
-//! differs in the target groups?". They use the same reasons as Events, log lines and metrics.
+//! The answers to "why is this pod a target, or why not?", for a pod or for all pods of a node, and to "what differs in
+//! the target groups?". They use the same reasons as Events, log lines and metrics.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -8,7 +8,7 @@ use super::{
     WallTime, view::GateView, words::words,
 };
 
-/// A reason word and a sentence for the user.
+/// A reason, and a sentence for the user.
 pub type Word = (Reason, String);
 
 /// All information about one pod.
@@ -16,57 +16,57 @@ pub type Word = (Reason, String);
 pub struct Explanation {
     /// The pod.
     pub pod: ObjectKey,
-    /// The pod as last seen; `None`: none of this name is known.
+    /// The pod as last seen. `None`: no pod of this name is known.
     pub seen: Option<Seen>,
-    /// Each target group that it is in, should be in or leaves.
+    /// Each target group in which the pod is or should be registered, or from which it is deregistered.
     pub places: Vec<Place>,
     /// Why there is no such target group.
     pub nowhere: Option<Word>,
-    /// Its readiness gate; `None` for a pod that is not known.
+    /// The readiness gate. `None`: the pod is not known.
     pub gate: Option<Gate>,
-    /// For how long it should be kept alive when it ends.
+    /// How long the pod should be held when it terminates.
     pub hold: Option<HoldWanted>,
 }
 
-/// What counts of a pod as last seen.
+/// The relevant properties of a pod as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// This life of the name.
+    /// The UID of the pod.
     pub uid: Uid,
-    /// Its addresses, the primary one first.
+    /// The addresses of the pod, the primary one first.
     pub ips: Vec<IpAddr>,
-    /// It shares the address of its node.
+    /// Whether the pod shares the address of its node.
     pub host_network: bool,
-    /// Its containers are ready, and every readiness gate but our own is true.
+    /// Whether its containers are ready, and every readiness gate except Headgate's is true.
     pub ready: bool,
-    /// Whether it is about to be removed.
+    /// Whether the pod is terminating.
     pub life: Life,
 }
 
 words! {
-    /// Whether a pod terminates.
+    /// Whether a pod is terminating.
     Life {
-        /// It does not.
+        /// The pod has no `deletionTimestamp` and has not finished.
         Lives = "living",
-        /// It has a `deletionTimestamp`.
+        /// The pod has a `deletionTimestamp`.
         Terminating = "terminating",
-        /// Its phase is `Succeeded` or `Failed`.
+        /// The pod's phase is `Succeeded` or `Failed`.
         Finished = "finished",
     }
 }
 
 words! {
-    /// How far a target is.
+    /// The progress of a registration or deregistration.
     Progress {
-        /// The pod is selected, and is no target (yet).
+        /// The pod is selected, but is not a target, or not yet.
         NotATarget = "not a target",
-        /// It should be there, and AWS has not taken it.
+        /// The target should be registered, and AWS has not accepted that yet.
         Registering = "registering",
-        /// AWS has taken it for this pod.
+        /// AWS has accepted the target for this pod.
         Registered = "registered",
-        /// It should be deregistered, and AWS has not accepted that.
+        /// The target should be deregistered, and AWS has not accepted that yet.
         Deregistering = "deregistering",
-        /// AWS has taken its removal.
+        /// AWS has accepted the deregistration.
         Deregistered = "deregistered",
     }
 }
@@ -76,43 +76,43 @@ words! {
 pub struct Place {
     /// The target group.
     pub group: TargetGroupArn,
-    /// The binding of the pod to it, now or earlier; `None`: only the ledger contains it.
+    /// The present or former binding of the pod to the group. `None`: only the ledger contains it.
     pub binding: Option<BindingKey>,
-    /// The address and port, if it is, was or should be a target.
+    /// The address and port, if the pod is, was or should be a target.
     pub target: Option<Target>,
-    /// How far it is.
+    /// The progress of the registration or deregistration.
     pub progress: Progress,
-    /// Why.
+    /// Why the target has this state.
     pub word: Word,
-    /// Since when; `None` if that is not remembered.
+    /// Since when it has this state. `None`: not remembered.
     pub since: Option<Moment>,
-    /// The target's state in the last read.
+    /// The target's health in the last read.
     pub health: Option<Health>,
-    /// When that read began; `None`: there was none.
+    /// When the last read began. `None`: there was none.
     pub read: Option<Moment>,
-    /// What is done next.
+    /// The next step.
     pub next: Option<Next>,
     /// The problems of the binding and its target group.
     pub troubles: Vec<Word>,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// What.
+    /// The API action.
     pub step: Step,
-    /// When, at the earliest; `None`: when what it waits for has happened.
+    /// The earliest time of the step. `None`: as soon as it no longer waits.
     pub at: Option<Moment>,
-    /// What it waits for, apart from its place in the order.
+    /// What the step waits for, apart from its place in the queue.
     pub waits: Option<Word>,
 }
 
 words! {
-    /// Something that is done: the API action, as AWS, the log and the metrics name it.
+    /// An API action, by the name that AWS, the log and the metrics use.
     Step {
-        /// Puts a target in.
+        /// Registers a target.
         Register = "RegisterTargets",
-        /// Takes a target out.
+        /// Deregisters a target.
         Deregister = "DeregisterTargets",
         /// Reads the health of targets.
         Read = "DescribeTargetHealth",
@@ -122,67 +122,66 @@ words! {
 /// The readiness gate of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// As its status shows it.
+    /// The gate in the pod's status.
     pub shown: GateView,
-    /// What to write into it, and since when; `None`: it is right, or there is none.
+    /// What to write into the status, and since when. `None`: the status is right, or the pod has no gate.
     pub verdict: Option<(Word, Moment)>,
 }
 
 /// All information about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeExplanation {
-    /// Its name.
+    /// The name of the node.
     pub node: Arc<str>,
-    /// The node as last seen; `None`: none of this name is known, or nodes are not watched.
+    /// The node as last seen. `None`: no node of this name is known, or Headgate does not watch nodes.
     pub seen: Option<NodeFacts>,
-    /// Why it is about to be removed, and since when; `None`: it remains.
+    /// Why the node will be removed, and since when. `None`: it remains.
     pub goes: Option<(Word, WallTime)>,
-    /// Its pods that are, should be or were targets.
+    /// The pods of the node that are, should be or were targets.
     pub pods: Vec<Explanation>,
 }
 
 words! {
-    /// How one target of a target group differs from what it should be.
+    /// How a target differs from the desired state.
     Side {
-        /// It should be there, and AWS does not show it.
+        /// It should be registered, and AWS does not show it.
         Missing = "missing",
-        /// AWS shows it, it was registered from here, and it should not be there.
+        /// Headgate registered it, it should not be registered, and AWS shows it.
         LeftOver = "left-over",
-        /// AWS shows it, and somebody else has registered it.
+        /// Another writer registered it, and AWS shows it.
         Foreign = "foreign",
     }
 }
 
-/// A target that differs from what it should be.
+/// A target that differs from the desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The target.
     pub target: Target,
-    /// How.
+    /// How it differs.
     pub side: Side,
-    /// Its pod; that of a foreign target is unknown.
+    /// The pod of the target. Unknown for a foreign target.
     pub pod: Option<ObjectKey>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,
-    /// Why.
+    /// Why it differs.
     pub word: Word,
-    /// Since when; `None` if that is not remembered.
+    /// Since when it differs. `None`: not remembered.
     pub since: Option<Moment>,
-    /// What is done next.
+    /// The next step.
     pub next: Option<Next>,
 }
 
-/// The wanted content of a target group, next to what AWS showed in the last read. Draining targets count as
-/// deregistered.
+/// The desired targets of a target group, compared with the last answer of AWS. Draining targets count as deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// The target group.
     pub group: TargetGroupArn,
-    /// How many targets should be there.
+    /// The number of desired targets.
     pub wanted: usize,
-    /// How many AWS shows.
+    /// The number of targets that AWS shows.
     pub there: usize,
-    /// When that read began; `None`: there was none, and nothing is compared.
+    /// When the last read began. `None`: there was none, so nothing is compared.
     pub read: Option<Moment>,
     /// The targets that differ.
     pub differences: Vec<Difference>,

@@ -4,19 +4,19 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{Cause, GateWhenUnused, Health, Moment, ObjectKey, Origin, Target, TargetGroupArn, Uid};
 
-/// The gate in the pod's status.
+/// The gate in the pod's status and annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateFacts {
     /// The condition in its status.
     pub shown: Shown,
-    /// Whether it is open for [`Cause::HealthUnreadable`]: the pod's health is unknown.
+    /// Whether the gate is open for [`Cause::HealthUnreadable`]: the pod's health is unknown.
     pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
 }
 
 impl GateFacts {
-    /// Reads the condition, and takes the annotation.
+    /// Reads the condition and the annotation.
     pub fn read(
         status: Option<&str>,
         reason: Option<&str>,
@@ -30,17 +30,17 @@ impl GateFacts {
     }
 }
 
-/// The condition as a pod's status has it.
+/// The condition in a pod's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
-    /// There is none.
+    /// The condition is missing.
     #[default]
     Missing,
-    /// It is not true.
+    /// The condition is not true.
     Closed,
-    /// It is not true, and was before: Headgate has closed it again.
+    /// The condition is not true, and was true before: Headgate has closed the gate again.
     ClosedAgain,
-    /// It is true, for this IP; `None`: without an IP, because another program has set it.
+    /// The condition is true for this IP. `None`: without an IP, because another program has set it.
     Open(Option<IpAddr>),
 }
 
@@ -54,7 +54,7 @@ impl Shown {
         }
     }
 
-    /// Whether it is true for a pod with these addresses.
+    /// Whether the condition is true for a pod with these addresses.
     pub fn is_open_for(self, ips: &[IpAddr]) -> bool {
         match self {
             Self::Missing | Self::Closed | Self::ClosedAgain => false,
@@ -64,28 +64,28 @@ impl Shown {
     }
 }
 
-/// How a pod stands in a target group that it is bound to.
+/// The state of a pod in a target group that it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// It is not a target there (yet), for this reason.
+    /// The pod is not a target, or not yet, for this reason.
     NoTarget(Cause),
-    /// AWS has not taken its registration yet.
+    /// AWS has not accepted the registration yet.
     Unregistered,
-    /// It will not be registered: its node is being drained, and the drain tool skips it.
+    /// The pod will not be registered: its node is being drained, and the drain tool skips it.
     LeftToItsNode,
-    /// It will not be registered for now: nothing is written there.
+    /// The pod is not registered for now: the binding is paused.
     Paused,
-    /// No read that counts has shown it. Contains how long that has been so, if AWS has answered no read since it
-    /// accepted the registration.
+    /// No valid read has shown the target. If AWS has answered no read since it accepted the registration, contains how
+    /// long that has lasted.
     Unread(Option<Unread>),
-    /// The result of a read that counts.
+    /// The health in the last valid read.
     Read(Health),
 }
 
-/// AWS has taken the registration of a pod from this leader, and no read that began since has been answered.
+/// AWS has accepted the registration of a pod from this leader, and no read that began since was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// When AWS has taken it.
+    /// When AWS accepted the registration.
     pub since: Moment,
     /// Whether a read that began since has failed.
     pub tried: bool,
@@ -98,88 +98,88 @@ pub struct Bound {
     pub group: TargetGroupArn,
     /// The target, if the pod is one there.
     pub target: Option<Target>,
-    /// How it stands there.
+    /// The state of the pod in the target group.
     pub stands: Stands,
-    /// What counts while no listener uses the target group.
+    /// What the gate does while no listener uses the target group.
     pub when_unused: GateWhenUnused,
 }
 
-/// Something that may yet turn out to bind a pod.
+/// A binding that may still select a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// A target group that it names has not been looked up yet.
+    /// A target group of this object has not been looked up yet.
     Pending(Origin),
-    /// What is written there cannot be followed, and never could be.
+    /// The content of this object is invalid, and was never valid.
     Unreadable(Origin),
-    /// It may not bind the target group.
+    /// This object may not bind its target group.
     Refused(Origin),
 }
 
-/// What is known of a pod whose gate is judged, without the gate itself.
+/// The facts about a pod that decide its gate, without the gate itself.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
-    /// The IP it has.
+    /// The IP of the pod.
     pub ip: Option<IpAddr>,
-    /// Its bindings.
+    /// The pod's bindings.
     pub bound: Vec<Bound>,
-    /// The annotation of the pod.
+    /// The pod's annotation `headgate.dev/expected-bindings`.
     pub expected: Option<&'a str>,
-    /// Something that may yet bind it.
+    /// A binding that may still select the pod.
     pub doubt: Option<Doubt>,
-    /// Its containers are ready.
+    /// Whether the pod's containers are ready.
     pub runs: bool,
 }
 
-/// For how long a gate waits.
+/// How long a gate waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// When a binding that is missing is given up.
+    /// When Headgate stops waiting for a missing binding.
     pub gives_up: Moment,
-    /// It opens when the health of registered targets could not be read for this time; `None`: it does not.
+    /// The gate opens if the health of registered targets could not be read for this time. `None`: it remains closed.
     pub unread_for: Option<Duration>,
 }
 
-/// Whether a gate may be open.
+/// The decision whether a gate may be open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// It may.
+    /// Whether it may be open.
     pub open: bool,
-    /// Why, or why not (yet).
+    /// Why it may or may not be open.
     pub reason: Cause,
     /// A sentence for the user: the message of the condition.
     pub message: String,
-    /// When to look again, if nothing happens before.
+    /// When to decide again if nothing changes.
     pub look_again: Option<Moment>,
 }
 
-/// What to write into a pod's status.
+/// The condition to write into a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its status.
+    /// Whether the condition is true.
     pub open: bool,
-    /// Whether the status is another one than the pod shows.
+    /// Whether that differs from the status that the pod shows.
     pub turns: bool,
-    /// Its reason.
+    /// The reason of the condition.
     pub reason: Cause,
-    /// Its message.
+    /// The message of the condition.
     pub message: String,
 }
 
-/// A condition to write.
+/// A condition to write on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateWrite {
     /// The pod.
     pub pod: ObjectKey,
-    /// This life of it, and no other, is written to: a precondition of the request.
+    /// The UID of the pod: a precondition of the request, so that a later pod of the same name is not changed.
     pub uid: Uid,
     /// The condition.
     pub condition: Condition,
-    /// Since when its reason is that.
+    /// Since when the condition has this reason.
     pub since: Moment,
 }
 
 const OPEN_FOR: &str = "pod IP ";
-/// The beginning of the message of a gate that was open before: the next leader must know that.
+/// The beginning of the message of a gate that was open before. The next leader reads it.
 pub(crate) const CLOSED_AGAIN: &str = "closed again";
 
 /// The beginning of the message of an open gate, with its IP.

@@ -1,4 +1,4 @@
-//! Which namespaces may bind which target groups: what an administrator writes, and what follows for a namespace.
+//! Which namespaces may bind which target groups: the grants of an administrator, and their effect on a namespace.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,13 +6,13 @@ use thiserror::Error;
 
 use super::{GroupRef, Target, TargetGroupArn, excerpt::brief};
 
-/// Some target groups: by name or ARN, in which each `*` stands for any characters, or none.
+/// A set of target groups by name or ARN. Each `*` matches any number of characters.
 ///
-/// A pattern that begins with `arn:` is held against the whole ARN, any other against the name.
+/// A pattern that begins with `arn:` is compared with the whole ARN. Any other pattern is compared with the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupPattern(Arc<str>);
 
-/// Why a text is no [`GroupPattern`].
+/// Why a text is not a [`GroupPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "\"{text}\" matches no target group: it {piece}. Write a name or an ARN; * stands for any characters, as in web-*."
@@ -26,7 +26,7 @@ impl GroupPattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// If no target group could have such a name or ARN.
+    /// No target group could have such a name or ARN.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let is_arn = text.starts_with("arn:");
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '*');
@@ -45,13 +45,14 @@ impl GroupPattern {
         Err(PatternError { text: brief(text).into(), piece })
     }
 
-    /// Whether this target group is one of them.
+    /// Whether the pattern matches this target group.
     pub fn matches(&self, group: &TargetGroupArn) -> bool {
         let of = if self.0.starts_with("arn:") { group.as_str() } else { group.name() };
         glob(&self.0, of)
     }
 
-    /// Whether a target group that is meant by this may be one of them: of a name the account and the region are not known.
+    /// Whether the pattern may match the target group that this reference names. The account and region of a name are
+    /// not known.
     pub fn may_match(&self, reference: &GroupRef) -> bool {
         match reference {
             GroupRef::Arn(arn) => self.matches(arn),
@@ -70,8 +71,8 @@ impl GroupPattern {
     }
 }
 
-/// Whether `text` is `pattern`, in which each `*` stands for any characters. Takes at most as many steps as both have
-/// characters, multiplied.
+/// Whether `text` matches `pattern`, in which each `*` stands for any characters. The number of steps is at most the
+/// product of both lengths.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -84,67 +85,67 @@ fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// A TargetGroupGrant as it was read: these namespaces may bind these target groups.
+/// A TargetGroupGrant: these namespaces may bind these target groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantFacts {
-    /// Its name.
+    /// The name of the grant.
     pub name: Arc<str>,
     /// The target groups.
     pub groups: Vec<GroupPattern>,
-    /// The namespaces: those that it names, and those that its selector matches now.
+    /// The namespaces that the grant names, and those that its selector matches now.
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Whether they may also have targets of others removed (`ownership: exclusive`).
+    /// Whether these namespaces may also remove foreign targets (`ownership: exclusive`).
     pub exclusive: bool,
 }
 
 impl GrantFacts {
-    /// Whether it names this target group.
+    /// Whether the grant names this target group.
     pub fn names(&self, group: &TargetGroupArn) -> bool {
         self.groups.iter().any(|pattern| pattern.matches(group))
     }
 }
 
-/// The namespaces that have targets in a target group, as far as that is known: they hold it while no grant names it.
+/// The namespaces that have targets in a target group. They hold the group while no grant names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holders<'a> {
-    /// The ledger has not been read.
+    /// The ledger was not read yet.
     Unknown,
-    /// These.
+    /// These namespaces hold it.
     These(&'a BTreeSet<Arc<str>>),
 }
 
-/// What is known of the target groups that namespaces bind.
+/// What is known about the target groups that namespaces bind.
 pub trait Held {
     /// The namespaces that have targets in a group.
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
-    /// Whether a group that is meant by this is known: from a ledger, or because it was bound.
+    /// Whether the referenced group is known from a ledger or an earlier binding.
     fn knows(&self, reference: &GroupRef) -> bool;
-    /// The targets of a group that were sent to AWS.
+    /// The targets of a group that Headgate has sent to AWS.
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
 }
 
 /// What a namespace may do with a target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// Whether it may have targets of others removed.
+    /// Whether it may remove foreign targets.
     pub exclusive: bool,
-    /// Whether other namespaces hold the target group as well, and no grant names it.
+    /// Whether other namespaces also hold the target group, and no grant names it.
     pub shared: bool,
 }
 
 /// Why a namespace may not bind a target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// These grants name the target group, and not the namespace.
+    /// These grants name the target group, but not the namespace.
     OtherNamespaces(Vec<Arc<str>>),
     /// No grant names the target group, and one is required.
     NoGrant,
-    /// No grant names the target group, and another namespace was the first to have a target there.
+    /// No grant names the target group, and this other namespace was the first to have a target there.
     Held(Arc<str>),
 }
 
 impl Refusal {
-    /// The report for a user: why, and what would be needed.
+    /// The report for a user: why the binding is rejected, and what would allow it.
     pub fn said(&self, namespace: &str, name: &str) -> String {
         let namespace = brief(namespace);
         match self {
@@ -170,10 +171,11 @@ impl Refusal {
     }
 }
 
-/// A refused binding of a namespace that has targets in the group: those remain for a while, and none is added.
+/// A rejected binding of a namespace that has targets in the group. These targets remain for a while, and none is
+/// added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// The targets that the group had when it was refused.
+    /// The targets that the group had when the binding was rejected.
     pub stay: Arc<BTreeSet<Target>>,
 }
 

@@ -7,37 +7,37 @@ use super::{Owner, Target, ZoneName, words::words};
 words! {
     /// `TargetHealth.State` (ELBv2 API reference), as AWS writes it.
     HealthState {
-        /// Being registered, or waiting for its first health checks.
+        /// The target is being registered, or waits for its first health checks.
         Initial = "initial",
-        /// Passes its health checks.
+        /// The target passes its health checks.
         Healthy = "healthy",
-        /// AWS reports `healthy`, and a zonal shift keeps new traffic away (`AdministrativeOverride`). A word of
-        /// Headgate's own, because such a target does not serve.
+        /// AWS reports `healthy`, and a zonal shift keeps new traffic away (`AdministrativeOverride`). AWS has no
+        /// separate state for this; Headgate needs one, because such a target receives no requests.
         ZonalShift = "zonal-shift",
-        /// Fails its health checks.
+        /// The target fails its health checks.
         Unhealthy = "unhealthy",
-        /// Fails, and its old flows are kept for a while (NLB).
+        /// The target fails its health checks, and keeps its old flows for a while (NLB).
         UnhealthyDraining = "unhealthy.draining",
-        /// Deregistered. It does not show whether traffic has stopped.
+        /// The target is deregistered. The state does not show whether traffic has stopped.
         Draining = "draining",
-        /// No listener uses the target group, as far as is known.
+        /// No listener uses the target group, as far as Headgate knows.
         Unused = "unused",
-        /// AWS reports `unused`, and a load balancer uses the target group: it is not enabled for the target's zone.
-        /// A word of Headgate's own, because AWS has one word for both.
+        /// AWS reports `unused`, but a load balancer uses the target group: the target's zone is not enabled for it.
+        /// AWS has one state for both cases.
         ZoneNotServed = "zone-not-served",
-        /// Health checks are off, or the state is not known.
+        /// Health checks are disabled, or the state is unknown.
         Unavailable = "unavailable",
     }
 }
 
 impl HealthState {
-    /// Whether it passes its health checks, whether it serves or not.
+    /// Whether the target passes its health checks, even if it receives no requests.
     pub const fn is_healthy(self) -> bool {
         matches!(self, Self::Healthy | Self::ZonalShift)
     }
 
-    /// Whether a load balancer uses the target group, by the state of this target. A draining target may drain since
-    /// before the last listener was removed.
+    /// Whether this state shows that a load balancer uses the target group. It does not if the target is draining: that
+    /// may have begun before the last listener was removed.
     pub const fn is_in_use(self) -> bool {
         matches!(
             self,
@@ -50,7 +50,7 @@ impl HealthState {
         )
     }
 
-    /// Reads a state; one that AWS may add later counts as not known.
+    /// Reads a state. States that AWS may add later count as unknown.
     pub fn parse(text: &str) -> Self {
         Self::of_word(text).unwrap_or(Self::Unavailable)
     }
@@ -61,17 +61,18 @@ impl HealthState {
 pub struct Health {
     /// `TargetHealth.State`.
     pub state: HealthState,
-    /// `TargetHealth.Reason`, if it is one of [`REASONS`]; if not, it is empty.
+    /// `TargetHealth.Reason` if it is one of [`REASONS`], or else empty.
     pub reason: &'static str,
-    /// The target's zone, if it was reported.
+    /// The target's zone, if AWS reported it.
     pub zone: Option<ZoneName>,
 }
 
 /// No listener uses the target group, or the target's zone is not enabled for the load balancer.
 pub const NOT_IN_USE: &str = "Target.NotInUse";
 
-/// What AWS's description of [`NOT_IN_USE`] contains if it means the zone (ELBv2 user guides, "Target health status"). It is
-/// a text for people, so nothing hangs on it alone: see [`tell_zones_apart`].
+/// A text that AWS's description of [`NOT_IN_USE`] contains if it is about the zone (ELBv2 user guides, "Target health
+/// status"). The description is meant for people, so code uses it only together with other signs: see
+/// [`tell_zones_apart`].
 const OF_THE_ZONE: &str = "Availability Zone";
 
 /// The reasons that AWS gives (ELBv2 API reference, `TargetHealth`).
@@ -108,7 +109,7 @@ impl Health {
         health
     }
 
-    /// The same of a target in this zone.
+    /// The same health for a target in this zone.
     #[must_use]
     pub fn within(self, zone: Option<&str>) -> Self {
         Self { zone: zone.and_then(ZoneName::parse), ..self }
@@ -119,8 +120,7 @@ impl Health {
     }
 }
 
-/// Marks the targets of a group whose zone the load balancer does not serve: those that are unused, although others
-/// of the group are used.
+/// Sets [`HealthState::ZoneNotServed`] on unused targets if other targets of the group are in use.
 pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
     let states: Vec<&mut Health> = states.collect();
     let is_used = states.iter().any(|health| health.state.is_in_use());
@@ -144,7 +144,7 @@ pub struct NeverHealthy {
     pub target: Target,
     /// Its pod.
     pub owner: Owner,
-    /// For how long it has been there, as far as this leader knows.
+    /// How long it has been registered, as far as this leader knows.
     pub waited: Duration,
     /// The health that the load balancer reports.
     pub health: Health,

@@ -1,7 +1,7 @@
-//! How long a terminating pod is kept alive, so that it answers a load balancer that still sends.
+//! How long a terminating pod is held: kept alive, so that it answers a load balancer that still sends.
 //!
-//! A hold is the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a
-//! reserve. The reserve covers the time before that answer: the wait for a token, AWS's own time, and the takeover
+//! A hold covers the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a
+//! reserve. The reserve covers the time before that answer: the wait for a token, AWS's response time, and the takeover
 //! from a killed leader.
 
 use std::{fmt, time::Duration};
@@ -14,20 +14,20 @@ const ALB_BOUND: u32 = 20;
 const NLB_BOUND: u32 = 120;
 const ALB_MARGIN: u32 = 25;
 const NLB_MARGIN: u32 = 30;
-/// The longest hold that can be asked for: the longest `deregistration_delay` that AWS knows.
+/// The longest hold that can be requested, in seconds. It equals the longest `deregistration_delay` of AWS.
 const LONGEST: u32 = 3600;
 
 /// How long load balancers keep sending to a target after `DeregisterTargets` was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// An Application Load Balancer.
+    /// The time for an Application Load Balancer.
     pub application: Duration,
-    /// A Network Load Balancer.
+    /// The time for a Network Load Balancer.
     pub network: Duration,
 }
 
 impl Default for Bounds {
-    /// What was seen of AWS (docs of the AWS Load Balancer Controller and its issues 2366 and 1834): `auto` rests on it.
+    /// Observed values (docs of the AWS Load Balancer Controller and its issues 2366 and 1834). `auto` uses them.
     fn default() -> Self {
         Self {
             application: Duration::from_secs(ALB_BOUND.into()),
@@ -36,10 +36,11 @@ impl Default for Bounds {
     }
 }
 
-/// The smallest margin of `auto`. A leader that is killed is missed for the duration of its Lease, which must be less.
+/// The shortest reserve of `auto`. Other replicas notice a killed leader after the duration of its Lease, which must be
+/// shorter.
 pub const MARGIN: Duration = Duration::from_secs(ALB_MARGIN as u64);
 
-/// What is asked for.
+/// The requested hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// The length that the load balancer needs.
@@ -47,7 +48,7 @@ pub enum Hold {
     Auto,
     /// This many seconds, 1 to 3600.
     For(u32),
-    /// Not at all.
+    /// No hold.
     Off,
 }
 
@@ -55,7 +56,7 @@ impl Hold {
     /// The valid values, for users.
     pub const EXPECTED: &str = "auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s";
 
-    /// Reads `auto`, `off` or a duration; `None` if it is none of them.
+    /// Reads `auto`, `off` or a duration. `None`: the text is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         match text.trim() {
             "auto" => Some(Self::Auto),
@@ -64,7 +65,7 @@ impl Hold {
         }
     }
 
-    /// How many seconds that is for a target of an Application Load Balancer, or of a Network Load Balancer.
+    /// The hold in seconds for a target of this kind of load balancer.
     pub const fn seconds(self, of: LoadBalancerType) -> u32 {
         match (self, of) {
             (Self::Auto, LoadBalancerType::Application) => ALB_BOUND + ALB_MARGIN,
@@ -74,8 +75,9 @@ impl Hold {
         }
     }
 
-    /// How long a pod must run after `DeregisterTargets` was answered; `None`: nobody wants to hold it. A value above
-    /// `auto` means that the load balancer takes longer than assumed; a lower value makes none faster.
+    /// How long a pod must run after `DeregisterTargets` was answered. `None`: no hold is requested. A value above
+    /// `auto` means that the load balancer takes longer than assumed. A lower value does not make the load balancer
+    /// faster.
     pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
         let (bound, margin) = match of {
             LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
@@ -115,37 +117,37 @@ pub fn seconds(text: &str) -> Option<u32> {
     (rest.is_empty() && !text.is_empty()).then_some(total)
 }
 
-/// For how long a pod should be kept alive when it ends, for the load balancer that needs longest.
+/// How long a terminating pod should be held, for the slowest of its load balancers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldWanted {
-    /// In seconds, as asked for; 0: not at all.
+    /// The requested hold in seconds. 0: no hold.
     pub seconds: u32,
-    /// How long the load balancer may keep sending after the removal was answered, in seconds.
+    /// How long the load balancer may keep sending after the deregistration was answered, in seconds.
     pub bound: u32,
 }
 
 impl HoldWanted {
-    /// What this hold asks for behind an Application Load Balancer, or a Network Load Balancer.
+    /// The effect of this hold behind this kind of load balancer.
     pub fn of(hold: Hold, balancer: LoadBalancerType, bounds: &Bounds) -> Self {
         let bound = hold.bound(balancer, bounds).unwrap_or_default();
-        // A part of a second is one to be held for.
+        // Round up to whole seconds.
         let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
         Self { seconds: hold.seconds(balancer), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
     }
 }
 
-/// What hold is asked for, and behind what kind of load balancer.
+/// A requested hold, and the kind of load balancer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskedHold {
     /// What kind of load balancer sends to the pods.
     pub balancer: LoadBalancerType,
-    /// The hold.
+    /// The requested hold.
     pub hold: Hold,
 }
 
 impl AskedHold {
-    /// How long a load balancer may keep sending to a pod after `DeregisterTargets` was answered; `own` is the pod's
-    /// own value.
+    /// How long a load balancer may keep sending to a pod after `DeregisterTargets` was answered. `own`: the pod's own
+    /// value.
     pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
         own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }
@@ -156,9 +158,9 @@ impl AskedHold {
 pub struct Short {
     /// The target group.
     pub group: TargetGroupArn,
-    /// What the pod was there.
+    /// The target of the pod.
     pub target: Target,
-    /// How long after AWS had answered `DeregisterTargets` the pod has ended; `None`: before that.
+    /// How long after the answer to `DeregisterTargets` the pod ended. `None`: it ended before the answer.
     pub after: Option<Duration>,
     /// How long it should have been.
     pub bound: Duration,

@@ -1,4 +1,4 @@
-//! What a new pod is like, what is known of its bindings, and what it is given.
+//! The properties of a new pod, what is known about its bindings, and what it gets.
 
 use super::{
     Labels, LoadBalancerType, NamedPort,
@@ -22,106 +22,106 @@ pub struct NewPod {
     pub injected: Option<Box<str>>,
     /// Whether there is an annotation `headgate.dev/expected-bindings`.
     pub has_expectations: bool,
-    /// What controls it.
+    /// The UID of the controlling owner.
     pub owner: Option<Uid>,
-    /// Whether a Job made it.
+    /// Whether the owner is a Job.
     pub of_job: bool,
     /// The condition types of `spec.readinessGates`.
     pub gates: Vec<Box<str>>,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: Option<i64>,
-    /// The containers that run while the pod does: `spec.containers`, and native sidecars.
+    /// The containers that run during the whole life of the pod: `spec.containers`, and native sidecars.
     pub containers: Vec<Container>,
-    /// Their named ports.
+    /// The named ports of these containers.
     pub ports: Vec<NamedPort>,
 }
 
-/// A container that runs while the pod does.
+/// A container that runs during the whole life of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name.
     pub name: Box<str>,
-    /// The path of the container.
+    /// The position of the container in the pod.
     pub place: Place,
     /// Its `lifecycle.preStop`.
     pub pre_stop: Hook,
-    /// What keeps Headgate's program out of it.
+    /// Why Headgate's program cannot be mounted in it, if so.
     pub obstacle: Option<Obstacle>,
     /// The ports that it declares.
     pub ports: Vec<u16>,
-    /// Its probes that may end it, and have no grace period of their own.
+    /// The probes that may restart it and have no grace period of their own.
     pub probes: Vec<Probe>,
 }
 
-/// What stands in `lifecycle.preStop`.
+/// The content of `lifecycle.preStop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Nothing.
+    /// There is no hook.
     None,
-    /// It sleeps for this many seconds and does nothing else, in any form.
+    /// A sleep of this many seconds and nothing else, in any notation.
     Sleep(u32),
-    /// The sleep that Headgate has put before the container's own hook: this many seconds.
+    /// A sleep of this many seconds that Headgate has added before the container's own hook.
     Wrapped(u32),
-    /// A command, which may take any time.
+    /// A command of unknown duration.
     Command {
-        /// For how many seconds it is known to sleep first.
+        /// The number of seconds for which it is known to sleep first.
         sleeps: u32,
-        /// Whether a shell runs it, so that the image has one.
+        /// Whether a shell runs it, which proves that the image has a shell.
         by_shell: bool,
     },
-    /// A plain HTTP request, to a port that is known.
+    /// A plain HTTP request to a known port.
     Request,
-    /// Something else that may take any time.
+    /// Any other hook of unknown duration.
     Other,
 }
 
-/// Why Headgate's program cannot be brought into a container.
+/// Why Headgate's program cannot be mounted in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Another volume, or another mount, is where it would be.
+    /// Another volume or mount has the same name or path.
     Taken,
-    /// The pod is one for Windows, or may be.
+    /// The pod is or may be a Windows pod.
     Windows,
-    /// Its RuntimeClass may be one that runs no Linux program, or mounts no image.
+    /// The RuntimeClass may not run Linux programs, or may not mount images.
     RuntimeClass,
 }
 
-/// The annotation of a pod, or of its namespace, that limits its grace period: a duration in the format of
+/// The annotation of a pod or its namespace that limits the grace period: a duration in the format of
 /// [`crate::model::Hold`].
 pub const MAX_GRACE: &str = "headgate.dev/max-grace";
 
-/// The annotation of a pod about a `preStop` that is no `sleep`.
+/// The pod annotation for a `preStop` that is not a `sleep`.
 pub const OWN_PRESTOP: &str = "headgate.dev/own-prestop";
 
 words! {
-    /// What happens to a `preStop` that is no `sleep`.
+    /// What happens to a `preStop` that is not a `sleep`.
     #[derive(Default)]
     OwnPreStop {
         /// It does not change.
         #[default]
         Leave = "leave",
-        /// It is run after the hold: by the shell that runs it anyway, or by Headgate's program.
+        /// It runs after the hold: through its own shell, or through Headgate's program.
         Wrap = "wrap",
-        /// It is run after the hold by the `sh` of its image, which must have one, and `sleep`.
+        /// It runs after the hold through the `sh` of its image, which must have `sh` and `sleep`.
         WrapByShell = "wrap-by-shell",
     }
 }
 
-/// What runs a `preStop` after the hold.
+/// The program that runs a `preStop` after the hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrapper {
     /// A shell of the image.
     Shell,
-    /// Headgate's program, in a volume that is Headgate's image.
+    /// Headgate's program, which is mounted from Headgate's image.
     Program,
-    /// What runs it already: only its seconds change.
+    /// The earlier hold: only its seconds change.
     Present,
 }
 
-/// Whether Headgate's program can be brought into a container.
+/// Whether Headgate's program can be mounted in a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// It can.
+    /// It can be mounted.
     Available,
     /// Headgate does not know its own image.
     #[default]
@@ -132,21 +132,20 @@ pub enum Program {
     ServerUnknown,
 }
 
-/// What pods get, if they get anything.
+/// Settings for what pods get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// For how many seconds a probe leaves a held container alive that it ends, if the pod had no less.
+    /// The grace period in seconds for probes of a held container, if the pod's grace period was not shorter.
     pub probe_grace: u32,
-    /// Whether there is a program that holds.
+    /// Whether Headgate's program can be mounted.
     pub program: Program,
-    /// No grace period is raised above this many seconds, unless the pod itself has another limit; and the source of
-    /// the limit.
+    /// The limit of raised grace periods in seconds, and its source. A limit of the pod comes first.
     pub max_grace: Option<(u32, &'static str)>,
-    /// Pods of its owner that were given a hold were not created.
+    /// Whether pods of the same owner were not created after they got a hold.
     pub is_refused: bool,
 }
 
-/// A probe that ends its container when it fails.
+/// A probe that restarts its container when it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// `livenessProbe`
@@ -161,35 +160,35 @@ impl OwnPreStop {
 }
 
 impl Obstacle {
-    /// What it is.
+    /// The runner's name in the annotation.
     pub const fn said(self) -> &'static str {
         match self {
-            Self::Taken => "another volume has the name or the place of the one that would be needed",
+            Self::Taken => "another volume has the required name or mount path",
             Self::Windows => "the pod may run on Windows",
             Self::RuntimeClass => {
-                "the pod has a RuntimeClass, which may run no Linux program from an image volume"
+                "the pod has a RuntimeClass, which may not run Linux programs from an image volume"
             }
         }
     }
 }
 
 impl Program {
-    /// Why there is none.
+    /// Why the program is missing.
     pub const fn lacks(self) -> Option<&'static str> {
         match self {
             Self::Available => None,
-            Self::NoImage => Some("--hold-image does not say in which image headgate-hold is"),
+            Self::NoImage => Some("--hold-image does not name the image with headgate-hold"),
             Self::ServerTooOld => Some("the API server has no image volumes before 1.35"),
-            Self::ServerUnknown => Some("the API server has not said its version yet"),
+            Self::ServerUnknown => Some("the API server has not returned its version yet"),
         }
     }
 }
 
 impl Probe {
-    /// Both.
+    /// Both kinds of probes.
     pub const ALL: [Self; 2] = [Self::Liveness, Self::Startup];
 
-    /// Its field of a container.
+    /// The field of the container.
     pub const fn field(self) -> &'static str {
         match self {
             Self::Liveness => "livenessProbe",
@@ -198,18 +197,18 @@ impl Probe {
     }
 }
 
-/// The grace period that a probe is given.
+/// The grace period that a probe gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeGrace {
-    /// Of which container.
+    /// The container.
     pub place: Place,
-    /// Which of its probes.
+    /// The probe.
     pub probe: Probe,
     /// In seconds, at least 1.
     pub seconds: i64,
 }
 
-/// The position of a container in the spec of its pod, counted from 0.
+/// The position of a container in the pod's spec, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In `spec.containers`.
@@ -219,41 +218,42 @@ pub enum Place {
 }
 
 words! {
-    /// What the webhook decides about a new pod, as the annotation `headgate.dev/injected`, the log and the metrics name it.
+    /// The webhook's decisions about a new pod, by the names that the annotation `headgate.dev/injected`, the log and
+    /// the metrics use.
     Decision {
-        /// The pod was given the readiness gate.
+        /// The pod got the readiness gate.
         GateAdded = "GateAdded",
-        /// It has the readiness gate already.
+        /// The pod already has the readiness gate.
         GatePresent = "GatePresent",
-        /// Containers were given a `preStop` that keeps them alive while a load balancer may still send.
+        /// Containers got a `preStop` that keeps them alive while a load balancer may still send.
         HoldAdded = "HoldAdded",
-        /// The `sleep` of a container's own `preStop` was raised to that time.
+        /// The `sleep` of a container's own `preStop` became longer.
         OwnSleepRaised = "OwnSleepRaised",
-        /// A container did not get one: it has a `preStop` of its own.
+        /// A container did not get a hold, because it has a `preStop` of its own.
         OwnPreStop = "OwnPreStop",
-        /// The `preStop` of a container is run after that time.
+        /// The `preStop` of a container runs after the hold.
         OwnPreStopWrapped = "OwnPreStopWrapped",
-        /// The pod wants that, and it is not possible.
+        /// The pod asks for a `preStop` after the hold, and that is not possible.
         OwnPreStopNotWrapped = "OwnPreStopNotWrapped",
-        /// No container was given a hold: that is not wanted.
+        /// No container got a hold, because the hold is off.
         HoldOff = "HoldOff",
         /// The pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
         HoldShortened = "HoldShortened",
-        /// It is not held: pods of its owner with a hold were not created, for example because of a policy that
-        /// limits grace periods.
+        /// The pod got no hold, because pods of its owner with a hold were not created. A policy that limits grace
+        /// periods may be the cause.
         HoldRefused = "HoldRefused",
-        /// The pod was given nothing: it is a Job's, or no binding selects it, nor has for a while.
+        /// The pod got nothing: it belongs to a Job, or no binding selects it, nor has for a while.
         HoldNotNeeded = "HoldNotNeeded",
-        /// The grace period was raised by the time that the containers are held.
+        /// The grace period became longer by the hold.
         GraceRaised = "GraceRaised",
-        /// The probes that end a container have a grace period of their own, so that it restarts about as soon as
+        /// Probes that restart a container got a grace period of their own, so that the restart takes about the same time as
         /// without a hold.
         ProbeGraceAdded = "ProbeGraceAdded",
         /// The pod got nothing, because of its label.
         InjectionOff = "InjectionOff",
-        /// The pod was given nothing: this Headgate does not manage its namespace.
+        /// The pod got nothing: this Headgate does not manage its namespace.
         NamespaceNotServed = "NamespaceNotServed",
-        /// What binds the pod was not known: not everything was read yet, or it took too long.
+        /// The pod's bindings were not known: Headgate has not read all objects yet, or the answer took too long.
         BindingsUnknown = "BindingsUnknown",
     }
 }
@@ -265,17 +265,17 @@ pub enum Known {
     NotServed,
     /// Not everything was listed yet, or the answer was late.
     Unknown {
-        /// Whether this Headgate manages the namespace, with any content.
+        /// Whether this Headgate manages the namespace, if it has read the namespaces.
         served: bool,
     },
-    /// No binding selects the pod, nor has any had one of its workload, and nothing of that is new.
+    /// No binding selects the pod or was ever used by its workload, and no relevant object is new.
     Excluded,
     /// All bindings that select the pod.
     Bound(Vec<Match>),
 }
 
 impl Known {
-    /// The bindings that select the pod, as far as they are known.
+    /// The known bindings that select the pod.
     pub fn bound(&self) -> &[Match] {
         match self {
             Self::Bound(bound) => bound,
@@ -285,7 +285,7 @@ impl Known {
 }
 
 impl Container {
-    /// Whether its own `preStop` may take less than this many seconds.
+    /// Whether the hook may take less than this many seconds.
     pub fn is_shorter_than(&self, seconds: u32) -> bool {
         match self.pre_stop {
             Hook::None | Hook::Request | Hook::Other => true,
@@ -299,48 +299,48 @@ impl Container {
 pub struct Match {
     /// The name of the target group.
     pub group: Box<str>,
-    /// The port of the pod; `None`: it has none of the name that the binding asks for.
+    /// The port of the pod. `None`: the pod has no port with the name that the binding asks for.
     pub port: Option<u16>,
     /// The object of the binding.
     pub about: Option<About>,
     /// What kind of load balancer uses the target group.
     pub balancer: LoadBalancerType,
-    /// For how long its pods are held, in seconds; 0: not at all.
+    /// How long the pods of the binding are held, in seconds. 0: not at all.
     pub hold: u32,
 }
 
-/// What a pod is given.
+/// What a pod gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injection {
-    /// The readiness gate is added.
+    /// Whether the readiness gate is added.
     pub gate: bool,
-    /// How many seconds those of `held` sleep in their `preStop`.
+    /// How many seconds the containers of `held` sleep in their `preStop`.
     pub seconds: u32,
-    /// The containers that are given this `preStop`, those among them whose own sleep is shorter.
+    /// The containers that get this `preStop`, including those with a shorter own sleep.
     pub held: Vec<Place>,
-    /// The containers whose `preStop` comes from an earlier decision, and that should have none.
+    /// The containers that lose a `preStop` of an earlier decision.
     pub released: Vec<Place>,
-    /// The containers whose own `preStop` is run after as many seconds, and by what.
+    /// The containers whose own `preStop` runs after the hold, and the program that runs it.
     pub wrapped: Vec<(Place, Wrapper)>,
-    /// The probes that are given a grace period of their own.
+    /// The probes that get a grace period of their own.
     pub probes: Vec<ProbeGrace>,
-    /// What `terminationGracePeriodSeconds` becomes.
+    /// The new `terminationGracePeriodSeconds`.
     pub grace: Option<i64>,
-    /// Annotations that are set.
+    /// The annotations to set.
     pub annotations: Vec<(&'static str, String)>,
-    /// What was decided.
+    /// The decisions.
     pub decisions: Vec<Decision>,
-    /// Those that the pod's annotation did not contain yet: each counts once, for any number of calls of the API
-    /// server.
+    /// The decisions that the pod's annotation does not contain yet. Each counts once, for any number of calls of the
+    /// webhook.
     pub news: Vec<Decision>,
-    /// What the creator of the pod should know.
+    /// Warnings for the client that creates the pod.
     pub warnings: Vec<String>,
-    /// What those should know who bind it.
+    /// Reports for the owners of the bindings.
     pub notices: Vec<Notice>,
 }
 
 impl Injection {
-    /// Nothing, for this reason.
+    /// The pod gets nothing, for this reason.
     pub fn nothing(decision: Decision) -> Self {
         Self { decisions: vec![decision], news: vec![decision], ..Self::default() }
     }

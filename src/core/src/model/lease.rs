@@ -1,21 +1,21 @@
-//! The Lease object that names the leader, and the time for which it does.
+//! The Lease object that names the leader, and how long it leads.
 
 use std::{sync::Arc, time::Duration};
 
 use super::Moment;
 
-/// What stands in the Lease object.
+/// The content of the Lease object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The holder; `None`: it was released.
+    /// The holder. `None`: the Lease was released.
     pub holder: Option<Box<str>>,
-    /// How long after a change it must be respected, as written by the holder; `None`: no sensible value.
+    /// How long the holder leads after a change, as the holder wrote it. `None`: no valid value.
     pub duration: Option<Duration>,
     /// How often the holder has changed.
     pub transitions: u32,
-    /// By the holder's clock: compared, never read.
+    /// The time by the holder's clock. It is only compared with earlier values.
     pub acquired: Option<Box<str>>,
-    /// By the holder's clock: compared, never read.
+    /// The time by the holder's clock. It is only compared with earlier values.
     pub renewed: Option<Box<str>>,
 }
 
@@ -26,18 +26,19 @@ pub struct Stored {
     pub version: Box<str>,
     /// The content.
     pub record: Record,
-    /// Who could not lead and rests.
+    /// The replicas in backoff because they could not lead.
     pub rests: Vec<Rest>,
 }
 
-/// The annotation of a replica that could not lead, and has released the Lease.
+/// The annotation of a replica that could not lead and has released the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// How it calls itself.
+    /// The name of the replica.
     pub identity: Box<str>,
-    /// When, by its own clock: compared, never used. Empty: the writer fills it in.
+    /// When it released the Lease, by its own clock. It is only compared with earlier values. Empty: the writer fills
+    /// it in.
     pub since: Box<str>,
-    /// For how long it does not stand for the Lease.
+    /// How long the replica does not try to acquire the Lease.
     pub pause: Duration,
     /// The reason word.
     pub reason: Box<str>,
@@ -48,32 +49,32 @@ pub struct Rest {
 pub struct EndedContainer {
     /// The name of the pod, which is in Headgate's own namespace.
     pub pod: Box<str>,
-    /// Why it has ended, in a word of the kubelet.
+    /// Why it terminated, as the kubelet reports it.
     pub reason: Box<str>,
-    /// What it had left in its termination log.
+    /// The content of its termination log.
     pub message: Box<str>,
 }
 
-/// What to write; the writer fills in the times.
+/// A Lease to write. The writer fills in the times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The new holder; `None`: it is released.
+    /// The new holder. `None`: the Lease is released.
     pub holder: Option<Arc<str>>,
-    /// For how long.
+    /// The duration of the Lease.
     pub duration: Duration,
-    /// How often the holder has changed by then.
+    /// The new number of changes of the holder.
     pub transitions: u32,
-    /// Whether the holder is another one than before, so that the time of acquisition is now.
+    /// Whether the holder has changed, so that the time of acquisition is now.
     pub acquired_now: bool,
-    /// Who could not lead and rests.
+    /// The replicas in backoff because they could not lead.
     pub rests: Vec<Rest>,
 }
 
 /// A time in which this replica leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerm {
-    /// Counts the terms of this replica: an interrupted one continues under a new number.
+    /// The number of the term. A term that continues after an interruption gets a new number.
     pub number: u64,
-    /// Nothing may be begun at this moment or later.
+    /// The leader begins nothing at this time or later.
     pub until: Moment,
 }

@@ -1,62 +1,64 @@
-//! What the webhook and the leader write on a pod about its eviction.
+//! The annotations about an eviction that the webhook and the leader write on a pod.
 //!
-//! A write that was given up may take effect later, and records about an earlier eviction may still exist. Each
-//! annotation therefore contains its time. One that is older than the eviction does not belong to it. Clocks may be
-//! set back: an eviction begins after all records that were written without a request ([`Annotations::left_over`]).
+//! A write that timed out may take effect later, and records about an earlier eviction may still exist. Each annotation
+//! therefore contains its time, and a record that is older than the eviction does not belong to it. Clocks may be set
+//! back: an eviction begins after all records that were written without a request ([`Annotations::left_over`]).
 
 use std::time::Duration;
 
 use crate::model::{cause::Cause, time::WallTime};
 
-/// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
+/// The annotation that the pod should be evicted: its UID, the time of the first request, and that of the last.
 pub const LEAVING: &str = "headgate.dev/leaving";
-/// The annotation with the reason why the leader lets it wait: the UID, the time of the decision, and the reason.
+/// The annotation with the reason why the eviction waits: the UID, the time of the decision, and the reason.
 pub const WAITS: &str = "headgate.dev/leaving-waits";
-/// The annotation that AWS has accepted its removal: the UID, when, and how long the load balancer may keep sending.
+/// The annotation that AWS has accepted the deregistration: the UID, the time, and how long the load balancer may keep
+/// sending.
 pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
-/// The annotation that lets the eviction through: the UID, since when, and why.
+/// The annotation that allows the eviction: the UID, the time, and the reason.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
-/// A record may ask for a wait of at most this length: anybody who may write on pods could have written it.
+/// The longest wait that a record may ask for. Anybody who may write on pods could have written the record.
 pub const CREDIBLE: Duration = Duration::from_secs(3600);
-/// It may be ahead of the local clock by this much. Nothing waits for such a time to come
-/// ([`Written`](crate::model::Written)), so this is more than clocks are wrong. Records of a replica with a wrong
+/// How far a record's time may be ahead of the local clock. Headgate never waits until such a time
+/// ([`Written`](crate::model::Written)), so this is larger than usual clock errors. Records of a replica with a wrong
 /// clock are therefore not removed repeatedly.
 pub const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
-/// The least by which what is written later is dated later.
+/// The smallest difference between the time of a record and that of an earlier one.
 pub const STEP: Duration = Duration::from_millis(1);
 
 /// The annotations of this module.
 pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 
-/// That a pod should leave.
+/// The record that a pod should be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether its hold is long enough, so it need not be deregistered before: only its zones are checked.
+    /// Whether the hold is long enough. Then the pod need not be deregistered before its eviction, and only its zones
+    /// are checked.
     pub held: bool,
-    /// Whether there was no request for its eviction yet: its node is about to be removed.
+    /// Whether the eviction was not requested yet, because only the node will be removed.
     pub early: bool,
-    /// Since when it should leave, with or without a request.
+    /// Since when the pod should be evicted, with or without a request.
     pub begun: WallTime,
-    /// When it was asked to leave for the first time.
+    /// The time of the first request.
     pub since: WallTime,
-    /// When last, give or take `Limits::refresh`.
+    /// The time of the last request, accurate to `Limits::refresh`.
     pub asked: WallTime,
 }
 
 impl Asked {
-    /// For the first time.
+    /// The record of the first request.
     pub const fn first(now: WallTime) -> Self {
         Self { held: false, early: false, begun: now, since: now, asked: now }
     }
 
-    /// Before anybody asks.
+    /// The record without a request.
     pub const fn early(now: WallTime) -> Self {
         Self { early: true, ..Self::first(now) }
     }
 
-    /// The same, begun after what is left over of an earlier leaving, if that can be true ([`AHEAD`]).
+    /// The same record, dated after the remains of an earlier eviction if their time is plausible ([`AHEAD`]).
     #[must_use]
     pub fn after(mut self, left_over: Option<WallTime>, wall: WallTime) -> Self {
         if let Some(at) = left_over.filter(|at| *at <= wall + AHEAD) {
@@ -68,21 +70,21 @@ impl Asked {
     }
 }
 
-/// The annotations of a pod, as far as they are valid and of its own UID.
+/// The valid annotations of a pod that contain its UID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// [`LEAVING`].
     pub asked: Option<Asked>,
-    /// [`WAITS`]: when that was looked at, and why.
+    /// [`WAITS`]: the time of the decision, and the reason.
     pub waits: Option<(WallTime, Cause)>,
-    /// [`DEREGISTERED_AT`]: when, and how long the load balancer may keep sending.
+    /// [`DEREGISTERED_AT`]: the time, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
-    /// [`MAY_GO`]: since when, and why.
+    /// [`MAY_GO`]: the time, and the reason.
     pub may_go: Option<(WallTime, Cause)>,
 }
 
 impl Annotations {
-    /// Their joint meaning; `None`: the pod should not leave.
+    /// Their joint meaning. `None`: the pod should not be evicted.
     pub fn facts(&self) -> Option<LeavingFacts> {
         let ask = self.asked?;
         let waits = self.waits.filter(|(at, _)| *at >= ask.begun);
@@ -92,15 +94,15 @@ impl Annotations {
         Some(LeavingFacts { ask, waits, deregistered, may_go })
     }
 
-    /// When the last of them was written, if the pod should not leave. An earlier eviction was undone, and a call
-    /// took effect late.
+    /// The time of the last record on a pod that should not be evicted. Such records remain if a write takes effect
+    /// after an eviction was undone.
     pub fn left_over(&self) -> Option<WallTime> {
         let Self { asked: None, waits, deregistered, may_go } = self else { return None };
         let explained = [waits, may_go].into_iter().flatten().map(|(at, _)| *at);
         explained.chain(deregistered.map(|(at, _)| at)).max()
     }
 
-    /// This is written as well.
+    /// Adds this record.
     pub const fn write(&mut self, mark: Mark) {
         match mark {
             Mark::Asked(asked) => self.asked = Some(asked),
@@ -114,32 +116,32 @@ impl Annotations {
     }
 }
 
-/// The records on a pod about its eviction, for its own UID only.
+/// The records on a pod about its eviction that contain its UID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
-    /// That it should leave: records from before `begun` are about an earlier time.
+    /// The request. Records from before `begun` belong to an earlier eviction.
     pub ask: Asked,
-    /// When the leader looked last, and why it has to wait.
+    /// The time of the leader's last decision, and why the eviction waits.
     pub waits: Option<(WallTime, Cause)>,
-    /// When AWS had accepted the removal of its targets, and how long the load balancer may keep sending.
+    /// When AWS accepted the deregistration, and how long the load balancer may keep sending.
     pub deregistered: Option<(WallTime, Duration)>,
-    /// It may be evicted, for this reason.
+    /// Why the eviction is allowed.
     pub may_go: Option<Cause>,
 }
 
 impl LeavingFacts {
-    /// Asked to leave, and nothing more.
+    /// A request without further records.
     pub const fn asked(since: WallTime, asked: WallTime) -> Self {
         let ask = Asked { asked, ..Asked::first(since) };
         Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
-    /// That somebody requests it again: a different record, for any value of the local clock.
+    /// The record of a repeated request. It differs from the earlier record, for any value of the local clock.
     pub fn again(&self, now: WallTime) -> Asked {
         Asked { asked: now.max(self.ask.asked + STEP), ..self.ask }
     }
 
-    /// The plausible part of it: nothing was written long after now, and no load balancer keeps sending without end.
+    /// The plausible part of the records: none was written long after now, and no load balancer keeps sending forever.
     #[must_use]
     pub fn credible(mut self, wall: WallTime) -> Option<Self> {
         let credible = |at: WallTime| at <= wall + AHEAD;
@@ -153,18 +155,18 @@ impl LeavingFacts {
         Some(self)
     }
 
-    /// When AWS had all of it no more, as far as what is noted of that can be true.
+    /// When AWS had accepted the deregistration of all targets, if the record is plausible.
     pub fn out_at(&self, wall: WallTime) -> Option<WallTime> {
         Some(self.credible(wall)?.deregistered?.0)
     }
 
-    /// Whether it is out of its target groups, and remains out.
+    /// Whether the pod is deregistered from its target groups, and remains so.
     pub const fn is_out(&self) -> bool {
         self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
     }
 
-    /// Why it may be evicted, if it may. A held pod may when its zones allow it. If a request cuts the hold short,
-    /// that does not count.
+    /// Why the eviction is allowed, if it is. A held pod may be evicted when its zones allow it. That does not apply if
+    /// the request cuts the hold short.
     pub const fn let_go(&self) -> Option<Cause> {
         if self.was_let_go_by_zone() && !self.ask.held { None } else { self.may_go }
     }
@@ -173,7 +175,7 @@ impl LeavingFacts {
         matches!(self.may_go, Some(cause) if cause.is_of_zones())
     }
 
-    /// Whether this was written.
+    /// Whether this record was written.
     pub fn shows(&self, mark: Mark) -> bool {
         match mark {
             Mark::Deregistered { at, .. } => self.deregistered.is_some_and(|(written, _)| written >= at),
@@ -183,13 +185,13 @@ impl LeavingFacts {
         }
     }
 
-    /// With this written as well.
+    /// The same records and this one.
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {
         match mark {
             Mark::Asked(ask) => self.ask = ask,
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
-            // An earlier permission was not about that.
+            // An earlier permission was not about this.
             Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
             Mark::Undone | Mark::Stays | Mark::Disbelieved => return None,
@@ -198,37 +200,37 @@ impl LeavingFacts {
     }
 }
 
-/// What to write on a pod.
+/// A record to write on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// [`LEAVING`].
     Asked(Asked),
     /// [`WAITS`].
     Waits {
-        /// When that was looked at.
+        /// The time of the decision.
         at: WallTime,
-        /// Why.
+        /// Why the eviction waits.
         reason: Cause,
     },
     /// [`DEREGISTERED_AT`].
     Deregistered {
-        /// When AWS had taken it.
+        /// When AWS accepted the deregistration.
         at: WallTime,
         /// How long the load balancer may keep sending.
         bound: Duration,
     },
     /// [`MAY_GO`].
     MayGo {
-        /// Since when.
+        /// The time of the permission.
         at: WallTime,
-        /// Why.
+        /// Why the eviction is allowed.
         reason: Cause,
     },
-    /// All of them are removed: there is no request any more.
+    /// Removes all records, because the eviction is no longer requested.
     Undone,
-    /// The same, because its node remains.
+    /// Removes all records, because the node remains.
     Stays,
-    /// The same, because what is written cannot be true.
+    /// Removes all records, because they are not plausible.
     Disbelieved,
 }
 
@@ -277,7 +279,7 @@ mod tests {
                 annotations.write(mark);
             }
             assert_eq!((annotations.facts(), annotations.left_over()), (None, Some(at(latest))));
-            // A clock was set back, or was not.
+            // The local clock was set back, or was not.
             for wall in [at(50), at(latest), at(1000)] {
                 let asked = Asked::first(wall).after(annotations.left_over(), wall);
                 assert_eq!(asked, Asked::first(wall.max(at(latest) + STEP)));

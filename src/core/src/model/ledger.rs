@@ -1,12 +1,12 @@
-//! The ledger: Headgate's own memory of which targets of a target group it has registered, and for which pods.
+//! The ledger: Headgate's record of which targets of a target group it has registered, and for which pods.
 //!
-//! One small object per target group. It is written **before** a `RegisterTargets` is sent. After a crash at any
-//! instant, the next leader therefore knows its own targets. A target in the group and not in the ledger is foreign,
-//! and Headgate never touches it. A removed target remains in the ledger until no call can register it again.
+//! There is one small object per target group. It is written **before** a `RegisterTargets` is sent. After a crash at
+//! any time, the next leader therefore knows its own targets. A target that is in the group but not in the ledger is
+//! foreign, and Headgate never touches it. A deregistered target remains in the ledger until no delayed call can
+//! register it again.
 //!
-//! * **Guarantees.** It never guesses: an unreadable ledger is an error that names the object, and is neither emptied
-//!   nor overwritten.
-//! * **Assumes** that [`registration`](crate::targets::registration) decides when one is read and written.
+//! * **Guarantees.** An unreadable ledger is an error that names the object. It is neither emptied nor overwritten.
+//! * **Assumes** that [`registration`](crate::targets::registration) decides when to read and write a ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,29 +23,29 @@ use crate::model::{
     claims::{Content, Packed},
 };
 
-/// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger needs to tell the pods of one address apart,
-/// no more.
+/// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger only needs to distinguish the pods of one
+/// address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodMark(u64);
 
 impl PodMark {
-    /// The identity of the pod with this UID.
+    /// The hash of this UID.
     pub fn of(uid: &Uid) -> Self {
         Self(fnv_1a(uid.as_str()))
     }
 
-    /// As it is stored, big end first.
+    /// The stored form, big-endian.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// As it was stored.
+    /// Reads the stored form.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 }
 
-/// The 64 bit FNV-1a hash of a text: the same in each process.
+/// The 64 bit FNV-1a hash of a text. It is the same in each process.
 pub fn fnv_1a(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
@@ -62,47 +62,47 @@ impl fmt::Debug for PodMark {
 pub enum Noted {
     /// A `RegisterTargets` may have been sent.
     Intended,
-    /// AWS has taken it.
+    /// AWS has accepted the registration.
     Registered,
-    /// AWS has taken its removal; a late call may still bring it back.
+    /// AWS has accepted the deregistration. A delayed call may still register the target again.
     Removed,
 }
 
-/// The content of a ledger: each target once, with what is noted of it and the pod it was registered for.
+/// The content of a ledger: each target once, with its state and the pod it was registered for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     targets: BTreeMap<Target, (Noted, PodMark)>,
-    /// Since when AWS has had those no more that are removed, in whole seconds, where that is known.
+    /// When AWS accepted the deregistration of removed targets, in whole seconds, if known.
     out_since: BTreeMap<Target, WallTime>,
     /// The namespaces that have targets in the group.
     holders: BTreeSet<Arc<str>>,
 }
 
 impl Ledger {
-    /// What is noted of `target`, and for which pod.
+    /// The state of `target`, and its pod.
     pub fn get(&self, target: &Target) -> Option<(Noted, PodMark)> {
         self.targets.get(target).copied()
     }
 
-    /// Notes something of `target`; what was noted before is replaced.
+    /// Records the state of `target`. Replaces the earlier state.
     pub fn note(&mut self, target: Target, noted: Noted, pod: PodMark) {
         self.targets.insert(target, (noted, pod));
         self.out_since.remove(&target);
     }
 
-    /// Notes that AWS has taken the removal of `target` then.
+    /// Records when AWS accepted the deregistration of `target`.
     pub fn note_removed(&mut self, target: Target, pod: PodMark, since: Option<WallTime>) {
         self.note(target, Noted::Removed, pod);
         let whole = |since: WallTime| WallTime::since_1970(Duration::from_secs(since.elapsed().as_secs()));
         self.out_since.extend(since.map(|since| (target, whole(since))));
     }
 
-    /// Since when AWS has had a removed target no more, if that is known.
+    /// When AWS accepted the deregistration of a removed target, if known.
     pub fn out_since(&self, target: &Target) -> Option<WallTime> {
         self.out_since.get(target).copied()
     }
 
-    /// Notes which namespaces have targets in the group.
+    /// Records which namespaces have targets in the group.
     pub fn note_holders(&mut self, holders: BTreeSet<Arc<str>>) {
         self.holders = holders;
     }
@@ -112,23 +112,23 @@ impl Ledger {
         &self.holders
     }
 
-    /// All that is noted, sorted by target.
+    /// All entries, sorted by target.
     pub fn iter(&self) -> impl Iterator<Item = (&Target, Noted, PodMark)> {
         self.targets.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
     }
 
-    /// The pods for which something is noted.
+    /// The pods of all entries.
     pub fn pods(&self) -> impl Iterator<Item = PodMark> {
         self.targets.values().map(|(_, pod)| *pod)
     }
 
-    /// Whether nothing is noted.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// Packs it: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left out:
-    /// the group cannot have them.
+    /// Packs the ledger: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left
+    /// out, because the group cannot have them.
     pub fn pack(&self, group: &TargetGroupArn, family: IpFamily) -> PackedLedger {
         let mut packed = PackedLedger {
             group: group.clone(),
@@ -201,7 +201,7 @@ impl Ledger {
     }
 }
 
-/// The entries of a list: address, port and mark, one after the other, big end first.
+/// The entries of a list: address, port and hash of the pod, one after the other, big-endian.
 fn entries<const IP: usize>(bytes: &[u8]) -> Option<Vec<(Target, PodMark)>>
 where
     IpAddr: From<[u8; IP]>,
@@ -223,14 +223,14 @@ pub struct PackedLedger {
     pub group: TargetGroupArn,
     /// The family of its targets.
     pub family: IpFamily,
-    /// What AWS has taken.
+    /// Targets that AWS has accepted.
     pub registered: Vec<u8>,
-    /// What a `RegisterTargets` may have been sent for.
+    /// Targets for which a `RegisterTargets` may have been sent.
     pub intended: Vec<u8>,
-    /// Removed targets.
+    /// Deregistered targets.
     pub removed: Vec<u8>,
-    /// For each of them, the seconds since 1970 when AWS had taken its removal, 4 bytes, big end first; 0: not known. Or
-    /// nothing at all.
+    /// For each removed target, when AWS accepted its deregistration: seconds since 1970, 4 bytes, big-endian; 0:
+    /// unknown. May be empty.
     pub removed_since: Vec<u8>,
     /// The namespaces that have targets in the group.
     pub namespaces: Vec<Arc<str>>,
@@ -238,15 +238,15 @@ pub struct PackedLedger {
     pub claims: Packed,
 }
 
-/// The name of the object that holds the ledger of `group`. It is the group's name in small letters and the ID at the
-/// end of its ARN, at most 49 characters. Two groups never share it, even if one is created again under the same
-/// name.
+/// The name of the object that holds the ledger of `group`. It consists of the group's name in lower case and the ID at
+/// the end of its ARN, at most 49 characters. Two groups never have the same name, even if one is created again under
+/// its old name.
 pub fn object_name(group: &TargetGroupArn) -> String {
     let id = group.as_str().rsplit('/').next().unwrap_or_default();
     format!("{}-{id}", group.name()).to_ascii_lowercase()
 }
 
-/// A state of a stored ledger: the `resourceVersion` of its object, opaque.
+/// The version of a stored ledger: the opaque `resourceVersion` of its object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LedgerVersion(Arc<str>);
 
@@ -265,11 +265,11 @@ impl LedgerVersion {
 /// A ledger as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLedger {
-    /// The name of its object: that of [`object_name`], and perhaps a dot and whose it is.
+    /// The name of its object: [`object_name`], optionally followed by a dot and the owner.
     pub name: Box<str>,
-    /// Its state.
+    /// The version of the object.
     pub version: LedgerVersion,
-    /// Its content, or a sentence about what in it cannot be read.
+    /// The content, or a sentence about what cannot be read.
     pub content: Result<PackedLedger, Box<str>>,
 }
 
@@ -279,7 +279,7 @@ impl StoredLedger {
         self.name.split('.').next().unwrap_or_default()
     }
 
-    /// Its target group and content.
+    /// The target group and the content.
     pub fn open(&self) -> Result<(TargetGroupArn, Ledger), LedgerError> {
         let unreadable = |why: Box<str>| LedgerError::Unreadable(self.name.clone(), why);
         let torn = |error: LedgerError| unreadable(error.to_string().into());
@@ -310,16 +310,17 @@ impl StoredLedger {
     }
 }
 
-/// A request to the place where the ledgers are kept.
+/// A request to the store of the ledgers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerRequest {
-    /// Read all, consistently.
+    /// Reads all ledgers with a consistent read.
     LoadAll,
-    /// Read that of this target group, consistently.
+    /// Reads the ledger of this target group with a consistent read.
     Load(TargetGroupArn),
-    /// Write this one. It replaces this state, which the write must carry as `resourceVersion`; `None`: create it.
+    /// Writes this ledger. It replaces this version, which the write must carry as `resourceVersion`. `None`: creates
+    /// the ledger.
     Write(Option<LedgerVersion>, PackedLedger),
-    /// Delete that of this target group in this state, and in no other: a precondition of the request.
+    /// Deletes the ledger of this target group in this version only: a precondition of the request.
     Delete(TargetGroupArn, LedgerVersion),
 }
 
@@ -339,25 +340,25 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// As a whole: the name of its object, and its error.
+    /// The whole ledger: the name of its object, and the error.
     #[error(
         "TargetLedger {0}: invalid ({1}), so nothing is registered. Restore it, or deregister targets without pods and delete \
          it."
     )]
     Unreadable(Box<str>, Box<str>),
-    /// There is not one time for each removed target: how many bytes there are for how many.
+    /// The number of bytes for times does not fit the number of removed targets.
     #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
     Times(usize, usize),
-    /// This list has this length, so it is not a row of whole entries of this family.
-    #[error("{0} has {1} bytes, which is no multiple of an entry of {family}", family = .2.as_str())]
+    /// The length of this list is not a multiple of the entry size of this family.
+    #[error("{0} has {1} bytes, which is not a multiple of an entry of {family}", family = .2.as_str())]
     Torn(&'static str, usize, IpFamily),
     /// A target in this list has no port.
     #[error("{0} has an entry for {1} with port 0")]
     NoPort(&'static str, IpAddr),
-    /// A target stands in it twice.
-    #[error("target {0} stands in it twice")]
+    /// A target appears twice.
+    #[error("target {0} appears twice")]
     Twice(Target),
-    /// It is about this group, and stands under the name of another one's ledger.
+    /// The ledger is about this group, but its name is that of another group's ledger.
     #[error("it is about target group {0}, whose ledger has another name")]
     OtherGroup(TargetGroupArn),
 }
@@ -441,7 +442,7 @@ mod tests {
         let other = PackedLedger { group: arn("green"), ..good() };
         for (bad, why) in [
             (Ok(torn), "registered has 15 bytes"),
-            (Ok(twice), "target 10.0.0.1:80 stands in it twice"),
+            (Ok(twice), "target 10.0.0.1:80 appears twice"),
             (Ok(no_port), "intended has an entry for 0.0.0.0 with port 0"),
             (Ok(times), "removedSince has 3 bytes"),
             (Ok(other), "it is about target group arn:aws:"),

@@ -1,19 +1,19 @@
 //! What keeps a terminating pod alive.
 
-/// What a container does before SIGTERM.
+/// What a container does before it gets SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreStop {
     /// Nothing.
     None,
     /// It sleeps for at least this many seconds.
     Sleeps(u32),
-    /// Something of unknown duration.
+    /// The duration is unknown.
     Unknown,
 }
 
 impl PreStop {
-    /// Of a command. One that begins with `sleep` takes as long, also within `sh -c`, and so does one that Headgate's program
-    /// runs.
+    /// Reads a command. A command that begins with `sleep` takes that time, also within `sh -c`. A command that
+    /// Headgate's program runs takes at least the program's time.
     pub fn of_command(command: &[&str]) -> Self {
         let slept = match command {
             [program, time, ..] if name(program) == HOLD_PROGRAM => seconds(time),
@@ -23,15 +23,15 @@ impl PreStop {
     }
 }
 
-/// For how many seconds a command sleeps that does nothing else; `u32::MAX`: without end.
+/// The seconds of a command that only sleeps. `u32::MAX`: forever.
 pub fn only_sleeps(command: &[&str]) -> Option<u32> {
     slept(command).filter(|slept| slept.is_all).map(|slept| slept.seconds)
 }
 
-/// What is known of a command that sleeps first.
+/// What is known about a command that sleeps first.
 struct Slept {
     seconds: u32,
-    /// Whether it does nothing else.
+    /// Whether the command does nothing else.
     is_all: bool,
 }
 
@@ -45,7 +45,7 @@ fn slept(command: &[&str]) -> Option<Slept> {
     }
 }
 
-/// Without the programs before it that only run it.
+/// The command without wrappers that only run it.
 fn without_runners<'a, 'b>(mut command: &'a [&'b str]) -> &'a [&'b str] {
     while let [program, rest @ ..] = command
         && ["env", "busybox", "exec", "command"].contains(&name(program))
@@ -55,7 +55,7 @@ fn without_runners<'a, 'b>(mut command: &'a [&'b str]) -> &'a [&'b str] {
     command
 }
 
-/// The script after the option `-c` of a shell, which other options may precede or stand with (`-lc`).
+/// The script after the option `-c` of a shell. Other options may precede it or be combined with it (`-lc`).
 fn script<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -73,7 +73,7 @@ fn script<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     None
 }
 
-/// Of a script: the sleeps that it begins with, until a command that may take any time.
+/// The sleeps at the beginning of a script, until the first command of unknown duration.
 fn slept_by_script(script: &str) -> Option<Slept> {
     let mut rest = script;
     let mut total = None::<u32>;
@@ -82,7 +82,7 @@ fn slept_by_script(script: &str) -> Option<Slept> {
         let (statement, after) = rest.split_at(at);
         let words: Vec<&str> = statement.split_whitespace().collect();
         let next = ["&&", "||"].into_iter().find_map(|two| after.strip_prefix(two));
-        // In the background it takes no time. What a pipe leads to may take longer.
+        // A background command takes no time. The reading side of a pipe may take longer.
         let is_background = next.is_none() && after.starts_with('&');
         let is_piped = next.is_none() && after.starts_with('|');
         match without_runners(&words) {
@@ -105,14 +105,14 @@ fn slept_by_script(script: &str) -> Option<Slept> {
     Some(Slept { seconds: total?, is_all: false })
 }
 
-/// The arguments of `sleep`, which adds them up.
+/// The sum of the arguments of `sleep`.
 fn sum_of_times(times: &[&str]) -> Option<u32> {
     let sum = |sum: u32, time: &&str| Some(sum.saturating_add(seconds(time)?));
     times.iter().try_fold(0, sum).filter(|_| !times.is_empty())
 }
 
-/// How many seconds a command sleeps that Headgate has put before the container's own. For any other it is unknown
-/// whether its image has a `sleep`.
+/// The seconds of a sleep that Headgate has added before the container's own command. For other commands it is unknown
+/// whether the image has a `sleep`.
 pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     let is_wrapped = match command {
         [shell, "-c", _, zero, ..] if is_shell(shell) => *zero == HOLD_PROGRAM,
@@ -125,22 +125,22 @@ pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     }
 }
 
-/// The name of the program that Headgate brings into a container. It sleeps for the seconds in its first argument,
-/// then runs its other arguments.
+/// The name of the program that Headgate mounts in a container. It sleeps for the seconds in its first argument, then
+/// runs its other arguments.
 pub const HOLD_PROGRAM: &str = "headgate-hold";
 
-/// Whether it is a shell that has `-c`, by its name.
+/// Whether the program is a shell with the option `-c`, by its name.
 #[must_use]
 pub fn is_shell(program: &str) -> bool {
     ["sh", "bash", "ash", "dash"].contains(&name(program))
 }
 
-/// Without the folder.
+/// The file name of a program.
 fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// As `sleep` reads it, in whole seconds; `u32::MAX`: without end, or longer than anybody waits.
+/// An argument of `sleep` in whole seconds. `u32::MAX`: forever, or longer than any grace period.
 fn seconds(text: &str) -> Option<u32> {
     if matches!(text, "infinity" | "inf") {
         return Some(u32::MAX);
@@ -154,7 +154,7 @@ fn seconds(text: &str) -> Option<u32> {
     };
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match number.split_once('.') {
-        // Less than a second more.
+        // A fraction adds less than a second.
         Some((whole, part)) if worth == 1 && is_digits(part) => whole_seconds(whole, 1),
         Some(_) => None,
         None => whole_seconds(number, worth),
@@ -166,19 +166,19 @@ fn whole_seconds(number: &str, worth: u32) -> Option<u32> {
     is_number.then(|| number.parse().unwrap_or(u32::MAX).saturating_mul(worth))
 }
 
-/// A container that runs while the pod does.
+/// A container that runs during the whole life of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name.
     pub name: Box<str>,
-    /// What it does before it ends.
+    /// What it does before it terminates.
     pub pre_stop: PreStop,
 }
 
-/// How a pod ends.
+/// How a pod terminates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifespan {
-    /// Its containers, native sidecars among them.
+    /// The containers of the pod, including native sidecars.
     pub containers: Vec<Container>,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: u32,

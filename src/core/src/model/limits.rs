@@ -1,30 +1,30 @@
-//! Every limit on input.
+//! All limits on input.
 //!
-//! People who may edit a namespace may write objects of up to 1.5 MiB, within their quota, and Kubernetes hardly
-//! limits the content. Adapters apply these limits when an object becomes facts, so no tenant can make Headgate slow
-//! or large for others. A part that exceeds a limit is left out and reported as `LimitExceeded`.
+//! Users of a namespace may write objects of up to 1.5 MiB, and Kubernetes hardly limits the content. Adapters apply
+//! these limits when they convert an object to facts, so no tenant can make Headgate slow or large for others. A part
+//! that exceeds a limit is left out and reported as `LimitExceeded`.
 //!
-//! The limits are far above what people write. `docs/reference/limits.md` is generated from them.
+//! The limits are far above common sizes. `docs/reference/limits.md` is generated from them.
 
 use std::fmt;
 
 use super::object::Labels;
 
-/// A limit on one thing.
+/// A limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What is bounded, in the plural or as a size: "ports of a Service".
+    /// What is limited, in the plural or as a size: "ports of a Service".
     pub what: &'static str,
-    /// The most that is read.
+    /// The most that Headgate reads.
     pub most: usize,
-    /// "bytes", or nothing where things are counted.
+    /// "bytes", or empty for a count.
     pub unit: &'static str,
-    /// What happens to what exceeds it.
+    /// What happens to the part that exceeds the limit.
     pub effect: &'static str,
 }
 
-/// The size of a pod's labels, keys and values together. Kubernetes bounds each key to 317 bytes and each value to 63, and not
-/// how many there are.
+/// The size of a pod's labels, keys and values together. Kubernetes limits each key to 317 bytes and each value to 63,
+/// but not their number.
 pub const POD_LABELS: Limit = Limit {
     what: "the labels of a pod",
     most: 16 * 1024,
@@ -64,7 +64,8 @@ pub const TARGET_GROUPS: Limit = Limit {
     effect: "Headgate does not read it; the previous value remains in force",
 };
 
-/// Parts of that annotation. A Service may have hundreds of ports, but each part is a target group that is read and kept.
+/// Parts of that annotation. A Service may have hundreds of ports, but each part names a target group that Headgate
+/// reads and keeps.
 pub const PARTS: Limit = Limit {
     what: "parts of headgate.dev/target-groups",
     most: 200,
@@ -80,7 +81,7 @@ pub const EXPECTED: Limit = Limit {
     effect: "Headgate ignores it",
 };
 
-/// Bindings in force in one namespace. Each event of a pod is compared with all of its namespace.
+/// Bindings in force in one namespace. Each pod event is compared with all bindings of its namespace.
 pub const BINDINGS: Limit = Limit {
     what: "bindings in a namespace",
     most: 1000,
@@ -88,7 +89,7 @@ pub const BINDINGS: Limit = Limit {
     effect: "No binding is added before others have ended",
 };
 
-/// Target groups that the objects of one namespace name: each is looked up, again and again if it does not exist.
+/// Target groups that the objects of one namespace name. Each is looked up, and repeatedly if it does not exist.
 pub const NAMES: Limit = Limit {
     what: "target groups that a namespace names",
     most: 1000,
@@ -96,7 +97,7 @@ pub const NAMES: Limit = Limit {
     effect: "Headgate looks up no further ones",
 };
 
-/// Problems of one object that have one reason: a Service may have 200 parts that cannot be read.
+/// Problems of one object with the same reason: a Service may have 200 invalid parts.
 pub const PROBLEMS: Limit = Limit {
     what: "problems of an object with the same reason",
     most: 20,
@@ -112,7 +113,7 @@ pub const WORKLOADS: Limit = Limit {
     effect: "Headgate forgets the one that ended first",
 };
 
-/// The pod template of an IngressDaemonSet, as JSON. Each revision of it is kept.
+/// The pod template of an IngressDaemonSet, as JSON. Headgate keeps each of its revisions.
 pub const TEMPLATE: Limit = Limit {
     what: "the template of an IngressDaemonSet",
     most: 64 * 1024,
@@ -137,7 +138,7 @@ pub const BUDGET_SELECTOR: Limit = Limit {
     effect: "Headgate assumes that the budget selects no pod of an IngressDaemonSet",
 };
 
-/// All of them, for the docs.
+/// All limits, for the docs.
 pub const ALL: [&Limit; 14] = [
     &POD_LABELS,
     &SELECTOR,
@@ -155,12 +156,12 @@ pub const ALL: [&Limit; 14] = [
     &BUDGET_SELECTOR,
 ];
 
-/// Something that exceeds a limit.
+/// A part that exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
     /// The limit.
     pub limit: &'static Limit,
-    /// How much there is.
+    /// The actual size or count.
     pub found: usize,
 }
 
@@ -175,15 +176,15 @@ impl fmt::Display for Excess {
 }
 
 impl Limit {
-    /// What `found` of this is, if it is too much.
+    /// Checks a size or count. `None`: it is within the limit.
     pub fn excess(&'static self, found: usize) -> Option<Excess> {
         (found > self.most).then_some(Excess { limit: self, found })
     }
 
-    /// Labels or a selector, if they are not too large.
+    /// Reads labels or a selector.
     ///
     /// # Errors
-    /// How large they are.
+    /// They are too large. Contains the size.
     pub fn labels<K: AsRef<str>, V: AsRef<str>>(
         &'static self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -193,15 +194,15 @@ impl Limit {
         self.excess(size).map_or_else(|| Ok(pairs.into_iter().collect()), Err)
     }
 
-    /// A text, if it is not too long.
+    /// Reads a text.
     ///
     /// # Errors
-    /// How long it is.
+    /// The text is too long. Contains the length.
     pub fn text(&'static self, text: &str) -> Result<Box<str>, Excess> {
         self.excess(text.len()).map_or_else(|| Ok(text.into()), Err)
     }
 
-    /// As many as are read, and what of them is too much.
+    /// Reads a list up to the limit. Also returns the excess, if any.
     pub fn list<T>(&'static self, all: impl IntoIterator<Item = T>) -> (Vec<T>, Option<Excess>) {
         let mut all = all.into_iter();
         let read: Vec<T> = all.by_ref().take(self.most).collect();

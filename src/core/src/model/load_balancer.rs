@@ -1,9 +1,9 @@
 //! The kinds of load balancers.
 
-/// What kind of load balancer sends to the targets of a group.
+/// The kind of load balancer that sends to the targets of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadBalancerType {
-    /// A Network Load Balancer, which takes longer: what is not known is taken for one.
+    /// A Network Load Balancer, which takes longer to stop sending. Unknown kinds count as this one.
     #[default]
     Network,
     /// An Application Load Balancer.

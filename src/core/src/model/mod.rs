@@ -1,4 +1,4 @@
-//! Facts and words: what the core knows, and the names of things. Knows nothing of the other modules of the crate.
+//! Facts and terms: what the core knows, and the names of things. This module uses no other module of the crate.
 
 pub mod account;
 pub mod binding;

@@ -1,56 +1,56 @@
-//! What Headgate needs to know of a node.
+//! What Headgate needs to know about a node.
 
 use std::sync::Arc;
 
 use super::{object::Uid, time::WallTime};
 
-/// The annotation of a Node that is about to be removed: since when no load balancer sends to a pod there.
+/// The annotation on a Node that will be removed: since when no load balancer sends to a pod there.
 pub const DETACHED_AT: &str = "headgate.dev/detached-at";
 
 /// One node as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: Arc<str>,
-    /// Which life of it: another node may get its name.
+    /// The UID, because a later node may have the same name.
     pub uid: Uid,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
     /// The label `topology.kubernetes.io/zone`.
     pub zone: Option<Arc<str>>,
-    /// Whether it takes new pods: it is not cordoned, and no taint keeps pods in general away.
+    /// Whether it accepts new pods: it is not cordoned, and has no taint that excludes pods in general.
     pub takes_pods: bool,
-    /// The keys of its taints, with any value and effect.
+    /// The keys of its taints. Values and effects do not matter.
     pub taints: Vec<Box<str>>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// Its condition `Ready` is not true, or missing.
+    /// Whether its condition `Ready` is missing or not true.
     pub not_ready: bool,
-    /// Its kubelet is shutting down.
+    /// Whether its kubelet is shutting down.
     pub shuts_down: bool,
-    /// [`DETACHED_AT`] is written on it.
+    /// Whether it has the annotation [`DETACHED_AT`].
     pub detached: bool,
 }
 
-/// Whether the pods of a node can be there.
+/// Whether the pods of a node can still run there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is ready.
+    /// The node is ready.
     Well,
-    /// It has not been ready for a while.
+    /// The node has not been ready for a while.
     Lost,
-    /// There is no such node any more.
+    /// The node was deleted.
     Gone,
 }
 
-/// What to write on a node.
+/// An annotation to write on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachedWrite {
-    /// Its name.
+    /// The name of the node.
     pub node: Arc<str>,
-    /// Which life of it.
+    /// The UID of the node.
     pub uid: Uid,
-    /// [`DETACHED_AT`]; `None`: not any more.
+    /// The value of [`DETACHED_AT`]. `None`: removes the annotation.
     pub at: Option<WallTime>,
 }

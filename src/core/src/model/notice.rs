@@ -1,4 +1,4 @@
-//! Reports to users through Events: once, until they change.
+//! Reports to users as Events. Each is emitted once, until it changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use super::{
     reason::Reason,
 };
 
-/// The most characters of an Event, without a link.
+/// The maximum length of an Event without a link, in characters.
 pub const LONGEST: usize = 200;
 
 /// The object an Event is about.
@@ -18,7 +18,7 @@ pub const LONGEST: usize = 200;
 pub enum About {
     /// A Service.
     Service(ObjectKey, Uid),
-    /// A TargetBinding that somebody has written.
+    /// A TargetBinding that a user wrote.
     TargetBinding(ObjectKey, Uid),
     /// A pod.
     Pod(ObjectKey, Uid),
@@ -28,21 +28,21 @@ pub enum About {
     IngressDaemonSet(ObjectKey, Uid),
 }
 
-/// An Event: a Warning, or a Normal one if its reason is good news.
+/// An Event. It is a Warning, or Normal if its reason is good news.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The object.
     pub about: About,
     /// The reason word.
     pub reason: Reason,
-    /// The problem, and what to do: at most [`LONGEST`] characters.
+    /// The problem, and what to do. At most [`LONGEST`] characters.
     pub note: String,
 }
 
 /// Remembers the reports about a subject. The same problem is reported once, and again only after it has ended or
 /// changed.
 ///
-/// A subject is anything ordered; its owner reports all its problems at once.
+/// Any ordered type can be a subject. Its owner reports all its problems at once.
 #[derive(Clone, Debug)]
 pub struct Notices<S> {
     said: BTreeMap<S, BTreeSet<(Reason, String)>>,
@@ -55,7 +55,7 @@ impl<S> Default for Notices<S> {
 }
 
 impl<S: Ord + Clone> Notices<S> {
-    /// Sets the present problems of `subject`; returns those without a report so far.
+    /// Replaces the present problems of `subject`. Returns those that were not reported yet.
     pub fn set(
         &mut self,
         subject: &S,

@@ -1,8 +1,8 @@
-//! How Kubernetes objects are named here.
+//! The names of Kubernetes objects.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-/// Namespace and name of an object. Two objects that follow each other under one name differ by their [`Uid`].
+/// The namespace and name of an object. Two objects that had the same name at different times differ by their [`Uid`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
@@ -18,7 +18,7 @@ impl ObjectKey {
     }
 }
 
-/// Those of a namespace.
+/// The entries of a namespace.
 pub fn within<'a, T>(
     all: &'a BTreeMap<ObjectKey, T>,
     namespace: &str,
@@ -33,8 +33,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// `metadata.uid`: one life of an object. Everything Headgate remembers of a pod hangs on it, never on the name
-/// or the IP.
+/// `metadata.uid`. Everything that Headgate remembers about a pod belongs to its UID, never to its name or IP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Arc<str>);
 
@@ -58,21 +57,21 @@ impl fmt::Display for Uid {
 
 /// Labels or a selector: pairs sorted by their keys, each key once.
 ///
-/// One string, `key NUL value NUL` for each pair. A cluster has a hundred thousand pods, and separate strings would
-/// be most of their memory. Pods of one owner share it, see [`Shared`](crate::model::shared::Shared).
+/// The type is one string, `key NUL value NUL` for each pair. A cluster may have 100,000 pods, and separate strings
+/// would take most of their memory. Pods of one owner share the string, see [`Shared`](crate::model::shared::Shared).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<str>);
 
-/// In no key or value that the API server lets through.
+/// No key or value that the API server accepts contains this character.
 const END: char = '\0';
 
-/// A value that no API server would accept must not count as two labels, nor as none.
+/// Invalid values must not be read as two labels, nor as none.
 fn printed(text: &str) -> Cow<'_, str> {
     if text.contains(END) { text.replace(END, "\u{fffd}").into() } else { text.into() }
 }
 
 impl Labels {
-    /// Whether there is no label.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -86,7 +85,7 @@ impl Labels {
     ///
     /// An empty selector selects nothing: Kubernetes manages no endpoints for a Service without one.
     ///
-    /// Both are sorted, so this is one walk through both: a tenant may write ten thousand pairs into each.
+    /// Both are sorted, so one pass is enough, even if a tenant writes ten thousand pairs into each.
     pub fn selects(&self, labels: &Self) -> bool {
         self.compare(labels, || ())
     }

@@ -1,27 +1,27 @@
-//! The object of a binding.
+//! The object that makes a binding.
 
 use std::fmt;
 
 use crate::model::object::ObjectKey;
 
-/// The object of a binding.
+/// The object that makes a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// The annotation of a Service.
     Service(ObjectKey),
-    /// A TargetBinding that somebody has written.
+    /// A TargetBinding that a user wrote.
     TargetBinding(ObjectKey),
 }
 
 impl Origin {
-    /// Its namespace and name.
+    /// The namespace and name of the object.
     pub const fn key(&self) -> &ObjectKey {
         match self {
             Self::Service(key) | Self::TargetBinding(key) => key,
         }
     }
 
-    /// Its kind, as Kubernetes writes it.
+    /// The kind of the object, as Kubernetes writes it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Service(_) => "Service",

@@ -1,4 +1,4 @@
-//! What Headgate needs to know of a pod, and nothing else.
+//! What Headgate needs to know about a pod, and nothing else.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -18,23 +18,23 @@ use crate::model::{
 words! {
     /// The transport protocol of a port, as Kubernetes writes it.
     Protocol {
-        /// The default of Kubernetes.
+        /// TCP, the default of Kubernetes.
         Tcp = "TCP",
-        /// The other one that target groups speak.
+        /// UDP, which target groups also support.
         Udp = "UDP",
-        /// No target group supports it.
+        /// SCTP, which no target group supports.
         Sctp = "SCTP",
     }
 }
 
 impl Protocol {
-    /// The protocol with this name; an absent or unknown one is TCP, the default of the API.
+    /// The protocol with this name. If the name is absent or unknown, TCP: the default of the API.
     pub fn parse(text: Option<&str>) -> Self {
         text.and_then(Self::of_word).unwrap_or(Self::Tcp)
     }
 }
 
-/// A named port of a container that runs while the pod does.
+/// A named port of a container that runs during the whole life of the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedPort {
     /// `ports[].name`.
@@ -46,38 +46,38 @@ pub struct NamedPort {
 }
 
 impl NamedPort {
-    /// The number of the port called `name` among `ports`.
+    /// The number of the port with this `name` among `ports`.
     pub fn find(ports: &[Self], name: &str, protocol: Protocol) -> Option<u16> {
         ports.iter().find(|port| &*port.name == name && port.protocol == protocol).map(|port| port.port)
     }
 }
 
-/// How a pod ends.
+/// How a pod terminates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// The number of seconds that every container sleeps in its `preStop` at least, of those that run while the pod
-    /// does.
+    /// The shortest `preStop` sleep, in seconds, of the containers that run during the whole life of the pod.
     pub sleeps: u32,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: u32,
 }
 
-/// Which tools skip a pod when they drain its node. Such a pod gets no signal before the machine ends.
-#[allow(clippy::struct_excessive_bools)] // each is somebody who drains
+/// The tools that skip a pod when they drain its node. Such a pod gets no signal before the machine is shut down.
+#[allow(clippy::struct_excessive_bools)] // each is a drain tool
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Everybody: it is a DaemonSet's, or the kubelet's own.
+    /// All tools skip it: it belongs to a DaemonSet, or is a static pod.
     pub by_all: bool,
-    /// Karpenter: it tolerates the taint of nodes that Karpenter disrupts.
+    /// Karpenter skips it: the pod tolerates the taint of nodes that Karpenter disrupts.
     pub by_karpenter: bool,
-    /// Cluster API: its owner's kind is DaemonSet, of any API group.
+    /// Cluster API skips it: the kind of its owner is DaemonSet, in any API group.
     pub by_cluster_api: bool,
-    /// The cluster-autoscaler, which evicts it and does not wait for it: it claims to be like a DaemonSet's.
+    /// The cluster-autoscaler evicts it, but does not wait for it: the pod has the annotation that makes it count as a
+    /// DaemonSet pod.
     pub by_cluster_autoscaler: bool,
 }
 
 impl PassedOver {
-    /// Whether those who drain a node with this sign do.
+    /// Whether the tools that drain a node with this sign skip the pod.
     pub const fn on(self, signal: &Signal) -> bool {
         let by_drainer = match signal.drainer {
             Drainer::Karpenter => self.by_karpenter,
@@ -90,12 +90,12 @@ impl PassedOver {
 }
 
 /// One pod as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is one fact of the object
+#[allow(clippy::struct_excessive_bools)] // each is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
-    /// Namespace and name.
+    /// The namespace and name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the pod.
     pub uid: Uid,
     /// `metadata.labels`.
     pub labels: Labels,
@@ -103,47 +103,46 @@ pub struct PodFacts {
     pub created: i64,
     /// `metadata.deletionTimestamp` is set: the pod will terminate, and nothing can cancel that.
     pub terminating: bool,
-    /// `status.phase` is `Succeeded` or `Failed`. Such a pod's status still carries its IP, which may already be
-    /// another pod's.
+    /// `status.phase` is `Succeeded` or `Failed`. The status of such a pod still shows its IP, which another pod may
+    /// already have.
     pub finished: bool,
-    /// It is terminating, and none of its containers runs any more; the object may remain for some more time.
+    /// Whether it is terminating and none of its containers runs. The object may remain for some time.
     pub stopped: bool,
-    /// Its sandbox exists, by its status, so its address is its own. That is the condition
-    /// `PodReadyToStartContainers`. In a Kubernetes that does not write it (before 1.29), it is whether a container
-    /// runs.
+    /// Whether its status shows that its sandbox exists, so that the address is its own. This is the condition
+    /// `PodReadyToStartContainers`. Before Kubernetes 1.29, which does not write it, it is whether a container runs.
     pub has_sandbox: bool,
     /// `spec.hostNetwork`: the pod shares its IP with its node.
     pub host_network: bool,
     /// The readiness in its status.
     pub readiness: Readiness,
-    /// Our own readiness gate, if the pod has it. Boxed: most pods have none.
+    /// Headgate's readiness gate, if the pod has it. Boxed, because most pods have none.
     pub gate: Option<Box<GateFacts>>,
-    /// What controls it.
+    /// The UID of its controlling owner.
     pub owner: Option<Uid>,
-    /// Its own annotation `headgate.dev/hold`, if it has one that can be read.
+    /// Its annotation `headgate.dev/hold`, if it is valid.
     pub hold: Option<Hold>,
     /// `spec.nodeName`, once it was scheduled.
     pub node: Option<Arc<str>>,
-    /// Who passes over it when its node is drained.
+    /// The tools that skip the pod when they drain its node.
     pub passed_over: PassedOver,
-    /// It is being evicted: so its node is being drained.
+    /// Whether it is being evicted, which means that its node is being drained.
     pub is_evicted: bool,
-    /// How it ends.
+    /// How it terminates.
     pub ending: Ending,
-    /// The records on it about its eviction. Boxed: hardly any pod has it.
+    /// The records on it about its eviction. Boxed, because hardly any pod has them.
     pub leaving: Option<Box<LeavingFacts>>,
-    /// When the last record of an earlier eviction was written, if the pod should not leave.
+    /// When the last record of an earlier eviction was written, if the pod should not be evicted.
     pub left_over: Option<WallTime>,
-    /// `status.podIPs`, the primary one first; empty until a container runs.
+    /// `status.podIPs`, the primary one first. Empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
     pub ports: Arc<[NamedPort]>,
-    /// The part of it that exceeds a limit, and was not read.
+    /// The parts that exceed a limit and were not read.
     pub beyond: Box<[Excess]>,
 }
 
 impl PodFacts {
-    /// Why it is never a target again, if that is so.
+    /// Why the pod is never a target again, if so.
     pub fn goes(&self) -> Option<Cause> {
         match self {
             pod if pod.terminating => Some(Cause::PodTerminating),
@@ -152,21 +151,21 @@ impl PodFacts {
         }
     }
 
-    /// Whether nothing in it answers any more.
+    /// Whether no process in it answers any more.
     pub const fn has_ended(&self) -> bool {
         self.finished || self.stopped
     }
 
-    /// Whether it is ready, as Kubernetes counts it: by the gate of ours, too.
+    /// Whether the pod is ready by the rules of Kubernetes, which include Headgate's gate.
     pub fn is_ready(&self) -> bool {
         self.readiness.is_ready()
             && self.gate.as_deref().is_none_or(|gate| matches!(gate.shown, Shown::Open(_)))
     }
 
-    /// The pod's own port called `name`.
+    /// The number of the pod's port with this `name`.
     ///
-    /// The same name may stand for different numbers in different pods of one Service; that is how a port is
-    /// changed during a rollout.
+    /// The same name may stand for different numbers in different pods of one Service. Users change a port in a rollout
+    /// that way.
     pub fn port_named(&self, name: &str, protocol: Protocol) -> Option<u16> {
         NamedPort::find(&self.ports, name, protocol)
     }

@@ -1,6 +1,6 @@
-//! How a Service wants its pods to be registered: the annotations next to `headgate.dev/target-groups`.
+//! How a Service asks for the registration of its pods: the annotations next to `headgate.dev/target-groups`.
 //!
-//! An invalid value is reported, and the one that was valid before remains in force.
+//! An invalid value is reported, and the last valid value remains in force.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use thiserror::Error;
 
 use crate::model::{excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType, words::words};
 
-/// The name of the annotation for when a pod is registered.
+/// The annotation that decides when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
-/// The name of the annotation for registered pods that are no longer ready.
+/// The annotation for registered pods that are no longer ready.
 pub const WHEN_NOT_READY: &str = "headgate.dev/when-not-ready";
-/// The name of the annotation for the ownership of the Service's target groups.
+/// The annotation for the ownership of the Service's target groups.
 pub const OWNERSHIP: &str = "headgate.dev/ownership";
-/// The name of the annotation that lets nothing be written.
+/// The annotation that pauses all changes.
 pub const PAUSED: &str = "headgate.dev/paused";
-/// The name of the annotation for how long terminating pods are kept alive. Also for pods.
+/// The annotation for how long terminating pods are held. Also for pods.
 pub const HOLD: &str = "headgate.dev/hold";
 
-/// The name of the annotation for the readiness gate while no listener uses the target group.
+/// The annotation for the readiness gate while no listener uses the target group.
 pub const GATE_WHEN_UNUSED: &str = "headgate.dev/gate-when-unused";
 
-/// The name of the annotation for the healthy targets that a zone should keep during evictions.
+/// The annotation for the healthy targets that a zone should keep during evictions.
 pub const MIN_HEALTHY_PER_ZONE: &str = "headgate.dev/min-healthy-per-zone";
 
 /// The annotations of this module.
@@ -43,22 +43,22 @@ words! {
     /// When a pod is registered.
     #[derive(Default)]
     RegisterWhen {
-        /// The moment it has its IP: the load balancer's own check decides when traffic comes.
+        /// As soon as it has an IP. The load balancer's health check decides when it sends requests.
         #[default]
         Ip = "ip",
         /// When its containers are ready.
         ContainersReady = "containers-ready",
-        /// When its containers are ready and every readiness gate but Headgate's own is true.
+        /// When its containers are ready and every readiness gate except Headgate's is true.
         Ready = "ready",
-        /// The best time for the load balancer. Behind an NLB it is the pod's IP, because its checks of a new target
-        /// take long anyway. Behind an ALB it is when its containers are ready, because a target that fails its first
-        /// check is late.
+        /// The best time for the kind of load balancer. Behind an NLB, that is as soon as the pod has an IP, because
+        /// its checks of a new target take long in any case. Behind an ALB, it is when the containers are ready,
+        /// because a target that fails its first check becomes healthy late.
         Auto = "auto",
     }
 }
 
 impl RegisterWhen {
-    /// What it means for a target group that an Application Load Balancer uses, or a Network Load Balancer.
+    /// The effective value behind this kind of load balancer.
     #[must_use]
     pub const fn behind(self, balancer: LoadBalancerType) -> Self {
         match (self, balancer) {
@@ -73,10 +73,10 @@ words! {
     /// What happens to a registered pod that is no longer ready.
     #[derive(Default)]
     WhenNotReady {
-        /// It remains: the load balancer's own check decides.
+        /// It remains registered: the load balancer's health check decides.
         #[default]
         Keep = "keep",
-        /// It is deregistered once it has not been ready for a while, and registered again when it is.
+        /// It is deregistered after it has not been ready for a while, and registered again when it is ready.
         Deregister = "deregister",
     }
 }
@@ -88,7 +88,7 @@ words! {
         /// They remain: Headgate removes only what it registered.
         #[default]
         Shared = "shared",
-        /// They are removed: the target group is Headgate's alone.
+        /// They are removed: only Headgate uses the target group.
         Exclusive = "exclusive",
     }
 }
@@ -97,15 +97,15 @@ words! {
     /// What the readiness gate does while no listener uses the target group.
     #[derive(Default)]
     GateWhenUnused {
-        /// It opens: no load balancer sends there, so no request is dropped.
+        /// It opens. No load balancer sends there, so no request is dropped.
         #[default]
         Open = "open",
-        /// It waits: the target group is about to be used.
+        /// It remains closed, because the target group will be used soon.
         Wait = "wait",
     }
 }
 
-/// What is in force for a Service.
+/// The settings in force for a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// When a pod is registered.
@@ -114,9 +114,9 @@ pub struct Policy {
     pub when_not_ready: WhenNotReady,
     /// What happens to foreign targets.
     pub ownership: Ownership,
-    /// Nothing is written: Headgate only reports what it would do.
+    /// Whether Headgate makes no changes and only reports what it would do.
     pub paused: bool,
-    /// For how long new pods will be kept alive when they end.
+    /// How long new pods are held when they terminate.
     pub hold: Hold,
     /// What the readiness gate does while no listener uses the target group.
     pub gate_when_unused: GateWhenUnused,
@@ -124,7 +124,7 @@ pub struct Policy {
     pub min_healthy_per_zone: MinHealthy,
 }
 
-/// A value of an annotation that cannot be read.
+/// An invalid value of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{annotation}: invalid value \"{value}\". Set {expected}. Until then, {stays} is in effect.")]
 pub struct BadValue {
@@ -135,8 +135,8 @@ pub struct BadValue {
 }
 
 impl Policy {
-    /// Reads the annotations, given what was in force `before`; also returns errors. An absent annotation means the
-    /// default.
+    /// Reads the annotations. For invalid values, keeps those of `before` and returns an error. An absent annotation
+    /// means the default.
     pub fn read(texts: &Texts, before: Self) -> (Self, Vec<BadValue>) {
         let mut reader = Reader { texts, bad: Vec::new() };
         let policy = Self {
@@ -182,7 +182,7 @@ impl Policy {
     }
 }
 
-/// Reads annotations one by one, and remembers those that cannot be read.
+/// Reads annotations one by one, and collects errors.
 struct Reader<'a> {
     texts: &'a Texts,
     bad: Vec<BadValue>,
@@ -205,23 +205,23 @@ impl Reader<'_> {
     }
 }
 
-/// The annotations in their original text: those of [`ALL`] that exist.
+/// The original texts of those annotations of [`ALL`] that exist.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     known: Vec<(&'static str, Box<str>)>,
     unknown: Vec<Box<str>>,
 }
 
-/// The number of unknown annotations that are remembered.
+/// Headgate remembers at most this many unknown annotations.
 const UNKNOWN: usize = 8;
 
 impl Texts {
-    /// The names of annotations that begin as Headgate's do, and are none of them.
+    /// The names of unknown annotations that begin with Headgate's prefix.
     pub fn unknown(&self) -> &[Box<str>] {
         &self.unknown
     }
 
-    /// There is an annotation of this name, which is none of Headgate's.
+    /// Adds an unknown annotation with Headgate's prefix.
     pub fn add_unknown(&mut self, annotation: &str) {
         if self.unknown.len() < UNKNOWN {
             self.unknown.push(annotation.into());
@@ -229,7 +229,7 @@ impl Texts {
         }
     }
 
-    /// Those of that kind have disappeared.
+    /// Forgets all unknown annotations.
     pub fn forget_unknown(&mut self) {
         self.unknown.clear();
     }
@@ -239,7 +239,7 @@ impl Texts {
         self.known.iter().find(|(name, _)| *name == annotation).map(|(_, value)| value.as_ref())
     }
 
-    /// Sets an annotation of [`ALL`]; any other is left out.
+    /// Sets an annotation of [`ALL`]. Ignores any other.
     pub fn set(&mut self, annotation: &str, value: &str) {
         self.remove(annotation);
         if let Some(name) = ALL.into_iter().find(|name| *name == annotation) {
@@ -248,7 +248,7 @@ impl Texts {
         }
     }
 
-    /// Takes an annotation away.
+    /// Removes an annotation.
     pub fn remove(&mut self, annotation: &str) {
         self.known.retain(|(name, _)| *name != annotation);
     }

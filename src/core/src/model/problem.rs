@@ -1,13 +1,13 @@
-//! What a user should know about an object that binds: a reason word and a sentence.
+//! Problems of an object that makes bindings: a reason and a sentence.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{limits::PROBLEMS, reason::Reason};
 
-/// Something that is wrong with what an object asks for.
+/// A problem with what an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The ports whose bindings it is about; `None`: all that the object has.
+    /// The ports whose bindings have the problem. `None`: all ports of the object.
     pub ports: Option<Vec<Arc<str>>>,
     /// The reason word.
     pub reason: Reason,
@@ -21,18 +21,18 @@ impl Problem {
         Self { ports: None, reason, said }
     }
 
-    /// A problem of some of its ports; none: of what is written, and of nothing that is in force.
+    /// A problem of some ports. Empty: a problem of the text, which affects no binding in force.
     pub fn of_ports(ports: impl IntoIterator<Item = Arc<str>>, reason: Reason, said: String) -> Self {
         Self { ports: Some(ports.into_iter().collect()), reason, said }
     }
 
-    /// Whether it is about the binding of this port.
+    /// Whether the binding of this port has the problem.
     pub fn is_about(&self, port: &str) -> bool {
         self.ports.as_ref().is_none_or(|ports| ports.iter().any(|own| **own == *port))
     }
 }
 
-/// The first [`PROBLEMS`] of each reason, and how many more there are.
+/// The first [`PROBLEMS`] problems of each reason, and the number of others.
 pub fn bounded(problems: Vec<Problem>) -> Vec<Problem> {
     let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
     let mut kept: Vec<Problem> = Vec::new();

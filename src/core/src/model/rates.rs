@@ -1,8 +1,8 @@
-//! How fast calls may be sent to an account of AWS, and which account that is.
+//! How many calls per second Headgate may send to an AWS account, and the identity of that account.
 
 use super::{Moment, TargetGroupArn};
 
-/// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
+/// The maximum number of targets in one call. AWS documents no limit, but rejects larger calls intermittently
 /// (kubernetes/kubernetes#101592).
 pub const MAX_TARGETS_PER_CALL: usize = 100;
 
@@ -13,42 +13,42 @@ pub enum Lane {
     Removal,
     /// `RegisterTargets`.
     Addition,
-    /// `RegisterTargets` of what AWS has refused, or will probably refuse.
+    /// `RegisterTargets` of targets that AWS has rejected, or will probably reject.
     Retry,
     /// `DescribeTargetGroups`.
     LookUp,
-    /// `DescribeTargetHealth` that somebody waits for.
+    /// `DescribeTargetHealth` that a gate, a finished call or a new leader waits for.
     AwaitedRead,
-    /// Any `DescribeTargetHealth` that is due.
+    /// Any other due `DescribeTargetHealth`.
     Read,
 }
 
-/// The identity of an account. AWS limits calls, and names target groups, by account and region.
+/// The identity of an account. AWS limits calls, and requires unique names of target groups, per account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountKey {
-    /// Its 12 digits.
+    /// The 12 digits of the account.
     pub id: Box<str>,
     /// The region.
     pub region: Box<str>,
-    /// The ARN of the role that is taken on there.
+    /// The ARN of the role that Headgate assumes there.
     pub role: Box<str>,
 }
 
 /// A limit of AWS: one token for each request of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Tokens that come each second; above 0.
+    /// Tokens that are added per second; above 0.
     pub per_second: f64,
-    /// Tokens that are kept at most; at least 1.
+    /// The maximum number of tokens; at least 1.
     pub burst: f64,
 }
 
 /// The limits of one account and region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Of `RegisterTargets` and `DeregisterTargets` together.
+    /// The limit of `RegisterTargets` and `DeregisterTargets` together.
     pub changes: Limit,
-    /// Of `Describe…`.
+    /// The limit of `Describe…`.
     pub reads: Limit,
 }
 
@@ -63,12 +63,12 @@ impl Default for Limits {
     }
 }
 
-/// A call about a target group that is due.
+/// A due call about a target group.
 #[derive(Clone, Copy, Debug)]
 pub struct Due<'a> {
     /// The target group.
     pub group: &'a TargetGroupArn,
-    /// When the longest waiting cause of it came.
+    /// The time of its oldest cause.
     pub since: Moment,
     /// The number of targets to remove.
     pub targets: usize,

@@ -1,45 +1,45 @@
-//! Whether a pod is ready, as far as targets are concerned, and since when it no longer is.
+//! Whether a pod is ready, as far as targets are concerned, and since when it is not.
 
 use std::time::Duration;
 
 use crate::model::time::Moment;
 
-/// The condition type of Headgate's own readiness gate. It never counts here: a pod that had to be ready by it before
-/// it is registered would never be.
+/// The condition type of Headgate's own readiness gate. It never counts here: a pod that needed its own gate to be
+/// registered would never be registered.
 pub const OWN_GATE: &str = "headgate.dev/target-health";
 
 /// The readiness in a pod's status, in two bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// The condition `ContainersReady` is true.
+    /// Whether the condition `ContainersReady` is true.
     pub containers: bool,
-    /// Every readiness gate but our own ([`OWN_GATE`]) has a condition that is true.
+    /// Whether every readiness gate except Headgate's ([`OWN_GATE`]) has a condition that is true.
     pub gates: bool,
 }
 
 impl Readiness {
-    /// Containers and gates.
+    /// Whether containers and gates are ready.
     pub const fn is_ready(self) -> bool {
         self.containers && self.gates
     }
 }
 
-/// What is remembered of a pod's readiness.
+/// What Headgate remembers about a pod's readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// It was not seen ready yet.
+    /// The pod was not seen ready yet.
     #[default]
     NotYet,
-    /// It is.
+    /// The pod is ready.
     Ready,
-    /// It was, and is not since then; a kubelet that restarts reports that for a moment.
+    /// The pod was ready, and has not been since this time. A kubelet that restarts reports that for a moment.
     Wavers(Moment),
-    /// It was, and has not been for too long.
+    /// The pod was ready, and has not been for too long.
     Lost,
 }
 
 impl Standing {
-    /// The next state for the present status.
+    /// The next state, given the present status.
     #[must_use]
     pub const fn then(self, readiness: Readiness, seen: Moment) -> Self {
         match self {
@@ -49,7 +49,7 @@ impl Standing {
         }
     }
 
-    /// When it is lost, if nothing changes.
+    /// When the state becomes [`Self::Lost`] if nothing changes.
     pub fn lost_at(self, patience: Duration) -> Option<Moment> {
         match self {
             Self::Wavers(since) => Some(since + patience),

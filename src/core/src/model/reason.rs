@@ -1,7 +1,7 @@
-//! The reason words: the same in conditions, Events, logs, metrics and answers.
+//! The reasons: the same in conditions, Events, logs, metrics and answers.
 //!
-//! A reason shows what to look at; the sentence next to it gives the details. No code decides by a reason: it decides
-//! by a [`Cause`](super::cause::Cause), and several causes have the same reason.
+//! A reason shows where to look; the sentence next to it gives the details. No code depends on a reason. Code depends
+//! on a [`Cause`](super::cause::Cause), and several causes have the same reason.
 
 use std::fmt;
 
@@ -183,7 +183,7 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether nothing is wrong where this is reported: the Event is a Normal one.
+    /// Whether the reason reports that nothing is wrong. Its Event is then a Normal one.
     pub const fn is_good_news(self) -> bool {
         matches!(
             self,

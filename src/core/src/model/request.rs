@@ -1,5 +1,5 @@
-//! Requests to AWS and to Kubernetes, which are sent now and answered later: their identity, the calls to AWS, and
-//! how any request may fail.
+//! Requests to AWS and Kubernetes, which are sent now and answered later: their identity, the calls to AWS, and the
+//! kinds of failures.
 
 use crate::model::{
     cause::Cause,
@@ -11,8 +11,8 @@ use crate::model::{
     words::words,
 };
 
-/// Names a request in flight. No two have the same, so that an answer that comes after the engine has moved on is seen
-/// as such.
+/// Identifies a request in flight. No two requests have the same ID, so a late answer cannot be confused with another
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -43,7 +43,7 @@ pub enum Call {
         /// 1 to 20 ARNs, or 1 to 20 names, of one account.
         references: Vec<GroupRef>,
     },
-    /// `DescribeTargetGroupAttributes`, which Headgate need not be allowed to.
+    /// `DescribeTargetGroupAttributes`. The IAM permission for it is optional.
     ReadAttributes {
         /// The target group.
         group: TargetGroupArn,
@@ -56,10 +56,10 @@ impl Call {
 
     /// The action that adds targets.
     pub const REGISTER: &'static str = "RegisterTargets";
-    /// The action that takes targets out.
+    /// The action that removes targets.
     pub const DEREGISTER: &'static str = "DeregisterTargets";
 
-    /// The API action, as AWS and the metrics name it.
+    /// The name of the API action in AWS and in the metrics.
     pub const fn action(&self) -> &'static str {
         match self {
             Self::Register { .. } => Self::REGISTER,
@@ -70,13 +70,12 @@ impl Call {
         }
     }
 
-    /// Whether it asks what there is and how it is set up, for which no replica has to lead.
+    /// Whether the call only looks up target groups or their attributes. Any replica may send it.
     pub const fn is_look_up(&self) -> bool {
         matches!(self, Self::FindGroups { .. } | Self::ReadAttributes { .. })
     }
 
-    /// The target group of the call, which decides its account. `None`: some are looked up by name, in the first
-    /// account.
+    /// The target group of the call, which decides its account. `None`: the call looks up names, in the first account.
     pub fn group(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Register { group, .. }
@@ -93,44 +92,44 @@ impl Call {
 pub struct CallItem {
     /// The target.
     pub target: Target,
-    /// The pod it belongs to, or did.
+    /// The pod that has or had the target.
     pub pod: ObjectKey,
-    /// The life of that pod.
+    /// The UID of that pod.
     pub uid: Uid,
-    /// Why.
+    /// Why the call is needed for this target.
     pub reason: Cause,
-    /// When the event that caused this reached Headgate.
+    /// When Headgate received the event that caused this.
     pub since: Moment,
-    /// 1 for the first call that event led to, 2 for the next, and so on.
+    /// 1 for the first call after that event, 2 for the next, and so on.
     pub attempt: u32,
 }
 
 words! {
-    /// The meaning of a failed request to any receiver, with its name in metrics.
+    /// The kind of a failed request, with its name in metrics.
     FailureClass {
-        /// We are asked to slow down: nothing was done.
+        /// Too many requests: nothing was done.
         Throttled = "Throttled",
-        /// No answer, a lost one, or a fault of the receiver: it may or may not have taken effect, or still do so.
+        /// No answer, a lost answer, or a fault of the server. The request may have taken effect, or may still do so.
         Unavailable = "Unavailable",
-        /// We are not allowed to: nothing was done, and it will not be until somebody helps.
+        /// Permission denied: nothing was done, and retries will fail until a permission is granted.
         Denied = "Denied",
-        /// What it is about does not exist (any more): the target group, the pod, the object.
+        /// The target group, pod or other object of the request does not exist.
         Gone = "Gone",
-        /// What it is about has changed since it was read: nothing was done.
+        /// The object has changed since it was read: nothing was done.
         Conflict = "Conflict",
-        /// It was understood and refused: something is wrong with what is in it.
+        /// The content of the request is invalid.
         Refused = "Refused",
-        /// There is no room for it: a quota.
+        /// A quota is exhausted.
         Full = "Full",
     }
 }
 
 impl FailureClass {
-    /// The reason word for a failed call to AWS.
+    /// The reason for a failed call to AWS.
     pub const fn reason(self) -> Reason {
         match self {
             Self::Throttled => Reason::Throttled,
-            // AWS has no such answer.
+            // AWS does not return these.
             Self::Unavailable | Self::Conflict => Reason::Unavailable,
             Self::Denied => Reason::AccessDenied,
             Self::Gone => Reason::TargetGroupNotFound,
@@ -140,24 +139,24 @@ impl FailureClass {
     }
 }
 
-/// A failed end of a request.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// How to take it.
+    /// The kind of the failure.
     pub class: FailureClass,
-    /// The error code of the receiver, or the failure on the way.
+    /// The error code of the server, or of the connection.
     pub code: Box<str>,
     /// A sentence for the user.
     pub message: Box<str>,
 }
 
 impl Failure {
-    /// A failure of this class; its message is for people.
+    /// A failure of this class. The message is for people.
     pub fn new(class: FailureClass, code: impl Into<Box<str>>, message: impl Into<Box<str>>) -> Self {
         Self { class, code: code.into(), message: message.into() }
     }
 
-    /// Whether it lasts until somebody helps: a right is missing, or the request is wrong.
+    /// Whether the failure lasts until somebody fixes it: a permission is missing, or the request is wrong.
     pub const fn is_lasting(&self) -> bool {
         matches!(self.class, FailureClass::Denied | FailureClass::Refused)
     }

@@ -1,4 +1,4 @@
-//! What Headgate needs to know of a Service.
+//! What Headgate needs to know about a Service.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::model::{
 /// `spec.ports[].targetPort`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetPort {
-    /// A number: the same for every pod.
+    /// A number, which is the same for every pod.
     Number(u16),
-    /// A name: each pod's own port of that name.
+    /// A name: the port of that name in each pod.
     Name(Box<str>),
 }
 
@@ -25,7 +25,7 @@ pub struct ServicePort {
     pub name: Box<str>,
     /// `port`, 1–65535.
     pub port: u16,
-    /// `targetPort`; the API server fills it with `port` when it was left out.
+    /// `targetPort`. If it is absent, the API server sets it to `port`.
     pub target_port: TargetPort,
     /// `protocol`.
     pub protocol: Protocol,
@@ -37,10 +37,10 @@ impl fmt::Display for ServicePort {
     }
 }
 
-/// One of the ports of a Service, as it is named next to a target group.
+/// A reference to a port of a Service, next to a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortRef {
-    /// Nothing was written: the only port the Service has.
+    /// No port is named: the only port of the Service.
     Only,
     /// `spec.ports[].port`.
     Number(u16),
@@ -61,9 +61,9 @@ impl fmt::Display for PortRef {
 /// One Service as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceFacts {
-    /// Namespace and name.
+    /// The namespace and name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the Service.
     pub uid: Uid,
     /// The value of `headgate.dev/target-groups`, if the annotation exists.
     pub target_groups: Option<Box<str>>,
@@ -71,10 +71,10 @@ pub struct ServiceFacts {
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
-    /// `spec.type` is `ExternalName`: it is the name of something else, and selects no pods, even with a selector.
+    /// Whether `spec.type` is `ExternalName`. Such a Service selects no pods, even with a selector.
     pub is_external: bool,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
-    /// The part of it that exceeds a limit, and was not read.
+    /// The parts that exceed a limit and were not read.
     pub beyond: Box<[Excess]>,
 }

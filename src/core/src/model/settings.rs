@@ -1,4 +1,4 @@
-//! What the engine needs to know from the start.
+//! The settings of the engine.
 
 use std::time::Duration;
 
@@ -10,79 +10,80 @@ use super::{
     time::Window,
 };
 
-/// Whether TargetGroupGrants decide which namespaces may bind what.
+/// Whether TargetGroupGrants decide which namespaces may bind which target groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granting {
-    /// No grant ever comes. A target group is the namespace's that was first to have a target there.
+    /// Headgate does not watch grants. A target group belongs to the namespace that first has a target there.
     #[default]
     Unwatched,
-    /// The same holds of a target group that no grant names.
+    /// Grants are optional. If no grant names a target group, it belongs to the namespace that first has a target
+    /// there.
     Optional,
     /// A target group can be bound only if a grant names it.
     Required,
 }
 
-/// What the engine needs to know from the start.
+/// The settings of the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The AWS region whose target groups are served.
+    /// The AWS region of the target groups.
     pub region: Box<str>,
-    /// Further accounts whose target groups are served, by their ARNs.
+    /// Further accounts with target groups, chosen by ARN.
     pub accounts: Vec<AccountKey>,
-    /// The scopes that are watched for pods and for Services: each must have been listed before anything is sent.
+    /// The watched scopes of pods and Services. Each must have been listed before the engine sends anything.
     pub scopes: Vec<Scope>,
-    /// Whether only selected namespaces count, by a watch of namespaces.
+    /// Whether a watch of namespaces selects the namespaces to manage.
     pub namespaces_are_selected: bool,
-    /// What grants there are, and what is bound without one.
+    /// Whether grants are watched and required.
     pub grants: Granting,
-    /// How long targets remain after their namespace may no longer bind their group.
+    /// How long targets remain after a grant no longer allows their namespace to bind the group.
     pub refusal_grace: Duration,
-    /// For how long a namespace holds a target group that no grant names, after it has bound it last.
+    /// How long a namespace holds a target group that no grant names, after its last binding ended.
     pub holder_patience: Duration,
-    /// How many calls AWS may be sent in each account.
+    /// The rate limits of calls in each account.
     pub limits: Limits,
-    /// The interval at which a quiet target group is read, to see what others did there. It is longer if reading all
-    /// groups would exceed their share.
+    /// The interval between reads of an idle target group, to detect changes by others. It becomes longer if reading
+    /// all groups would exceed the reads' share of the rate.
     pub read_interval: Duration,
-    /// How long a pod must have been not ready before it counts, where that counts.
+    /// How long a pod must not have been ready before it counts as not ready.
     pub not_ready_for: Duration,
-    /// How long what was in force for a deleted Service remains so, in case it is created again.
+    /// How long the bindings of a deleted Service remain in force, in case it is created again.
     pub service_grace: Duration,
-    /// When all targets of living pods are replaced, the old ones are held at most this long after AWS has accepted
-    /// one of the new. Zero: not at all.
+    /// If a change replaces all targets of living pods, the old targets remain at most this long after the last new
+    /// target became healthy. Zero: they do not remain.
     pub replacement_grace: Duration,
-    /// How long Headgate may doubt that most of a binding's pods, or of the TargetBindings, namespaces or nodes, are
-    /// deleted; zero: not at all.
+    /// How long Headgate may doubt that most pods of a binding, TargetBindings, namespaces or nodes are deleted. Zero:
+    /// not at all.
     pub relist_patience: Duration,
-    /// How long a call may still take effect that was given up, or that another replica sent. That is the duration of
-    /// a lease, the time-out of a call, and a reserve.
+    /// How long a call that timed out, or that another replica sent, may still take effect. This is the duration of a
+    /// Lease, the timeout of a call, and a reserve.
     pub late: Duration,
-    /// How long the readiness gate of a pod waits for a binding that is not there.
+    /// How long the readiness gate of a pod waits for a missing binding.
     pub binding_patience: Duration,
-    /// A readiness gate opens for the first time when AWS has accepted the registration and the health could not be
-    /// read for this time. `None`: it waits for that without end.
+    /// A readiness gate opens for the first time if AWS has accepted the registration and the health could not be read
+    /// for this time. `None`: it waits forever.
     pub gate_patience: Option<Duration>,
-    /// A target that was registered this long ago and was never healthy is reported.
+    /// A target is reported if it was registered this long ago and was never healthy.
     pub never_healthy_after: Duration,
-    /// How long load balancers keep sending to a deregistered target: a pod that stops sooner is reported.
+    /// How long load balancers keep sending to a deregistered target. A pod that stops earlier is reported.
     pub bounds: Bounds,
-    /// For how long the steps of a pod's leaving may take.
+    /// The timeouts of an eviction.
     pub leaving: LeavingLimits,
-    /// The signs that a node is about to be removed.
+    /// The signs that a node will be removed.
     pub signals: Signals,
-    /// The wall clock at [`Moment::START`](crate::Moment::START), for what is written down;
+    /// The wall clock at [`Moment::START`](crate::Moment::START), for stored times.
     /// [`Input::Clock`](crate::Input::Clock) corrects it.
     pub started: WallTime,
-    /// How long registrations of one group wait for more that could travel with them.
+    /// How long registrations of one group wait for others, to send them in one call.
     pub add_window: Window,
-    /// Nothing is written to AWS, nor to the ledgers.
+    /// Whether Headgate writes neither to AWS nor to the ledgers.
     pub read_only: bool,
-    /// For the jitter of backoffs.
+    /// The seed for the jitter of backoffs.
     pub seed: u64,
 }
 
 impl Settings {
-    /// What concerns target groups.
+    /// The settings for target groups.
     pub(crate) const fn groups(&self) -> GroupSettings {
         let Self { late, replacement_grace, holder_patience, add_window, read_only, bounds, seed, .. } =
             *self;
@@ -101,7 +102,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// No scopes: nothing is watched. A lease of 15 s and calls that are given up after 8 s.
+    /// No scopes, a Lease of 15 s, and calls that time out after 8 s.
     fn default() -> Self {
         Self {
             region: "us-east-1".into(),

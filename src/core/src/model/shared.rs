@@ -1,7 +1,7 @@
-//! Parts of pods that many pods have in common, kept once.
+//! Stores parts of pods once that many pods have in common.
 //!
-//! It owns no state of importance: it may be emptied at any time, and costs memory then, not truth. Each reader of
-//! objects has one, so that a list of a hundred thousand pods is small from its first item on.
+//! The store may be emptied at any time. That only costs memory. Each reader of objects has its own store, so that a
+//! list of 100,000 pods is small from its first item on.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,7 +18,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The same pod, holding what others hold already.
+    /// The same pod, with parts shared with other pods.
     #[must_use]
     pub fn share(&mut self, mut pod: PodFacts) -> PodFacts {
         self.texts.share(&mut pod.key.namespace);
@@ -34,7 +34,7 @@ impl Shared {
 #[derive(Debug)]
 struct Pool<T: ?Sized + Ord> {
     all: BTreeSet<Arc<T>>,
-    /// At this size, unused entries are dropped.
+    /// Unused entries are dropped at this size.
     sweep_at: usize,
 }
 

@@ -1,17 +1,16 @@
-//! The signs that a node is about to be removed, before its pods get any signal.
+//! The signs that a node will be removed, before its pods get any signal.
 //!
-//! A node that is **about to die** ends its pods within minutes: its targets are deregistered at once.
+//! A **dying** node ends its pods within minutes, so its targets are deregistered at once.
 //!
-//! A node that is merely **disrupted** is drained first, and its replacement may be minutes away. Only pods that
-//! nothing would keep alive are deregistered early, and no more at a time than their PodDisruptionBudgets and the
-//! zone guard allow. Pods that the drain tool skips are deregistered too, because the machine ends under them. A
-//! **cordon** alone is a sign only for these.
+//! A **disrupted** node is drained first, and its replacement may take minutes. Headgate only deregisters pods without a
+//! hold early, and no more at a time than their PodDisruptionBudgets and the zone guard allow. It also deregisters pods
+//! that the drain tool skips, because the machine shuts down while they run. A **cordon** alone is a sign only for these.
 
 use std::collections::BTreeSet;
 
 use super::{Cause, NodeFacts, PodFacts, words::words};
 
-/// The default taints of nodes that are about to die. Out-of-service means that the node is already shut down, and a
+/// The default taints of nodes that will end within minutes. Out-of-service means that the node is already shut down. A
 /// spot interruption gives it two minutes.
 pub const DYING: [&str; 2] = ["node.kubernetes.io/out-of-service", "aws-node-termination-handler/spot-itn"];
 
@@ -30,18 +29,18 @@ pub const DISRUPTED: [&str; 4] = [
 /// What happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It takes no new pods: the drain tool, present or past, may end it.
+    /// It accepts no new pods. A drain tool may be draining it.
     Cordoned,
     /// It will be drained.
     Disrupted,
-    /// It ends soon, drained or not.
+    /// It ends soon, with or without a drain.
     Dying,
     /// Its object was deleted.
     Deleted,
 }
 
 impl Fate {
-    /// Why the targets of its pods are removed.
+    /// Why the targets of its pods are deregistered.
     pub const fn cause(self) -> Cause {
         match self {
             Self::Cordoned | Self::Disrupted => Cause::NodeDisrupted,
@@ -50,39 +49,39 @@ impl Fate {
         }
     }
 
-    /// Whether the targets of its pods are removed at once.
+    /// Whether the targets of its pods are deregistered at once.
     pub fn is_immediate(self) -> bool {
         matches!(self, Self::Dying | Self::Deleted)
     }
 }
 
-/// The sign.
+/// A sign that a node will be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
     /// What happens to the node.
     pub fate: Fate,
-    /// The source of the sign, in words.
+    /// The source of the sign, as text for users.
     pub sign: Box<str>,
-    /// The tool that drains it, as far as the sign shows.
+    /// The tool that drains the node, if the sign shows it.
     pub drainer: Drainer,
-    /// It is also cordoned, where that counts: Headgate may begin.
+    /// Whether the node is also cordoned, if that is required: Headgate may act.
     pub cordoned: bool,
 }
 
 impl Signal {
-    /// Its object was deleted.
+    /// The sign that the object was deleted.
     pub fn deleted() -> Self {
         let sign = "its object was deleted".into();
         Self { fate: Fate::Deleted, sign, drainer: Drainer::Any, cordoned: false }
     }
 
-    /// Whether it is any concern of this pod.
+    /// Whether the sign concerns this pod.
     pub fn concerns(&self, pod: &PodFacts) -> bool {
         self.fate > Fate::Cordoned || pod.passed_over.on(self)
     }
 }
 
-/// Who drains nodes.
+/// The tool that drains nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drainer {
     /// Unknown.
@@ -110,21 +109,21 @@ impl Drainer {
 }
 
 words! {
-    /// Whose targets a cordon moves.
+    /// Which pods are deregistered when a node is cordoned.
     Cordon {
-        /// No tool's.
+        /// None.
         None = "none",
-        /// Those of pods that drain tools skip.
+        /// Pods that drain tools skip.
         Unevictable = "unevictable",
-        /// Those of all that nothing would keep alive, too.
+        /// Pods that drain tools skip, and pods without a hold.
         All = "all",
     }
 }
 
-/// What counts as one.
+/// The signs that Headgate uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signals {
-    /// The keys of taints that announce that a node is about to die.
+    /// The keys of taints that announce the end of a node within minutes.
     pub dying: BTreeSet<Box<str>>,
     /// The keys of taints that announce a drain.
     pub disrupted: BTreeSet<Box<str>>,
@@ -140,7 +139,7 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// The sign of an existing node; of several, the gravest.
+    /// The most severe sign of an existing node.
     pub fn of(&self, node: &NodeFacts) -> Option<Signal> {
         let cordoned = node.cordoned && self.cordon != Cordon::None;
         let taint = |keys: &BTreeSet<Box<str>>, fate| {
@@ -158,7 +157,7 @@ impl Signals {
             .or_else(|| says(cordoned, by_cordon, "it is cordoned"))
     }
 
-    /// Whether a node takes pods and has no sign that it is about to be removed.
+    /// Whether a node accepts pods and has no sign that it will be removed.
     pub fn remains(&self, node: &NodeFacts) -> bool {
         node.takes_pods && self.of(node).is_none()
     }
@@ -199,11 +198,12 @@ mod tests {
         for cordon in [Cordon::None, Cordon::Unevictable, Cordon::All] {
             assert!(signals(cordon).remains(&plain));
             assert!(signals(cordon).remains(&NodeFacts { taints: vec!["other".into()], ..plain.clone() }));
-            // A cordon and a taint that keeps pods away close it, whether or not they deregister targets early.
+            // A node with a cordon or a taint that excludes pods accepts no pods, even if neither deregisters targets
+            // early.
             let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..plain.clone() };
             assert!(!signals(cordon).remains(&cordoned));
             for key in [DYING[0], DISRUPTED[0]] {
-                // The same as the effect PreferNoSchedule.
+                // The effect PreferNoSchedule gives the same result.
                 let marked = NodeFacts { taints: vec![key.into()], ..plain.clone() };
                 assert!(!signals(cordon).remains(&marked), "{key}");
             }

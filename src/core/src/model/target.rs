@@ -1,4 +1,4 @@
-//! A target: what the load balancer sends to.
+//! A target of a load balancer.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! What Headgate needs to know of a TargetBinding that somebody has written.
+//! What Headgate needs to know about a TargetBinding that a user wrote.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use crate::model::{
     service::{PortRef, TargetPort},
 };
 
-/// Which pods, and at which port.
+/// Which pods, and which of their ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pods {
-    /// Those of a Service in the same namespace, at the `targetPort` of this port of it.
+    /// The pods of a Service in the same namespace, at the `targetPort` of this Service port.
     OfService(Arc<str>, PortRef),
-    /// Those with these labels, at this port of their own.
+    /// The pods with these labels, at this port of the pods.
     Selected(Labels, TargetPort, Protocol),
-    /// Unknown: it does not follow the schema of the kind. A sentence for the user.
+    /// Unknown: the object does not match its schema. Contains a sentence for the user.
     Unreadable(Box<str>),
 }
 
-/// One written TargetBinding as last seen.
+/// One TargetBinding as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingFacts {
-    /// Namespace and name.
+    /// The namespace and name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the TargetBinding.
     pub uid: Uid,
-    /// The target group in its original text: ARN or name.
+    /// The target group in its original text, an ARN or a name.
     pub group: Box<str>,
     /// Which pods.
     pub pods: Pods,
-    /// How its pods are registered.
+    /// How the pods are registered.
     pub policy: Texts,
-    /// Somebody has deleted it, and its finalizer keeps it until its targets are deregistered.
+    /// Whether it is being deleted. Its finalizer keeps it until its targets are deregistered.
     pub ending: bool,
 }
 
 impl BindingFacts {
-    /// The name of the Service that it takes the pods of.
+    /// The Service whose pods it uses.
     pub fn service(&self) -> Option<ObjectKey> {
         match &self.pods {
             Pods::OfService(name, _) => Some(ObjectKey::new(self.key.namespace.clone(), name.clone())),

@@ -15,7 +15,7 @@ impl TargetGroupArn {
     /// Reads an ARN.
     ///
     /// # Errors
-    /// [`ReferenceError::Arn`] with the piece that is wrong.
+    /// [`ReferenceError::Arn`] with the part that is wrong.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let wrong = |piece| Err(ReferenceError::Arn { text: brief(text).into(), piece });
         let mut pieces = text.splitn(6, ':');
@@ -75,8 +75,8 @@ impl TargetGroupArn {
         self.0.split('/').nth(1).unwrap_or_default()
     }
 
-    /// Whether the other one is another target group of the same name, account and region: of the two, one does not exist
-    /// any more.
+    /// Whether the other ARN has the same name, account and region, but is another target group. One of the two no
+    /// longer exists.
     pub fn is_twin_of(&self, other: &Self) -> bool {
         let is_there = self.account() == other.account() && self.region() == other.region();
         self != other && self.name() == other.name() && is_there
@@ -108,7 +108,7 @@ impl GroupRef {
     /// Reads an ARN or a name.
     ///
     /// # Errors
-    /// Returns which of the two it resembles, and its error.
+    /// Which of the two the text resembles, and its error.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.starts_with("tag:") {
             Err(ReferenceError::Tag { text: brief(text).into() })
@@ -120,7 +120,7 @@ impl GroupRef {
         }
     }
 
-    /// The ARN, if it is one.
+    /// The ARN, if the reference is one.
     pub const fn arn(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Arn(arn) => Some(arn),
@@ -141,7 +141,7 @@ impl fmt::Display for GroupRef {
 /// Why a text does not name a target group.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReferenceError {
-    /// It looks like an ARN, but is none of a target group.
+    /// It looks like an ARN, but not like the ARN of a target group.
     #[error(
         "\"{text}\" is no target group ARN: {piece}. Copy the ARN from `aws elbv2 describe-target-groups`."
     )]
@@ -159,7 +159,7 @@ pub enum ReferenceError {
         /// Its error.
         piece: &'static str,
     },
-    /// Look-up by tag.
+    /// A look-up by tag, which Headgate does not support.
     #[error("\"{text}\" is a tag, which is not supported. Write the ARN or the name of a target group.")]
     Tag {
         /// What was written.
@@ -183,7 +183,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 words! {
-    /// `TargetType`, as AWS writes it: what kind of thing a target group sends to.
+    /// `TargetType` as AWS writes it.
     TargetType {
         /// IP addresses: the only type whose targets can be pods.
         Ip = "ip",
@@ -206,11 +206,11 @@ impl TargetType {
 }
 
 words! {
-    /// `IpAddressType` of a target group, as AWS writes it: all its targets are of this family.
+    /// `IpAddressType` of a target group as AWS writes it. All its targets have this family.
     IpFamily {
-        /// The default.
+        /// IPv4, the default.
         V4 = "ipv4",
-        /// The other one.
+        /// IPv6.
         V6 = "ipv6",
     }
 }
@@ -225,8 +225,9 @@ impl IpFamily {
     }
 }
 
-/// How many targets of a group must be healthy, in number and in percent (0 to 100); the higher of both. Below that,
-/// a load balancer sends to all of them (`unhealthy_state_routing`) or takes a zone out of DNS (`dns_failover`).
+/// How many targets of a group must be healthy, as a number and in percent (0 to 100). The higher value counts. If
+/// fewer are healthy, a load balancer sends to all targets (`unhealthy_state_routing`) or removes a zone from DNS
+/// (`dns_failover`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastHealthy {
     /// `minimum_healthy_targets.count`.
@@ -236,16 +237,16 @@ pub struct LeastHealthy {
 }
 
 impl LeastHealthy {
-    /// AWS's default (ELBv2 API reference, `TargetGroupAttribute`); also of a group whose attributes may not be read.
+    /// AWS's default (ELBv2 API reference, `TargetGroupAttribute`). Also used if Headgate may not read the attributes.
     pub const DEFAULT: Self = Self { count: 1, percent: 0 };
 
-    /// Whether targets that are not healthy may make a group fall below it although others are.
+    /// Whether unhealthy targets can make a group miss this minimum although other targets are healthy.
     pub const fn is_above_default(self) -> bool {
         self.count > Self::DEFAULT.count || self.percent > Self::DEFAULT.percent
     }
 }
 
-/// AWS's data about a target group, as far as Headgate needs it.
+/// AWS's data about a target group that Headgate needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetGroupFacts {
     /// The ARN.
@@ -256,15 +257,15 @@ pub struct TargetGroupFacts {
     pub protocol: Box<str>,
     /// `IpAddressType`.
     pub ip_family: IpFamily,
-    /// Its attributes, which are read after it is found; `None`: not yet.
+    /// The minimum of healthy targets, which is read after the group is found. `None`: not read yet.
     pub least_healthy: Option<LeastHealthy>,
 }
 
 impl TargetGroupFacts {
-    /// Whether pods behind a Service port of `protocol` can be targets of this group.
+    /// Checks whether pods behind a Service port with `protocol` can be targets of this group.
     ///
     /// # Errors
-    /// Returns the value, and what to write instead.
+    /// The value that prevents it, and what to write instead.
     pub fn serves(&self, protocol: Protocol) -> Result<(), Unsupported> {
         if self.target_type != TargetType::Ip {
             return Err(Unsupported::TargetType { group: self.arn.name().into(), found: self.target_type });
@@ -273,8 +274,8 @@ impl TargetGroupFacts {
             "TCP" | "TLS" | "HTTP" | "HTTPS" => &[Protocol::Tcp],
             "UDP" => &[Protocol::Udp],
             "TCP_UDP" => &[Protocol::Tcp, Protocol::Udp],
-            // AWS takes no target without its own `QuicServerId`, by which the load balancer follows a connection. What a
-            // pod would answer to is in its own configuration.
+            // AWS requires a `QuicServerId` for each target, which the load balancer uses to route a connection. Only
+            // the pod's own configuration contains that ID.
             "QUIC" | "TCP_QUIC" => {
                 return Err(Unsupported::Quic {
                     group: self.arn.name().into(),
@@ -314,7 +315,7 @@ pub enum Unsupported {
         /// Its type.
         found: TargetType,
     },
-    /// Each target would need a separate name.
+    /// Each target would need its own ID.
     #[error(
         "target group {group} has protocol {found}, and Headgate does not know the QuicServerId that each target needs. Use \
          another protocol."
@@ -325,7 +326,7 @@ pub enum Unsupported {
         /// Its protocol.
         found: Box<str>,
     },
-    /// The group's protocol does not carry the Service port's.
+    /// The group's protocol does not match that of the Service port.
     #[error("target group {group} has protocol {found}, the Service port {}. Use {expected}.", port.as_str())]
     Protocol {
         /// The group's name.
@@ -334,33 +335,33 @@ pub enum Unsupported {
         found: Box<str>,
         /// The Service port's protocol.
         port: Protocol,
-        /// What would do.
+        /// The values that would match.
         expected: &'static str,
     },
 }
 
-/// What holds for all groups.
+/// Settings for all groups.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings {
-    /// For how long a call that was given up, or that another replica has sent, may still be applied.
+    /// How long a call that timed out, or that another replica sent, may still take effect.
     pub late: Duration,
-    /// For how long the targets of living pods are held at most that are replaced as a whole.
+    /// How long old targets of living pods remain after the last new target became healthy, if a change replaces all.
     pub replacement_grace: Duration,
-    /// For how long a namespace holds a group that no grant names, after it has bound it last.
+    /// How long a namespace holds a group that no grant names, after its last binding ended.
     pub holder_patience: Duration,
-    /// Whether it counts since when AWS has taken a registration and no read was answered.
+    /// Whether the time since an accepted registration without an answered read is measured.
     pub dates_registrations: bool,
-    /// How long registrations of one group wait for more that could travel with them.
+    /// How long registrations of one group wait for others, to send them in one call.
     pub add_window: Window,
-    /// Nothing is written to AWS.
+    /// Whether Headgate writes nothing to AWS.
     pub read_only: bool,
     /// How long load balancers may go on sending after a removal.
     pub bounds: Bounds,
-    /// For the jitter of backoffs.
+    /// The seed for the jitter of backoffs.
     pub seed: u64,
 }
 
-/// These target groups, for people: the first ones, and how many there are.
+/// A text with the first of these target groups and their number.
 pub fn list(references: &[GroupRef]) -> String {
     const NAMED: usize = 3;
     let mut said: Vec<String> = references.iter().take(NAMED).map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Time as a parameter: the core never reads a clock.
+//! Time is a parameter: the core never reads a clock.
 
 use std::{
     ops::{Add, Sub},
@@ -7,8 +7,8 @@ use std::{
 
 /// A point on the monotonic clock of the process, counted from its start.
 ///
-/// A type of its own, because `std::time::Instant` can only be had from the real clock, and the core also runs
-/// under a simulated one.
+/// It is a type of its own because `std::time::Instant` needs the real clock, and the core also runs with a simulated
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -48,10 +48,10 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A point on the wall clock, since 1970: only for what is written down and read by another process.
+/// A point on the wall clock, since 1970. Only for times that are stored and read by another process.
 ///
-/// Clocks of machines differ, and are set now and then. A stored time shows which of two things came first, and never
-/// how long ago one was: for that there is [`Written`].
+/// The clocks of machines differ, and are sometimes set. A stored time therefore shows which of two events came first,
+/// but never how long ago one was. For that, use [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(Duration);
 
@@ -88,11 +88,11 @@ impl Add<Duration> for WallTime {
     }
 }
 
-/// A time that somebody wrote down, and when this replica saw it written for the first time.
+/// A stored time, and when this replica first saw it.
 ///
-/// The one rule about such times: the monotonic clock measures a wait here, from the moment when its time was seen.
-/// The record was written by then, so no wait ends early, with any clock of the writer or this replica. A time of
-/// next year delays nothing for longer than the wait. A new process sees the time again, and may wait once more.
+/// There is one rule for stored times: a wait begins when this replica first sees the record, and the monotonic clock
+/// measures it. The record was written before that, so no wait ends early with any clock of the writer or this replica.
+/// A time of next year does not extend a wait. A new process sees the record again, and may wait once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     at: WallTime,
@@ -100,44 +100,44 @@ pub struct Written {
 }
 
 impl Written {
-    /// This is written, and was seen then.
+    /// A stored time that was first seen at `seen`.
     pub const fn new(at: WallTime, seen: Moment) -> Self {
         Self { at, seen }
     }
 
-    /// What is written now: if it is still the same, it was seen before.
+    /// Updates the record with the time that is stored now. If it is the same, it keeps when it was first seen.
     #[must_use]
     pub fn now_says(self, at: WallTime, now: Moment) -> Self {
         if self.at == at { self } else { Self { at, seen: now } }
     }
 
-    /// In its written form. Only for comparison with other written times.
+    /// The stored time. Only for comparison with other stored times.
     pub const fn at(self) -> WallTime {
         self.at
     }
 
-    /// When this replica saw it.
+    /// When this replica first saw it.
     pub const fn seen(self) -> Moment {
         self.seen
     }
 
-    /// When a wait that begins with it is over.
+    /// When a wait of length `bound` that begins with this record is over.
     pub fn ends(self, bound: Duration) -> Moment {
         self.seen + bound
     }
 
-    /// How long ago it was, at least.
+    /// How long ago it was stored, at least.
     pub const fn ago(self, now: Moment) -> Duration {
         now.since(self.seen)
     }
 }
 
-/// How long registrations of one group wait for more that could travel with them.
+/// How long registrations of one group wait for others, to send them in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Until none has come for this long.
+    /// They wait until none was added for this long.
     pub idle: Duration,
-    /// But no longer than this.
+    /// They wait at most this long.
     pub most: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Changes: the content of the journal.
+//! The entries of the journal.
 
 use std::sync::Arc;
 
@@ -9,56 +9,56 @@ use super::{
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// A target of a pod, in a target group.
+    /// A step of a pod's target in a target group.
     Target(TargetGroupArn, Target, Owner, TargetStep),
-    /// A pod.
+    /// A step of a pod.
     Pod(Owner, PodStep),
-    /// A node is about to be removed, for this reason; or `None`: it is not.
+    /// A node will be removed, for this reason. `None`: it remains.
     Node(Arc<str>, Option<Cause>),
-    /// This replica leads from now on, or no longer.
+    /// Whether this replica leads from now on.
     Leads(bool),
-    /// A user got a report.
+    /// A report to a user.
     Said(Notice),
 }
 
-/// What has become of a target. What AWS has answered and shown, only the leader knows.
+/// A step of a target. Only the leader knows the answers of AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetStep {
-    /// It should be there.
+    /// The target should be registered.
     Wanted(Cause),
-    /// AWS has taken its registration.
+    /// AWS has accepted the registration.
     Registered,
-    /// AWS has not.
+    /// AWS has not accepted the registration.
     NotRegistered(Reason),
-    /// The load balancer reports this (`None`: it is absent), and reported something else before.
+    /// The load balancer reports a new state. `None`: the target is absent.
     Shown(Option<HealthState>, Option<Health>),
-    /// It should be deregistered.
+    /// The target should be deregistered.
     Unwanted(Cause),
-    /// AWS has taken its removal.
+    /// AWS has accepted the deregistration.
     Deregistered,
-    /// AWS has not.
+    /// AWS has not accepted the deregistration.
     NotDeregistered(Reason),
 }
 
-/// What has become of a pod.
+/// A step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStep {
     /// The new state of its readiness gate.
     Gate(GateView),
-    /// Its eviction waits, or is allowed, for this reason.
+    /// The pod's eviction waits or is allowed, for this reason.
     Eviction(Cause, bool),
-    /// Nothing in it answers any more.
+    /// No process in the pod answers any more.
     Ended,
-    /// It is not there any more.
+    /// The pod was deleted.
     Gone,
 }
 
 /// An entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which one it is, counted from 1 since this replica began.
+    /// The number of the entry, counted from 1 since this replica started.
     pub number: u64,
-    /// When it came to be known here.
+    /// When this replica learned about it.
     pub at: Moment,
     /// The change.
     pub what: Transition,

@@ -1,4 +1,4 @@
-//! What others may read of the engine: small pictures, replaced only when they change.
+//! The views of the engine for readers: small, and replaced only when they change.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,35 +8,35 @@ use super::{
     gate::{GateFacts, Shown},
 };
 
-/// Something that is shown, or not any more.
+/// A new view, or the end of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picture {
-    /// This binding looks like this now.
+    /// The view of a binding.
     Binding(BindingView),
-    /// This binding is no more.
+    /// The binding has ended.
     BindingGone(BindingKey),
-    /// This target group looks like this now.
+    /// The view of a target group.
     Group(GroupView),
-    /// Nothing is bound to this target group any more.
+    /// No binding uses this target group any more.
     GroupGone(TargetGroupArn),
-    /// An object that binds looks like this now.
+    /// The view of an object that binds.
     Origin(OriginView),
-    /// It binds nothing any more.
+    /// The object binds nothing any more.
     OriginGone(Origin),
 }
 
 /// One binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingView {
-    /// Its name.
+    /// The identity of the binding.
     pub key: BindingKey,
-    /// Its targets, each with what is known of it.
+    /// The targets of the binding.
     pub targets: Vec<TargetView>,
-    /// Those that were, and are on their way out.
+    /// Former targets that are being deregistered or drained.
     pub ending: Vec<EndingView>,
-    /// How long its terminating pods should be held, if they have no value themselves.
+    /// How long terminating pods should be held if they have no value of their own.
     pub hold: HoldWanted,
-    /// What a user should know of it and of its target group, each with a sentence.
+    /// Problems of the binding and its target group, each with a sentence.
     pub said: Vec<(Reason, String)>,
 }
 
@@ -45,15 +45,15 @@ pub struct BindingView {
 pub struct TargetView {
     /// The target.
     pub target: Target,
-    /// Its pod.
+    /// The pod of the target.
     pub pod: ObjectKey,
     /// The node of the pod.
     pub node: Option<Arc<str>>,
-    /// Whether AWS has taken its registration.
+    /// Whether AWS has accepted the registration.
     pub registered: bool,
-    /// The health that the load balancer reports; `None` until it was read.
+    /// The health that the load balancer reports. `None`: not read yet.
     pub state: Option<HealthState>,
-    /// The reason that AWS gives for it; empty: none.
+    /// AWS's reason for this health. Empty: none.
     pub why: &'static str,
     /// The readiness gate of the pod.
     pub gate: GateView,
@@ -62,18 +62,18 @@ pub struct TargetView {
 /// The readiness gate of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateView {
-    /// It has none.
+    /// The pod has no gate.
     None,
-    /// It is closed.
+    /// The gate is closed.
     Closed,
-    /// It is open.
+    /// The gate is open.
     Open,
-    /// It is open, though the health of the pod's targets could not be read.
+    /// The gate is open, although the health of the pod's targets could not be read.
     Unread,
 }
 
 impl GateView {
-    /// In a word: `none`, `closed` or `open`.
+    /// The state as text: `none`, `closed` or `open`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -93,7 +93,7 @@ impl GateView {
     }
 }
 
-/// A target of a binding, from the moment when it should be deregistered until the load balancer has finished
+/// A former target of a binding, from the moment when it should be deregistered until the load balancer has finished
 /// draining it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndingView {
@@ -103,7 +103,7 @@ pub struct EndingView {
     pub pod: ObjectKey,
     /// Why it should be deregistered.
     pub reason: Reason,
-    /// Whether AWS has yet to take its removal.
+    /// Whether AWS has not accepted the deregistration yet.
     pub registered: bool,
     /// The health that the load balancer reports.
     pub state: Option<HealthState>,
@@ -114,35 +114,35 @@ pub struct EndingView {
 pub struct GroupView {
     /// The ARN.
     pub group: TargetGroupArn,
-    /// By zone, as AWS reports it, or that of the pod's Node before; `None`: neither is known. Also those in which a
-    /// target was healthy within the last hour.
+    /// The zones as AWS reports them, or before that as the pods' nodes do. `None`: the zone is unknown. Includes zones
+    /// in which a target was healthy within the last hour.
     pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
-    /// How many of them were not registered from here and are not draining.
+    /// The number of foreign targets that are not draining.
     pub foreign: usize,
-    /// How many targets that Headgate registered belong to no pod of this cluster any more, and remain because they
-    /// are healthy. Another cluster may have got their addresses.
+    /// The number of targets that Headgate registered, that belong to no pod of this cluster any more, and that remain
+    /// because they are healthy. Another cluster may have got their addresses.
     pub suspects: usize,
-    /// How many targets somebody else removes again and again.
+    /// The number of targets that another writer removes repeatedly.
     pub contested: usize,
-    /// How many targets that Headgate registered some time ago were never healthy.
+    /// The number of targets that Headgate registered some time ago and that were never healthy.
     pub never_healthy: usize,
-    /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
+    /// If the group is paused, the number of registrations and of deregistrations that wait.
     pub paused: Option<(usize, usize)>,
-    /// How many registrations wait because AWS accepts no more targets, in its last answer.
+    /// The number of registrations that wait because AWS accepts no more targets.
     pub unplaced: usize,
-    /// How many removals are held. The targets are being replaced as a whole, their pods still run, and none of the
-    /// new ones is healthy yet. Also those of pods that are no longer ready and remain for their zones.
+    /// The number of deregistrations that wait. Either all targets are being replaced, their pods still run, and no new
+    /// target is healthy yet; or pods that are no longer ready remain for their zones.
     pub held: usize,
-    /// Until when they are held at most; `None`: AWS has taken none of the new ones yet.
+    /// Until when they wait at most. `None`: no new target is healthy yet.
     pub held_until: Option<Moment>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
-    /// When the oldest pending removal was caused.
+    /// When the oldest pending deregistration was caused.
     pub oldest_removal: Option<Moment>,
 }
 
 impl GroupView {
-    /// How many targets AWS shows in this state.
+    /// The number of targets that AWS shows in this state.
     pub fn in_state(&self, state: HealthState) -> usize {
         self.zones.values().filter_map(|zone| zone.states.get(&state)).sum()
     }
@@ -151,20 +151,20 @@ impl GroupView {
 /// One zone of a target group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneView {
-    /// How many targets should be there.
+    /// The number of desired targets.
     pub wanted: usize,
     /// How many of these are healthy.
     pub serving: usize,
-    /// How many targets AWS shows in each state, including foreign ones.
+    /// The number of targets that AWS shows in each state, including foreign ones.
     pub states: BTreeMap<HealthState, usize>,
 }
 
-/// An object that binds: a Service with the annotation, or a written TargetBinding.
+/// An object that binds: a Service with the annotation, or a TargetBinding that a user wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginView {
-    /// Its kind and name.
+    /// The kind and name of the object.
     pub origin: Origin,
-    /// This life of that name.
+    /// The UID of the object.
     pub uid: Uid,
     /// Whether the object exists; the bindings of a deleted Service remain in force for a while.
     pub exists: bool,
@@ -172,12 +172,12 @@ pub struct OriginView {
     pub problems: Vec<Problem>,
 }
 
-/// What stands between a living pod and its targets.
+/// Why a living pod is deregistered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart {
-    /// The leader takes it out, for its eviction.
+    /// The leader deregisters it for its eviction.
     pub decided: bool,
-    /// Its node is about to be removed, and it at once with it.
+    /// Its node will be removed, and it is deregistered at once.
     pub node_goes: bool,
     /// It has not been ready for too long, and its zones do not need it.
     pub let_go: bool,

@@ -1,8 +1,8 @@
-//! The news of a watch of Kubernetes objects.
+//! News of a watch of Kubernetes objects.
 
 use std::{fmt, sync::Arc};
 
-/// Which objects a watch sees.
+/// The objects that a watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// All namespaces.
@@ -30,15 +30,15 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The news of a watch.
+/// News of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
     /// The object exists, with this content.
     Applied(T),
     /// The object was deleted; this is its last state.
     Deleted(T),
-    /// All objects within the scope: what is missing was deleted. The list is a consistent read, never older than
-    /// earlier news.
+    /// All objects within the scope. An object that is missing was deleted. The list is a consistent read, never older
+    /// than earlier news.
     Relisted(Scope, Vec<T>),
 }
 

@@ -1,6 +1,6 @@
-//! Enums whose variants are words: of Kubernetes, of AWS, of what users write and read.
+//! Enums whose variants are words of Kubernetes, of AWS, or of users.
 
-/// An enum, and the word for each variant.
+/// Defines an enum and the word of each variant.
 #[macro_export]
 macro_rules! words {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:expr),* $(,)? }) => {
@@ -9,15 +9,15 @@ macro_rules! words {
         pub enum $name { $($(#[$about])* $variant),* }
 
         impl $name {
-            /// All there are.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word in its written form.
+            /// The word of the variant.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }
 
-            /// The one whose word this is.
+            /// The variant with this word.
             pub fn of_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.as_str() == word)
             }

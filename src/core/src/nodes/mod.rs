@@ -1,14 +1,13 @@
-//! What Headgate needs to know of nodes: their zone, whether they take pods, and whether they are about to be
-//! removed.
+//! What Headgate needs to know about nodes: their zone, whether they accept pods, and whether they will be removed.
 //!
-//! * **Owns** the last known nodes, and which are about to be removed. Deleted nodes are kept while they have pods.
-//! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to be
-//!   removed, or remain. [`LastSeen`] answers questions about single nodes.
+//! * **Owns** the last known nodes, and which of them will be removed. Deleted nodes are kept while they have pods.
+//! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]). Both return the nodes that will
+//!   now be removed, or that remain after all. [`LastSeen`] answers questions about single nodes.
 //! * **Guarantees.** Only this module decides about nodes: the zone, whether it has room, and which sign counts
-//!   ([`Signal`]). If a list or a watch contains the end of most nodes, nothing changes before another list
-//!   confirms that. Pods of really lost nodes are deleted soon, and deregistered at once.
-//! * **Assumes** no rights. Without the right to watch nodes, there are no zones and no early signals, and nothing
-//!   waits for them.
+//!   ([`Signal`]). If a list or a watch reports the end of most nodes, nothing changes until another list confirms it.
+//!   Pods of nodes that are really lost are deleted soon, and deregistered at once.
+//! * **Assumes** no permissions. Without permission to watch nodes, there are no zones and no early signals, and
+//!   nothing waits for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,38 +25,39 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
-    /// Those that are about to be removed, or were deleted, and when that was seen.
+    /// The nodes that will be removed or were deleted, and when that was seen.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
-    /// The number of nodes with each taint that announces a drain.
+    /// For each taint that announces a drain, the number of nodes with it.
     marked: BTreeMap<Box<str>, usize>,
-    /// Those on which it is written that they are detached.
+    /// The nodes with the annotation `detached-at`.
     detached: BTreeSet<Arc<str>>,
     signals: Signals,
     brake: Brake<Arc<str>>,
-    /// When those that are not ready any more count as lost.
+    /// When the nodes that are not ready will count as lost.
     unready: Agenda<Moment, Arc<str>>,
-    /// Those that have not been ready for [`LOST_AFTER`].
+    /// The nodes that have not been ready for [`LOST_AFTER`].
     lost: BTreeSet<Arc<str>>,
-    /// Those whose presence has changed.
+    /// The nodes whose presence has changed since the last call of [`Self::take_turned`].
     turned: Vec<(Arc<str>, Presence)>,
 }
 
-/// A node counts as lost after this time without being ready. The VPC reuses none of its addresses before the
+/// A node counts as lost after it has not been ready for this long. The VPC does not reuse its addresses before the
 /// instance has terminated.
 const LOST_AFTER: Duration = Duration::from_secs(30);
 
-/// What is known of single nodes: questions only.
+/// What is known about single nodes. Read-only.
 #[derive(Clone, Copy, Debug)]
 pub struct LastSeen<'a>(&'a Nodes);
 
 impl Nodes {
-    /// No node is known. These are the signs of a node that is about to be removed; the end of most nodes is doubted
-    /// for at most this time.
+    /// No nodes. `signals`: the signs of a node that will be removed. `patience`: the longest time for which the end of
+    /// most nodes waits for a confirmation.
     pub fn new(signals: Signals, patience: Duration) -> Self {
         Self { signals, brake: Brake::new(patience), ..Self::default() }
     }
 
-    /// News of the watch. Returns the nodes that are now about to be removed, or that remain; `None`: no change.
+    /// Applies news of the watch. Returns the nodes that will now be removed, or that remain after all. `None`: no
+    /// change.
     pub fn apply(
         &mut self,
         change: Change<NodeFacts>,
@@ -92,7 +92,7 @@ impl Nodes {
         Some(touched.into_iter().filter(|node| self.look(node, wall)).collect())
     }
 
-    /// Gives its name if it is not as it was.
+    /// Stores a node. Returns its name if it has changed.
     fn put(&mut self, node: NodeFacts, seen: Moment) -> Option<Arc<str>> {
         let name = node.name.clone();
         self.note_ready(&node, seen);
@@ -105,8 +105,8 @@ impl Nodes {
         (before.as_ref() != self.all.get(&name)).then_some(name)
     }
 
-    /// The readiness of a node. A node that is first seen as not ready counts as not ready for a long time, because
-    /// others have waited before this replica started.
+    /// Records the readiness of a node. A node that is not ready when it is first seen has not been ready for a long
+    /// time, because it was so before this replica started.
     fn note_ready(&mut self, node: &NodeFacts, seen: Moment) {
         let (name, before) = (&node.name, self.all.get(&node.name));
         let (is_new, was_ready) = (before.is_none(), before.is_some_and(|before| !before.not_ready));
@@ -127,12 +127,12 @@ impl Nodes {
         self.turned.push((node, Presence::Lost));
     }
 
-    /// The nodes whose presence has changed since this was asked last.
+    /// Takes the nodes whose presence has changed since the last call.
     pub fn take_turned(&mut self) -> Vec<(Arc<str>, Presence)> {
         std::mem::take(&mut self.turned)
     }
 
-    /// There is no such node any more.
+    /// Removes a node.
     fn drop(&mut self, node: &Arc<str>) {
         self.all.remove(node);
         self.detached.remove(node);
@@ -141,7 +141,7 @@ impl Nodes {
         self.turned.push((node.clone(), Presence::Gone));
     }
 
-    /// Time has passed: returns the nodes that now count as removed, because nothing confirmed them.
+    /// Advances the time. Returns the nodes that now count as removed, because no list confirmed that they exist.
     pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
         while let Some(node) = self.unready.take(now) {
             self.loses(node);
@@ -154,12 +154,12 @@ impl Nodes {
         gone
     }
 
-    /// What to list once more, if anything; returned once.
+    /// The scope to list once more, if any. Returned once.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.brake.take_asks()
     }
 
-    /// Whether it is another thing that becomes of a node now.
+    /// Checks whether a node will be removed. Returns whether the result has changed.
     fn look(&mut self, node: &Arc<str>, wall: WallTime) -> bool {
         let signal = match self.all.get(node) {
             Some(facts) => self.signals.of(facts),
@@ -194,24 +194,24 @@ impl Nodes {
         known
     }
 
-    /// The nodes that are about to be removed, or were deleted while they have pods.
+    /// The nodes that will be removed, or were deleted while they have pods.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
     }
 
-    /// The sign that a node is about to be removed, and the start of its present fate, if there is a sign.
+    /// The sign that a node will be removed, and when it was first seen. `None`: there is no sign.
     pub fn signal(&self, node: &Arc<str>) -> Option<(&Signal, WallTime)> {
         self.going.get(node).map(|(signal, since)| (signal, *since))
     }
 
-    /// What is known of single nodes.
+    /// What is known about single nodes.
     pub const fn last_seen(&self) -> LastSeen<'_> {
         LastSeen(self)
     }
 }
 
 impl<'a> LastSeen<'a> {
-    /// All that is known of the node of this name.
+    /// The node with this name.
     pub fn named(self, node: &str) -> Option<&'a NodeFacts> {
         self.0.all.get(node)
     }
@@ -220,20 +220,20 @@ impl<'a> LastSeen<'a> {
         self.0.all.get(node?)
     }
 
-    /// Whether the node of a pod is known to remain, as far as the pod is concerned.
+    /// Whether the node of a pod is known to remain. A sign that does not concern the pod does not count.
     pub fn stays(self, pod: &PodFacts) -> bool {
         let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
         signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))
     }
 
-    /// Whether the sign of a node allows to begin now. A taint on more than one node in four does not: a node group
-    /// may taint all nodes before it drains the first.
+    /// Whether Headgate may act now on the sign of a node. It does not act on a taint on more than one node in four: a
+    /// node group may taint all nodes before it drains the first one.
     pub fn is_its_turn(self, signal: &Signal) -> bool {
         let marked = self.0.marked.get(&signal.sign).copied().unwrap_or_default();
         signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.0.all.len()
     }
 
-    /// When a node was created, if it is known, in seconds since 1970.
+    /// When a node was created, in seconds since 1970, if it is known.
     pub fn created(self, node: Option<&Arc<str>>) -> Option<i64> {
         self.get(node).map(|node| node.created)
     }
@@ -243,13 +243,13 @@ impl<'a> LastSeen<'a> {
         self.get(node)?.zone.as_ref()
     }
 
-    /// Whether a node is known to take no new pods.
+    /// Whether a node is known to accept no new pods.
     pub fn is_closed(self, node: Option<&Arc<str>>) -> bool {
         self.get(node).is_some_and(|node| !node.takes_pods)
     }
 
-    /// The existing nodes that are about to be removed, and those with `detached-at`: each with whether it is about
-    /// to be removed.
+    /// The existing nodes that will be removed, and those with `detached-at`. The flag tells whether the node will be
+    /// removed.
     pub fn may_be_detached(self) -> impl Iterator<Item = (&'a NodeFacts, bool)> {
         let Nodes { all, going, detached, .. } = self.0;
         let stay = detached.iter().filter(|name| !going.contains_key(*name));
@@ -257,18 +257,18 @@ impl<'a> LastSeen<'a> {
         going.keys().filter_map(|name| Some((all.get(name)?, true))).chain(stay)
     }
 
-    /// Whether a node of this zone takes new pods.
+    /// Whether a node of this zone accepts new pods.
     pub fn has_room(self, zone: &str) -> bool {
         let mut here = self.0.all.values().filter(|node| node.zone.as_deref() == Some(zone));
         here.any(|node| node.takes_pods)
     }
 
-    /// Most nodes are reported as deleted, this one too: when Headgate believes that.
+    /// If most nodes are reported as deleted and this is one of them, when Headgate will believe that.
     pub fn given_up_at(self, node: Option<&Arc<str>>) -> Option<Moment> {
         self.0.brake.doubted_until(node?)
     }
 
-    /// When [`Nodes::pass`] has something to do.
+    /// When [`Nodes::pass`] next has something to do.
     pub fn next_due(self) -> Option<Moment> {
         self.0.brake.next_due().into_iter().chain(self.0.unready.next_due()).min()
     }
@@ -336,7 +336,7 @@ mod tests {
         assert!(stays(&nodes, "a1"));
     }
 
-    /// Five nodes, and then a list with this many of them; returns whether anything is new.
+    /// Five nodes, followed by a list with this many of them. Returns whether anything is new.
     fn listed(nodes: &mut Nodes, count: usize) -> bool {
         let all = ["a1", "a2", "a3", "a4", "a5"];
         let list = all[..count].iter().map(|name| node(name, "a", true)).collect();
@@ -394,7 +394,8 @@ mod tests {
         assert!(!nodes.last_seen().stays(&pod("web", "u-1").on("a1").of_daemon_set().build()));
     }
 
-    /// This many of five nodes have a taint, and the first of them is cordoned or not; returns whether it may begin.
+    /// This many of five nodes have a taint, and the first node is cordoned or not. Returns whether Headgate may act on
+    /// it.
     fn is_turn(marked: usize, cordoned: bool) -> bool {
         let mut nodes = five();
         for at in 1..=marked {

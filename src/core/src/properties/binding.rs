@@ -1,4 +1,4 @@
-//! What is in force for a Service whose annotation becomes unreadable, as a whole or in part.
+//! The bindings in force for a Service whose annotation becomes invalid, as a whole or in part.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Objects that are reported as deleted, in any order: a mistake removes little, and the truth is believed soon.
+//! Objects that are reported as deleted, in any order: a wrong report removes little, and a true one is believed soon.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 type Names = BTreeSet<Arc<str>>;
 
-/// The next news of a watch, and the time before it.
+/// The next event of a watch, and the time before it.
 #[derive(Clone, Debug)]
 enum Said {
     Listed(BTreeSet<u8>),
@@ -43,7 +43,7 @@ fn names(of: &BTreeSet<u8>) -> Names {
     of.iter().map(|of| name(*of)).collect()
 }
 
-/// What is watched, and what is taken to be there.
+/// The watched objects, and the believed ones.
 struct Watched {
     brake: Brake<Arc<str>>,
     there: Names,
@@ -51,7 +51,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// A list contained these.
+    /// A list that contains these objects.
     fn new(there: &BTreeSet<u8>) -> Self {
         let mut it = Self { brake: Brake::new(PATIENCE), there: Names::new(), now: Moment::START };
         it.listed(&names(there));

@@ -1,4 +1,4 @@
-//! What is read back of the readiness gate: its message, and what was expected of a pod.
+//! The data of a readiness gate that Headgate reads back: its message, and what was expected of a pod.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What a new pod is given, when the API server asks about it once more.
+//! The injection into a new pod when the API server calls the webhook again.
 
 use proptest::prelude::*;
 
@@ -45,7 +45,7 @@ fn grace() -> impl Strategy<Value = Option<i64>> {
     prop::option::of(prop_oneof![0..700_i64, any::<i64>(), Just(1_i64 << 32), Just(i64::MAX)])
 }
 
-/// A value of an annotation that somebody wrote.
+/// A value of an annotation that another writer set.
 fn noted() -> impl Strategy<Value = Option<Box<str>>> {
     let near = text(
         "(GateAdded; )?(HoldAdded: [0-9]{1,6}s in [a-z, ]{1,9} \\(NLB\\); )?(GraceRaised: [0-9]{1,22}s)?",
@@ -87,7 +87,7 @@ fn known() -> impl Strategy<Value = Known> {
     ]
 }
 
-/// The pod with what it was given.
+/// The pod after the injection.
 fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
     let annotation =
         |name| injection.annotations.iter().find(|(is, _)| *is == name).map(|(_, value)| &**value);
@@ -128,7 +128,7 @@ fn a_pod_that_was_given_all_is_given_nothing_more() {
     });
 }
 
-/// What may have changed until a pod is looked at once more.
+/// What may have changed before the webhook is called again for a pod.
 fn later() -> impl Strategy<Value = (Known, Option<i64>, Option<Box<str>>, Terms)> {
     let hold = prop::option::of(text("auto|off|[0-9]{1,4}s").prop_map(Into::into));
     let limit = prop::option::of(1..700_u32);

@@ -1,4 +1,4 @@
-//! Ledgers, with removed targets, as the program packs them and as somebody may have changed them.
+//! Ledgers with removed targets, as the program packs them, and as other writers may have changed them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,7 +1,7 @@
-//! Properties of everything that reads data of others. For all input, nothing panics, values and reports have a
-//! limit, and printed values are read back. An invalid part changes nothing else.
+//! Property tests of all readers of external data. For all input, nothing panics, values and reports have a limit, and
+//! printed values can be read back. An invalid part changes no other part.
 //!
-//! The cases come from a fixed seed, so a failing run fails again.
+//! The cases come from a fixed seed, so a failing run is reproducible.
 
 mod annotation;
 mod binding;
@@ -20,12 +20,12 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-/// Cases of each property.
+/// The number of cases of each property.
 const CASES: u32 = 400;
-/// No message about one thing is longer, in bytes.
+/// The maximum length of a message about one object, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// Holds the property against [`CASES`] values, or as many as `PROPTEST_CASES` asks for.
+/// Checks the property against [`CASES`] values, or the number in `PROPTEST_CASES`.
 fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let asked = std::env::var("PROPTEST_CASES").ok().map(|cases| cases.parse().unwrap());
     let config = Config { cases: asked.unwrap_or(CASES), failure_persistence: None, ..Config::default() };
@@ -35,12 +35,12 @@ fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestC
     }
 }
 
-/// What matches, in the words of regular expressions.
+/// Texts that match a regular expression.
 fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, one that is nearly right, or a very long one.
+/// Any text: a short one of any characters, an almost valid one, or a very long one.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),
@@ -50,12 +50,12 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The name of a port of a Service, or of anything else that Kubernetes calls by a DNS label.
+/// The name of a Service port, or of another DNS label.
 fn label() -> impl Strategy<Value = String> {
     text("[a-z]([-a-z0-9]{0,13}[a-z0-9])?")
 }
 
-/// A message that is safe to write anywhere, and contains the right value.
+/// Checks that a message is safe to print, and contains the valid value.
 fn is_a_good_message(said: &str) -> Result<(), TestCaseError> {
     prop_assert!(
         said.len() <= LONGEST_MESSAGE,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, text};
 use crate::model::{Hold, LoadBalancerType, Policy, Texts, policy::ALL};
 
-/// A value that some annotation has, or nearly.
+/// A valid or almost valid value of an annotation.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         text(
@@ -41,7 +41,7 @@ fn any_values_are_a_policy_in_bounds_and_each_that_cannot_be_read_leaves_the_one
             is_a_good_message(&said)?;
             prop_assert!(said.contains("is in effect."), "{said}");
         }
-        // Those that can be read mean the same without those that cannot.
+        // The valid annotations have the same effect without the invalid ones.
         let (alone, _) = Policy::read(&now, Policy::default());
         if bad.is_empty() {
             prop_assert_eq!(alone, policy);

@@ -1,4 +1,4 @@
-//! Target groups by name and by ARN, as they are written and as AWS describes them.
+//! Target groups by name and by ARN, in annotations and in AWS's answers.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ pub(super) fn arn() -> impl Strategy<Value = String> {
     )
 }
 
-/// How a user names one.
+/// A user's reference to a target group.
 pub(super) fn reference() -> impl Strategy<Value = String> {
     prop_oneof![name(), arn()]
 }

@@ -1,4 +1,4 @@
-//! What Headgate did or tried when it reports something: the field `action` of an Event.
+//! The field `action` of an Event: what Headgate did or tried when it reports something.
 
 use crate::model::{
     Reason,
@@ -7,9 +7,9 @@ use crate::model::{
 };
 
 words! {
-    /// See the module.
+    /// See the module docs.
     EventAction {
-        /// Resolve what a Service, TargetBinding or grant asks for.
+        /// Resolve the target groups of a Service or TargetBinding, or apply a grant.
         Bind = "Bind",
         /// Register targets, and wait until they are healthy.
         Register = "Register",
@@ -25,13 +25,13 @@ words! {
         RollOut = "RollOut",
         /// Call the AWS API.
         CallAws = "CallAws",
-        /// Lead.
+        /// Acquire, keep or give up the Lease.
         Lead = "Lead",
     }
 }
 
 impl EventAction {
-    /// That of a notice.
+    /// The action of a notice.
     pub const fn of(notice: &Notice) -> Self {
         let is_pod = match &notice.about {
             About::IngressDaemonSet(..) => return Self::RollOut,
@@ -77,7 +77,7 @@ impl EventAction {
             | Reason::RemovalsFail => Self::Deregister,
 
             Reason::GateDelayed | Reason::HealthUnread | Reason::HeadgateLeft => Self::OpenGate,
-            // Of a pod, these are about its gate.
+            // On a pod, these reasons are about its gate.
             Reason::NotSelected | Reason::RightMissing if is_pod => Self::OpenGate,
 
             Reason::HoldMissing | Reason::HoldTooShort => Self::HoldPod,
@@ -91,7 +91,7 @@ impl EventAction {
 
             Reason::NodesInTurn | Reason::ProgressDeadlineExceeded | Reason::PodsRefused => Self::RollOut,
 
-            // What is as expected again is the way to AWS.
+            // Headgate reaches AWS again.
             Reason::AwsUnreachable
             | Reason::NoAwsCredentials
             | Reason::AccessDenied

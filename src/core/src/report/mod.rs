@@ -1,16 +1,16 @@
-//! What others get to see: pictures of bindings and target groups, and the sentences about problems.
+//! What others see: views of bindings and target groups, and the texts about problems.
 //!
-//! **Owns** which pictures have changed since they were shown last, and the reports to the owners of Services and
+//! **Owns** which views have changed since they were last shown, and the reports to the owners of Services and
 //! TargetBindings.
 //!
-//! **Flow.** A change of a binding or a target group marks its picture as old. At the end of each step, but at most
-//! ten times a second, the old pictures are drawn again, from the knowledge of that time.
+//! **Flow.** A change of a binding or a target group invalidates its view. At the end of each step, but at most ten
+//! times a second, the invalid views are built again from the state of that time.
 //!
-//! **Guarantees.** Calls of a step come before its pictures. During a burst of events, a large binding is redrawn at
-//! most ten times a second, so a picture may be that old. A target group without bindings and targets is dropped when
-//! its picture is drawn.
+//! **Guarantees.** The calls of a step come before its views. During a burst of events, a large binding's view is built
+//! at most ten times a second, so it may be 100 ms old. When the view of a target group without bindings and targets is
+//! built, the group is dropped.
 //!
-//! **Assumptions.** Every change marks its picture: an unmarked picture does not change.
+//! **Assumptions.** Every change invalidates its view: a valid view does not change.
 
 pub mod action;
 pub mod journal;
@@ -34,10 +34,10 @@ use crate::{
     view::{BindingView, GateView, Picture, TargetView},
 };
 
-/// A burst of pod events redraws a large binding at most this often.
+/// During a burst of pod events, the view of a large binding is built at most this often.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What to redraw. See the module.
+/// The views to build again. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     bindings: BTreeSet<BindingKey>,
@@ -48,17 +48,17 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Something about a binding has changed.
+    /// Invalidates the view of a binding.
     pub fn touch_binding(&mut self, binding: BindingKey) {
         self.bindings.insert(binding);
     }
 
-    /// Something about a target group has changed.
+    /// Invalidates the view of a target group.
     pub fn touch_group(&mut self, group: &TargetGroupArn) {
         self.groups.insert(group.clone());
     }
 
-    /// All problems of what binds at `origin`. Returns those without a report so far: one text for each reason.
+    /// Records all problems of the bindings of `origin`. Returns those that were not reported yet: one text per reason.
     pub fn news(
         &mut self,
         origin: &Origin,
@@ -76,12 +76,12 @@ impl Reports {
         news.into_iter().map(together).collect()
     }
 
-    /// Nothing counts as reported.
+    /// Forgets all reports, so that every problem is reported again.
     pub fn hush(&mut self) {
         self.told = Notices::default();
     }
 
-    /// AWS throttles these calls now: every binding of their account reports that.
+    /// Records that AWS throttles these calls. Every binding of their account reports it.
     pub fn throttled(&mut self, throttled: Throttled, index: &Index) {
         if self.throttled != throttled {
             let is_other = |key: &BindingKey| throttled.of(&key.group) != self.throttled.of(&key.group);
@@ -91,17 +91,17 @@ impl Reports {
         }
     }
 
-    /// That AWS throttles calls of this group's account.
+    /// The report that AWS throttles calls of this group's account.
     pub fn throttling(&self, group: &TargetGroupArn) -> Option<(Reason, String)> {
         self.throttled.of(group).map(|calls| (Reason::Throttled, sayings::throttled(calls)))
     }
 
-    /// When to show something.
+    /// When to show the next view.
     pub fn due(&self) -> Option<Moment> {
         (!self.bindings.is_empty() || !self.groups.is_empty()).then_some(self.not_before)
     }
 
-    /// Shows what has changed, if it is time; drops target groups that nothing is bound to.
+    /// Shows the changed views if it is time. Drops target groups without bindings.
     pub fn flush(
         &mut self,
         now: Moment,

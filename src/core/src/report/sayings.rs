@@ -1,7 +1,8 @@
-//! The catalogue of what users read in Events, conditions and log lines about targets, gates, holds and evictions.
+//! The catalogue of texts that users read about targets, gates, holds and evictions, in Events, conditions and log
+//! lines.
 //!
-//! Each text names its object first, then what happened, then what to do. An Event has at most [`LONGEST`](crate::model::notice::LONGEST)
-//! characters, so a text shortens the names in it ([`brief`]) and nothing else.
+//! Each text names its object first, then what happened, then what to do. An Event has at most
+//! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit, a text only shortens the names in it ([`brief`]).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 
-/// What is wrong with a binding; `example` is a pod or a target that shows it.
+/// A problem of a binding. `example`: a pod or target that has it.
 pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
     let (group, port) = (binding.key.group.name(), &binding.key.port);
     let example = brief(example);
@@ -52,7 +53,7 @@ pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) 
     }
 }
 
-/// A pod of the host network waits for the target of another one; for the pod that waits.
+/// A pod of the host network waits for the target of another pod. For the waiting pod.
 pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     format!(
         "Target {target}: host-network pod {} uses this address, so this pod waits. Give each pod of a node its own port.",
@@ -60,7 +61,7 @@ pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     )
 }
 
-/// The same, for the pod that has the target.
+/// The same for the pod that has the target.
 pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     format!(
         "Target {target}: host-network pod {} waits for this address. Give each pod of a node its own port.",
@@ -68,7 +69,7 @@ pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     )
 }
 
-/// Somebody has paused the binding of these targets.
+/// A binding of these targets is paused.
 pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
     let how = match by {
         Origin::Service(_) => "the annotation headgate.dev/paused",
@@ -86,7 +87,7 @@ pub fn read_only(arn: &TargetGroupArn) -> String {
     format!("Target group {}: Headgate changes nothing, because it runs with --read-only.", arn.name())
 }
 
-/// AWS throttles such calls.
+/// AWS throttles these calls.
 pub fn throttled(calls: &str) -> String {
     format!(
         "AWS throttles {calls} of this account and region. Headgate sends fewer, deregistrations first. Request a higher \
@@ -94,7 +95,7 @@ pub fn throttled(calls: &str) -> String {
     )
 }
 
-/// Targets should be deregistered, and nothing may be written.
+/// Targets should be deregistered, but the binding is paused.
 pub fn removals_paused(arn: &TargetGroupArn) -> String {
     format!(
         "Target group {}: unwanted targets remain and may get requests (headgate.dev/paused, spec.paused or --read-only). End \
@@ -103,7 +104,7 @@ pub fn removals_paused(arn: &TargetGroupArn) -> String {
     )
 }
 
-/// Targets remain for a while because all of them are replaced.
+/// Targets remain registered for a while because all of them are being replaced.
 pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
     let lasts = if minutes > 0 { format!(" for {minutes} min") } else { String::new() };
     format!(
@@ -113,7 +114,7 @@ pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
     )
 }
 
-/// Pods that are not ready remain targets for their zones.
+/// Pods that are not ready remain registered for their zones.
 pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     format!(
         "Target group {}: unready pods remain targets for {MIN_HEALTHY_PER_ZONE}, at most --eviction-patience. Make pods of \
@@ -124,12 +125,12 @@ pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
 
 fn zone_has_no_other(cause: Cause) -> &'static str {
     match cause {
-        Cause::ZoneHasNoRoom => "no node of the zone takes new pods",
+        Cause::ZoneHasNoRoom => "no node in the zone accepts new pods",
         _ => "no replacement in the zone became healthy",
     }
 }
 
-/// Such a pod is deregistered all the same.
+/// A pod that is not ready is deregistered despite its zone.
 pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     let why = zone_has_no_other(cause);
     format!(
@@ -138,7 +139,7 @@ pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     )
 }
 
-/// AWS rejects a call for a lasting reason; `item` is the one target it is about.
+/// AWS rejects a call for a permanent reason. `item`: the target, if the call is about one.
 pub fn refusal(
     arn: &TargetGroupArn,
     action: &str,
@@ -147,7 +148,7 @@ pub fn refusal(
 ) -> Option<(Reason, String)> {
     let (group, code, message) = (arn.name(), &failure.code, beginning(&failure.message));
     let said = match failure.class {
-        // What does not fit is said by [`full`].
+        // [`full`] reports targets that exceed the group's quota.
         FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict | FailureClass::Full => {
             return None;
         }
@@ -183,7 +184,7 @@ pub fn unknown_writer(arn: &TargetGroupArn) -> String {
     )
 }
 
-/// Targets do not fit into a group.
+/// A group has no room for more targets.
 pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
     format!(
         "Target group {}: full, {waiting} targets wait ({}: {}). Request a higher quota, or bind fewer pods.",
@@ -193,7 +194,7 @@ pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
     )
 }
 
-/// The first target group of a gate's message, and how many more there are.
+/// The first target group in a gate's message, and the number of others.
 fn first_of(message: &str) -> String {
     let mut all = message.split("; ");
     let first = all.next().unwrap_or_default();
@@ -205,7 +206,7 @@ fn first_of(message: &str) -> String {
     }
 }
 
-/// What is reported of a readiness gate.
+/// The report about a readiness gate.
 pub fn gate(news: &News) -> (Reason, String) {
     match news {
         News::StillClosed(waited, message) => (
@@ -270,7 +271,7 @@ pub fn hold_too_short(short: &Short) -> String {
     )
 }
 
-/// The same, for those who bind such pods.
+/// The same for the owners of the bindings that select such pods.
 pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     format!(
         "Target group {}: pod {} stopped while its load balancer could still send. Requests may be lost. See its Event {}.",
@@ -280,7 +281,7 @@ pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     )
 }
 
-/// A target may have become another cluster's.
+/// A target may now belong to another cluster.
 pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     format!(
         "Target {first} of {}: its pod is deleted, but it is healthy. Remove it, unless another cluster uses the address.",
@@ -288,7 +289,7 @@ pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     )
 }
 
-/// An eviction waits for budgets, is allowed although something was not done, or is undone.
+/// An eviction waits for budgets, is allowed although a step is missing, or is undone.
 pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     let (seconds, why) = (after.as_secs(), brief(why));
     Some(match cause {
@@ -329,7 +330,7 @@ pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     })
 }
 
-/// The targets of a pod are deregistered before its eviction is requested.
+/// The node of a pod will be removed, so its targets are deregistered before its eviction is requested.
 pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String {
     let sign = signal.sign.strip_prefix("it has the ").unwrap_or(&signal.sign);
     let (node, sign) = (brief(node), brief(sign));
@@ -350,7 +351,7 @@ pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String
     }
 }
 
-/// The node of such a pod remains.
+/// The node of such a pod remains after all.
 pub fn node_stays(node: &str) -> String {
     format!("Registered again: node {} is no longer about to be removed. No action is needed.", brief(node))
 }
@@ -361,7 +362,7 @@ fn on_node(pod: &PodFacts) -> String {
     format!("{} on {node}", brief(&pod.key.to_string()))
 }
 
-/// A pod shows the address of `holder`.
+/// A pod shows the address that `holder` has.
 pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
         "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, check `ip addr` in each.",

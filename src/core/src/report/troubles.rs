@@ -1,4 +1,4 @@
-//! What is wrong with a binding or a target group, for the objects that bind.
+//! The problems of a binding or a target group, for the objects that bind.
 
 use super::sayings::{
     binding_trouble, full, kept_for_zone, paused, read_only, removal_held, removals_paused, suspect,
@@ -10,7 +10,7 @@ use crate::{
     targets::groups::{Group, Groups},
 };
 
-/// That nothing is written for a binding.
+/// The report that a binding is paused.
 pub fn pause(key: &BindingKey, index: &Index, groups: &Groups) -> Option<(Reason, String)> {
     if groups.get(&key.group).is_some_and(Group::is_read_only) {
         return Some((Reason::ReadOnly, read_only(&key.group)));
@@ -19,7 +19,7 @@ pub fn pause(key: &BindingKey, index: &Index, groups: &Groups) -> Option<(Reason
     is_paused.then(|| (Reason::Paused, paused(&key.group, &key.origin)))
 }
 
-/// All that is wrong with a target group, for the Services bound to it.
+/// All problems of a target group, for the Services that are bound to it.
 fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
     let (arn, known) = (&key.group, group.troubles());
     let mut troubles: Vec<_> = known.refused().cloned().collect();
@@ -42,7 +42,7 @@ fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
     troubles
 }
 
-/// What is wrong with a binding, with its pods and with its target group.
+/// All problems of a binding, of its pods and of its target group.
 pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
     let mut all = groups.get(&key.group).map(|group| group_troubles(key, group)).unwrap_or_default();
     let Some(binding) = index.bindings().get(key) else { return all };
@@ -51,7 +51,7 @@ pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason
     }
     for (trouble, example) in index.bindings().troubles_of(key) {
         let reason = trouble.reason();
-        // One pair of pods of the host network stands for all.
+        // Report one pair of pods of the host network; it represents all.
         if reason != Reason::AddressContested || all.iter().all(|(said, _)| *said != reason) {
             all.push((reason, binding_trouble(binding, &trouble.kind, example)));
         }

@@ -1,20 +1,20 @@
-//! Everything that is asked of AWS and of Kubernetes: one way out, one way back.
+//! All requests to AWS and Kubernetes, and their answers.
 //!
 //! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and returns as
-//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. Each is answered at most once: by its
-//! receiver, or by the time-out of its sender ([`Request::patience`]). A leader that is about to stop sends only what
-//! a farewell needs, and answers nothing else.
+//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. It gets at most one answer: from its
+//! receiver, or by the timeout of its sender ([`Request::patience`]). A leader that is stopping sends only deregistrations
+//! and ledger writes, and ignores all other answers.
 //!
 //! ```text
-//!  a machine has something to ask ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
+//!  a part of the engine has a request ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
 //!                                        │                                 │
-//!  the machine that asked  ◄── who was it? ◄────── Input::Answered ◄───────┘
+//!  that part of the engine ◄──── which Asker? ◄────── Input::Answered ◄────┘
 //! ```
 //!
-//! * **Owned by others**: the outbox of the engine has the ids, and who made each request in flight. The machine
+//! * **Owned by others**: the outbox of the engine stores the ids, and the sender of each request in flight. The sender
 //!   knows what the answer means, and which request it waits for.
-//! * **Guarantees**: no id is used twice. An answer reaches the machine that asked, or nobody: after this replica has
-//!   lost the lead, it answers nothing.
+//! * **Guarantees**: no id is used twice. An answer reaches its sender or is dropped: after this replica has lost the
+//!   Lease, answers have no effect.
 
 use std::time::Duration;
 
@@ -28,29 +28,29 @@ use crate::{
     },
 };
 
-/// For how long AWS is waited for.
+/// The timeout of a call to AWS.
 pub const CALL_PATIENCE: Duration = Duration::from_secs(8);
 
-/// What is asked of somebody.
+/// A request to AWS or Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Of AWS.
+    /// A call to AWS.
     Call(Call),
-    /// About the store of the ledgers.
+    /// A request to the store of the ledgers.
     Ledger(LedgerRequest),
-    /// Write our condition into the status of a pod.
+    /// Write Headgate's condition into the status of a pod.
     Gate(GateWrite),
     /// Write the state of an eviction on a pod.
     Mark(MarkWrite),
     /// Write on a node that no load balancer sends to a pod there.
     Detached(DetachedWrite),
-    /// Does the API server allow that a pod is evicted?
+    /// Ask the API server whether it would allow the eviction of a pod.
     Check(Check),
 }
 
 impl Request {
-    /// Whether only the leader may send it. A standby looks up target groups and reads the ledgers, too, so that it is
-    /// ready.
+    /// Whether only the leader may send this request. A standby also looks up target groups and reads the ledgers, so
+    /// that it can take over at once.
     pub const fn is_of_the_leader(&self) -> bool {
         match self {
             Self::Call(call) => !call.is_look_up(),
@@ -59,20 +59,21 @@ impl Request {
         }
     }
 
-    /// For how long its answer is waited for: what was not answered by then may have been done, or be done yet.
+    /// The timeout of this request. A request without an answer by then may have been executed, or may be executed
+    /// later.
     pub const fn patience(&self) -> Duration {
         match self {
             Self::Call(_) => CALL_PATIENCE,
-            // All of them, in pages.
+            // This reads all ledgers, page by page.
             Self::Ledger(LedgerRequest::LoadAll) => Duration::from_secs(15),
-            // A dry run, which calls webhooks, and a list of budgets.
+            // This is a dry run, which calls webhooks, and a list of budgets.
             Self::Check(_) => Duration::from_secs(10),
             Self::Ledger(_) | Self::Gate(_) | Self::Mark(_) | Self::Detached(_) => Duration::from_secs(5),
         }
     }
 
-    /// Whether a leader that is about to stop still sends it: it deregisters what must end, and stores what it knows.
-    /// The next leader begins everything else again.
+    /// Whether a leader that is stopping still sends this request. It deregisters what must end, and stores its state.
+    /// The next leader repeats all other requests.
     pub const fn is_of_a_farewell(&self) -> bool {
         matches!(self, Self::Call(Call::Deregister { .. }) | Self::Ledger(_))
     }
@@ -81,26 +82,26 @@ impl Request {
 /// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done: that is all about `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate, an annotation, and
-    /// one on a node.
+    /// The request succeeded and has no other result: `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate,
+    /// or an annotation on a pod or a node.
     Done,
-    /// Of `DescribeTargetHealth`.
+    /// The answer of `DescribeTargetHealth`.
     Health(Vec<(Target, Health)>),
-    /// Of `DescribeTargetGroups`.
+    /// The answer of `DescribeTargetGroups`.
     Groups(Vec<TargetGroupFacts>),
-    /// Of `DescribeTargetGroupAttributes`.
+    /// The answer of `DescribeTargetGroupAttributes`.
     Attributes(LeastHealthy),
-    /// All ledgers there are.
+    /// All existing ledgers.
     Ledgers(Vec<StoredLedger>),
-    /// One ledger; `None`: there is none.
+    /// One ledger. `None`: it does not exist.
     Ledger(Option<StoredLedger>),
-    /// A ledger is written, and this is its version now.
+    /// A ledger was written, and has this version now.
     Written(LedgerVersion),
     /// The API server's answer about an eviction.
     Checked(Checked),
 }
 
-/// What was asked for, out of the result of a request; a failure if it is an answer to something else.
+/// Extracts the expected answer from the result of a request. Returns a failure for any other answer.
 macro_rules! fitting {
     ($result:expr, $answer:pat => $wanted:expr) => {
         $result.and_then(|answer| match answer {
@@ -111,7 +112,7 @@ macro_rules! fitting {
 }
 pub(crate) use fitting;
 
-/// The sender has mixed up requests: it is unknown what was done.
+/// The failure for an answer of the wrong type: the result of the request is unknown.
 pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
 }

@@ -1,8 +1,8 @@
-//! Most objects of a kind are reported as deleted: whether Headgate believes that yet. For TargetBindings and
-//! selected namespaces.
+//! Decides when Headgate believes that most objects of a kind were deleted. Applies to TargetBindings and selected
+//! namespaces.
 //!
-//! Deleted Services keep their targets for a while in any case. If most of them are deleted, they are listed once
-//! more in that time. Those that a wrong list or watch has lost are then found again.
+//! The targets of deleted Services remain for a while in any case. If most Services are deleted, Headgate lists them
+//! once more in that time, and finds those that a wrong list or watch has lost.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ impl Doubts {
         Self { services, written, namespaces: Brake::new(patience), patience }
     }
 
-    /// What to list once more, if anything; returned once.
+    /// The scope to list once more, if any. Returned once.
     pub fn take_asks(&mut self) -> Option<(Watch, Scope)> {
         let services = self.services.take_asks().map(|scope| (Watch::Services, scope));
         let written = self.written.take_asks().map(|scope| (Watch::Bindings, scope));
@@ -40,13 +40,14 @@ impl Doubts {
         services.or(written).or(namespaces)
     }
 
-    /// When something that is doubted is given up.
+    /// When the next doubted deletion will be believed.
     pub fn next_due(&self) -> Option<Moment> {
         let all = [self.services.next_due(), self.written.next_due(), self.namespaces.next_due()];
         all.into_iter().flatten().min()
     }
 
-    /// When an object is given up that is reported as deleted, or whose namespace is reported as no longer selected.
+    /// When an object that is reported as deleted, or whose namespace is reported as no longer selected, will count as
+    /// such.
     pub fn until(&self, origin: &Origin) -> Option<Moment> {
         let written = match origin {
             Origin::Service(_) => None,
@@ -55,7 +56,7 @@ impl Doubts {
         written.into_iter().chain(self.namespaces.doubted_until(&origin.key().namespace)).min()
     }
 
-    /// The report about an object for that.
+    /// The report about such an object.
     pub fn problem(&self, origin: &Origin) -> Option<Problem> {
         self.until(origin)?;
         let namespace = &origin.key().namespace;
@@ -72,8 +73,7 @@ impl Doubts {
         Some(Problem::of_all(Reason::ListDoubted, said))
     }
 
-    /// News of the watch of namespaces: the `selected` ones may be others. Returns those that are doubted now, or no
-    /// longer.
+    /// Records the `selected` namespaces. Returns those that are doubted now, or no longer.
     pub fn select(
         &mut self,
         selected: &mut BTreeSet<Arc<str>>,
@@ -103,7 +103,8 @@ impl Doubts {
         became.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Time has passed: returns the TargetBindings that are deleted, and the namespaces that are no longer selected.
+    /// Advances the time. Returns the TargetBindings that count as deleted, and the namespaces that count as no longer
+    /// selected.
     pub fn pass(&mut self, now: Moment) -> (Vec<ObjectKey>, BTreeSet<Arc<str>>) {
         self.services.pass(now);
         (self.written.pass(now), self.namespaces.pass(now).into_iter().collect())

@@ -1,10 +1,10 @@
 //! What happens to bindings that a namespace may not have.
 //!
-//! * One of a namespace that has no targets in the group is not in force.
-//! * One of a namespace that has some is **withheld**: those remain for a while, and none is added. A grant that is
-//!   removed by mistake deregisters no pod, and there is time to restore it.
-//! * While the holder of a group is unknown, because its ledger has not been read, nothing is refused: a leader knows
-//!   before it acts.
+//! * If the namespace has no targets in the group, the binding is not in force.
+//! * If the namespace has targets in the group, the binding is **withheld**: the targets remain for a while, and none
+//!   is added. A grant that is removed by mistake deregisters no pod, and there is time to restore it.
+//! * While the holder of a group is unknown because its ledger was not read, every binding is allowed. A leader reads
+//!   the ledgers before it acts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,23 +24,23 @@ use crate::{
     },
 };
 
-/// Until when the targets of a refused binding remain, and which they are.
+/// The targets of a rejected binding that remain, and until when.
 #[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,
     stay: Arc<BTreeSet<Target>>,
 }
 
-/// Those of one object.
+/// The withheld bindings of one object.
 pub type Withholdings = BTreeMap<BindingKey, Withholding>;
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Granting {
     grants: Grants,
-    /// For how long what is refused is withheld.
+    /// How long the targets of a rejected binding remain.
     grace: Duration,
-    /// When that ends.
+    /// When each withheld binding ends.
     ends: Agenda<Moment, Origin>,
 }
 
@@ -50,17 +50,17 @@ impl Granting {
         Self { grants, grace: settings.refusal_grace, ends: Agenda::default() }
     }
 
-    /// The objects for which something ends now.
+    /// The objects with a withheld binding that ends now.
     pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
         std::iter::from_fn(|| self.ends.take(now)).collect()
     }
 
-    /// When [`Granting::pass`] has something to do.
+    /// When [`Granting::pass`] next has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         self.ends.next_due()
     }
 
-    /// Removes what the namespace may not have from what would be in force. Returns whether that is anything.
+    /// Removes the bindings that the namespace may not have. Returns whether there were any.
     pub fn grant(
         &mut self,
         origin: &Origin,
@@ -106,7 +106,7 @@ impl Granting {
         *refused
     }
 
-    /// Whether a namespace may bind this target group, which these hold.
+    /// Whether a namespace may bind this target group. `holders`: the namespaces that hold it.
     pub fn allows(&self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
         self.grants.rule(namespace, group, holders).is_ok()
     }
@@ -116,10 +116,11 @@ impl Granting {
         self.grants.is_required()
     }
 
-    /// Whether a target group that a namespace names is worth looking up: it may bind it, or may have bound it before.
+    /// Checks whether to look up a target group that a namespace names. It is looked up if the namespace may bind it,
+    /// or may have bound it before.
     ///
     /// # Errors
-    /// What is known without that: no grant that there is lets the namespace bind it.
+    /// Why no result of a look-up would allow the binding.
     pub fn may_look_up(
         &self,
         namespace: &str,
@@ -147,7 +148,7 @@ const fn minutes(grace: Duration) -> u64 {
     grace.as_secs().div_ceil(60)
 }
 
-/// What a permit leaves out of what was asked for, and what a user should know of it.
+/// Removes from a binding what a permit does not cover. Returns what users should know about that.
 fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<Problem> {
     let name = key.group.name();
     let (reason, said) = if *ownership == Ownership::Exclusive && !permit.exclusive {
@@ -170,7 +171,7 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
 }
 
 impl Services {
-    /// These are all grants; returns the objects to decide again.
+    /// Replaces all grants. Returns the objects to decide again.
     pub(super) fn set_grants(&mut self, all: Vec<GrantFacts>) -> Vec<Origin> {
         if self.granting.grants.set(all) { self.known.keys().cloned().collect() } else { Vec::new() }
     }

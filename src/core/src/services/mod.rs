@@ -1,14 +1,14 @@
-//! The Services and written TargetBindings that Headgate knows, and the namespaces that are selected.
+//! The Services and TargetBindings that Headgate knows, and the selected namespaces.
 //!
-//! * **Owns** the objects that bind, as they were read. It also owns what of these is in force, and what remains so
-//!   when an object was deleted or cannot be read. Also which namespaces are selected.
-//! * **Flow.** A watch has news ([`Services::apply`]): these objects must be decided again ([`Services::settle`]).
-//!   The index gets what is then in force, and problems are reported ([`Services::say`]). [`Origins`] answers
-//!   questions.
-//! * **Guarantees.** An unreadable object removes nothing that was valid before. A deleted Service keeps its targets
-//!   for a while, in case it is created again. The end of most TargetBindings or selected namespaces changes nothing
-//!   before it is confirmed (`doubts.rs`).
-//! * **Assumes** that each object that [`Services::apply`] names is settled.
+//! * **Owns** the objects that bind, as they were read. Also owns the bindings that are in force, including those of
+//!   objects that were deleted or cannot be read. Also owns which namespaces are selected.
+//! * **Flow.** When a watch has news ([`Services::apply`]), the returned objects must be decided again
+//!   ([`Services::settle`]). The index then gets the bindings in force, and problems are reported ([`Services::say`]).
+//!   [`Origins`] answers questions.
+//! * **Guarantees.** An unreadable object ends no binding that was valid before. The targets of a deleted Service
+//!   remain for a while, in case it is created again. If most TargetBindings or selected namespaces end, nothing
+//!   changes before that is confirmed (`doubts.rs`).
+//! * **Assumes** that the caller settles each object that [`Services::apply`] returns.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,41 +44,41 @@ use granting::{Granting, Withholdings};
 
 #[derive(Clone, Debug)]
 struct Known {
-    /// The Service, or what a TargetBinding is read as.
+    /// The Service, or a TargetBinding that was read like a Service.
     facts: ServiceFacts,
-    /// Problems besides those that settling finds.
+    /// A problem that settling does not find.
     besides: Option<(Reason, String)>,
-    /// Of a TargetBinding: the Service that it was last read with.
+    /// For a TargetBinding, the Service that it was last read with.
     service: Option<ObjectKey>,
-    /// What became of it when it was settled last.
+    /// The result of the last call of [`Services::settle`].
     settled: Settled,
     shown: Option<OriginView>,
-    /// The Service was deleted; what was in force remains until then, in case it is created again.
+    /// If the Service was deleted, when its bindings end. Until then they remain in force, in case it is created again.
     ends: Option<Moment>,
-    /// The bindings that it may not have, while their targets remain.
+    /// The bindings that the namespace may not have, while their targets remain.
     withheld: Withholdings,
 }
 
 impl Known {
-    /// Whether it binds something, or should: also with an annotation that is none.
+    /// Whether it binds something, or tries to. An empty annotation counts too.
     fn tries_to_bind(&self) -> bool {
         self.facts.target_groups.is_some()
             || self.besides.is_some()
             || !self.facts.policy.unknown().is_empty()
     }
 
-    /// The same as for a removed annotation.
+    /// Has the effect of a removed annotation.
     fn clear(&mut self) {
         (self.facts.target_groups, self.besides) = (None, None);
         self.facts.policy.forget_unknown();
     }
 }
 
-/// How many bindings objects have, and how many target groups they name.
+/// The number of bindings of objects, and of the target groups that they name.
 type Counts = (usize, usize);
 
-/// Drops new bindings and names of an object whose namespace has reached its limit, given those of others; returns
-/// whether it did.
+/// Drops new bindings and names of an object if its namespace has reached its limit, given the counts of other objects.
+/// Returns whether it dropped any.
 fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Counts) -> bool {
     let bound = limits::BINDINGS.excess(bindings + settled.bindings.len());
     if bound.is_some() {
@@ -112,51 +112,50 @@ pub enum Shown {
     Gone,
 }
 
-/// The news of a watch.
+/// News of a watch.
 #[derive(Clone, Debug)]
 pub enum Watched {
     Service(Change<ServiceFacts>),
     Binding(Change<BindingFacts>),
     Namespace(Change<Arc<str>>),
-    /// All grants there are.
+    /// All existing grants.
     Grants(Vec<GrantFacts>),
 }
 
-/// What to decide again; the namespaces that are selected now, or no longer; and what to list once more.
+/// The objects to decide again, the namespaces whose selection has changed, and the scope to list once more.
 pub type Changed = (Vec<Origin>, BTreeSet<Arc<str>>, Option<(Watch, Scope)>);
 
-/// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
+/// The TargetBindings, and the Services that have an annotation of Headgate or had it recently.
 #[derive(Clone, Debug, Default)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
-    /// Those of them that were deleted, and perhaps have come again since.
+    /// The objects that were deleted, and may have been created again since.
     deleted: BTreeSet<Origin>,
-    /// Every Service: a TargetBinding may name any.
+    /// All Services, because a TargetBinding may name any.
     all: BTreeMap<ObjectKey, ServiceFacts>,
-    /// Services that were deleted a moment ago, as they were, and until when that counts for the TargetBindings that have
-    /// targets of theirs.
+    /// Recently deleted Services, and until when TargetBindings keep their targets.
     gone: BTreeMap<ObjectKey, (ServiceFacts, Moment)>,
-    /// Requires that all Services are known.
+    /// The scopes in which all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
     /// Deleted TargetBindings that wait for the removal of their targets, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
     naming: Multimap<GroupRef, Origin>,
-    /// The target groups that are named now, or no longer, since the last call; and some others.
+    /// The target groups whose references have changed since the last call, and possibly some others.
     renamed: BTreeSet<GroupRef>,
-    /// `None`: all namespaces count.
+    /// `None`: all namespaces are selected.
     selected: Option<BTreeSet<Arc<str>>>,
-    /// The objects that have fewer bindings than they ask for, because their namespace has as many as are read.
+    /// The objects with fewer bindings than they ask for, because their namespace has reached its limit.
     crowded: BTreeSet<Origin>,
     doubts: Doubts,
-    /// How long what was in force for a deleted Service remains so.
+    /// How long the bindings of a deleted Service remain in force.
     grace: Duration,
     granting: Granting,
 }
 
 impl Services {
-    /// Nothing is known.
+    /// No objects.
     pub fn new(settings: &Settings) -> Self {
         let selected = settings.namespaces_are_selected.then(BTreeSet::new);
         let (doubts, granting) = (Doubts::new(settings.relist_patience), Granting::new(settings));
@@ -168,7 +167,7 @@ impl Services {
         Origins(self)
     }
 
-    /// Takes the news of a watch.
+    /// Applies news of a watch.
     pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
         let (origins, namespaces) = match watched {
             Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
@@ -179,7 +178,7 @@ impl Services {
         (self.with_crowded(origins), namespaces, self.doubts.take_asks())
     }
 
-    /// When these objects change, others may have room.
+    /// Adds the objects that may have room after these have changed.
     fn with_crowded(&self, mut changed: Vec<Origin>) -> Vec<Origin> {
         if !self.crowded.is_empty() {
             let here: BTreeSet<Arc<str>> =
@@ -260,8 +259,8 @@ impl Services {
         })
     }
 
-    /// The Service is deleted: after a while the effect is that of a removed annotation. Its pods still run. Tools
-    /// that delete and create a Service to change it do not want them deregistered.
+    /// Records that the Service is deleted. Its pods still run, so the effect of a removed annotation comes only after
+    /// a while. Tools that delete and create a Service to change it do not want a deregistration.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if self.grace.is_zero() || known.settled.bindings.is_empty() {
@@ -275,7 +274,7 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// Time has passed: these must be decided again, because Services were deleted long enough ago, or a doubt has
+    /// Advances the time. Returns what must be decided again, because deleted Services have expired or a doubt has
     /// ended.
     pub fn pass(&mut self, now: Moment) -> Changed {
         let (written, namespaces) = self.doubts.pass(now);
@@ -302,7 +301,7 @@ impl Services {
         (self.with_crowded(ended), namespaces, None)
     }
 
-    /// The object is deleted, with the effect of a removed annotation.
+    /// Removes a deleted object, with the effect of a removed annotation.
     fn take_away(&mut self, origin: &Origin, uid: Option<&Uid>) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
@@ -338,12 +337,12 @@ impl Services {
         here.cloned().collect()
     }
 
-    /// Whether the namespace counts.
+    /// Whether the namespace is selected.
     pub fn is_selected(&self, namespace: &str) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.contains(namespace))
     }
 
-    /// Decides again what is in force for an object; also returns why bindings ended.
+    /// Decides again which bindings of an object are in force. Also returns why bindings ended.
     pub fn settle(
         &mut self,
         origin: &Origin,
@@ -404,7 +403,7 @@ impl Services {
         (bindings, ended)
     }
 
-    /// An object names target groups from now on.
+    /// Updates the target groups that an object names.
     fn name(&mut self, origin: &Origin, before: &BTreeSet<GroupRef>, now: &BTreeSet<GroupRef>) {
         for changed in before.symmetric_difference(now) {
             if now.contains(changed) {
@@ -416,8 +415,8 @@ impl Services {
         }
     }
 
-    /// The target groups that are named now, or no longer, since the last call. Each comes with the namespaces that
-    /// name it and may have it looked up.
+    /// The target groups whose references have changed since the last call. Each comes with the namespaces that name it
+    /// and may look it up.
     pub fn take_renamed(&mut self, held: &impl Held) -> BTreeMap<GroupRef, BTreeSet<Arc<str>>> {
         let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
             let naming = self.naming.of(&group).map(Origin::key);
@@ -432,8 +431,7 @@ impl Services {
         renamed.collect()
     }
 
-    /// The problems of an object, and its present view for readers. Afterwards an object without bindings is
-    /// forgotten.
+    /// The problems of an object, and its present view for readers. Then forgets the object if it has no bindings.
     pub fn say(&mut self, origin: &Origin) -> Option<(About, Vec<Problem>, Shown)> {
         let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));

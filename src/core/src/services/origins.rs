@@ -1,4 +1,4 @@
-//! The objects that bind, as they were read: questions only.
+//! The objects that bind, as they were read. Read-only.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::model::{
     gate::Doubt, grant::Holders, notice::About, object::within,
 };
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Copy, Debug)]
 pub struct Origins<'a>(pub(super) &'a Services);
 
@@ -17,12 +17,12 @@ impl<'a> Origins<'a> {
         self.0.known_in(namespace)
     }
 
-    /// All that bind something, or should.
+    /// All objects that bind something, or try to.
     pub fn all(self) -> impl Iterator<Item = &'a Origin> {
         self.0.known.keys()
     }
 
-    /// The object, to tell users of it.
+    /// The object, for reports to users.
     pub fn about(self, origin: &Origin) -> Option<About> {
         self.0.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
@@ -42,7 +42,7 @@ impl<'a> Origins<'a> {
         self.0.naming.of(reference).cloned().collect()
     }
 
-    /// Whether a namespace may bind this target group, which these hold.
+    /// Whether a namespace may bind this target group. `holders`: the namespaces that hold it.
     pub fn may_bind(self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
         self.0.granting.allows(namespace, group, holders)
     }
@@ -52,7 +52,7 @@ impl<'a> Origins<'a> {
         self.0.granting.names(group)
     }
 
-    /// When [`Services::pass`] has something to do.
+    /// When [`Services::pass`] next has something to do.
     pub fn next_due(self) -> Option<Moment> {
         let gone = self.0.gone.values().map(|(_, until)| *until);
         let deleted = self.0.deleted.iter().filter_map(|origin| self.0.known.get(origin)?.ends);
@@ -60,17 +60,18 @@ impl<'a> Origins<'a> {
         deleted.chain(gone).chain(rest).min()
     }
 
-    /// Most are reported as deleted, this object or its namespace too: when Headgate believes that.
+    /// If most objects are reported as deleted and this object or its namespace is one of them, when Headgate will
+    /// believe that.
     pub fn doubted_until(self, origin: &Origin) -> Option<Moment> {
         self.0.doubts.until(origin)
     }
 
-    /// Whether an object of this namespace asks for something that cannot be done (yet).
+    /// Whether an object of this namespace asks for something that cannot be done, or not yet.
     pub fn doubtful(self, namespace: &str) -> bool {
         self.of(namespace).any(|(_, known)| known.settled.doubtful)
     }
 
-    /// What may yet turn out to bind pods with these labels, or should and cannot.
+    /// Why pods with these labels may be bound later, or should be bound and cannot be.
     pub fn doubt(self, namespace: &str, labels: &Labels) -> Option<Doubt> {
         if !self.0.is_selected(namespace) {
             return None;
@@ -82,14 +83,14 @@ impl<'a> Origins<'a> {
             known if known.settled.unknown == Some(Unknown::Pending) => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
             known if known.settled.refused => Some(Doubt::Refused(origin.clone())),
-            // What was valid before, or next to an error, is in force.
+            // The bindings that were valid before, or that have no error, are in force.
             known if known.settled.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,
         })
     }
 
-    /// The hold of something that selects pods with these labels and names a target group that is still looked up. It
-    /// may also be one that only the replica that `leads` would look up again.
+    /// The hold of an object that selects pods with these labels and whose target group is still being looked up.
+    /// Includes look-ups that only the replica that `leads` repeats.
     pub fn pending(self, namespace: &str, labels: &Labels, leads: bool) -> Option<Hold> {
         let is_open = |known: &Known| match known.settled.unknown {
             Some(Unknown::Pending) => true,
@@ -101,7 +102,7 @@ impl<'a> Origins<'a> {
         known.map(|(_, known)| known.settled.policy.hold)
     }
 
-    /// The Services that select pods with these labels, and bind nothing.
+    /// The Services that select pods with these labels and bind nothing.
     pub fn selecting_without_binding(
         self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! The machine alone: what happens to Services and TargetBindings that are created and deleted.
+//! Tests of this module alone: Services and TargetBindings that are created and deleted.
 
 use super::*;
 use crate::{
@@ -21,7 +21,7 @@ fn web() -> ServiceBuilder {
     service("web").port("http", 80)
 }
 
-/// A TargetBinding that takes the pods of the Service `web`.
+/// A TargetBinding for the pods of the Service `web`.
 fn written(uid: &str) -> BindingFacts {
     BindingFacts {
         key: ObjectKey::new(NAMESPACE, "written"),
@@ -33,7 +33,7 @@ fn written(uid: &str) -> BindingFacts {
     }
 }
 
-/// The machine knows all Services and TargetBindings, these.
+/// The state after exactly these Services and TargetBindings were listed.
 fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) -> Services {
     let mut services = Services::new(&Settings {
         service_grace: grace,
@@ -46,7 +46,7 @@ fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) 
     services
 }
 
-/// Nothing is known of the target groups.
+/// No holders of target groups are known.
 struct Nobody;
 
 impl Held for Nobody {
@@ -63,7 +63,7 @@ impl Held for Nobody {
     }
 }
 
-/// What is in force for an object once AWS knows its target groups.
+/// The number of bindings in force for an object after AWS has found its target groups.
 fn settled(services: &mut Services, origin: &Origin) -> usize {
     let blue = Arc::new(group("blue"));
     services.settle(origin, |_| Resolution::Found(blue.clone()), &Nobody, at(0)).0.len()

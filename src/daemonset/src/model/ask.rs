@@ -1,4 +1,4 @@
-//! What is asked of the API server for a set, and what becomes of it.
+//! The requests to the API server for a set, and their results.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,10 +10,10 @@ use headgate_core::model::{
 
 use super::{Revision, plan::Why, status::Status};
 
-/// What is asked of the API server.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
-    /// Make a pod of this name for this node, of this revision.
+    /// Create a pod with this name for this node, of this revision.
     Make {
         /// The name.
         name: Arc<str>,
@@ -22,96 +22,96 @@ pub enum Ask {
         /// The revision.
         revision: Revision,
     },
-    /// Delete this life of a pod.
+    /// Delete the pod with this UID.
     Delete {
         /// The name.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the pod.
         uid: Uid,
-        /// Only if it is as it was: it did not serve then.
+        /// Only in this version, in which it was not available.
         version: Option<Arc<str>>,
         /// Why.
         why: Why,
     },
-    /// Evict this life of a pod.
+    /// Evict the pod with this UID.
     Evict {
         /// The name.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the pod.
         uid: Uid,
         /// Why.
         why: Why,
     },
-    /// Make the set the controller of this life of a pod.
+    /// Make the set the controller of the pod with this UID.
     Adopt {
         /// The name.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the pod.
         uid: Uid,
     },
-    /// The set is not the controller of this life of a pod any more.
+    /// Remove the set as the controller of the pod with this UID.
     Release {
         /// The name.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the pod.
         uid: Uid,
     },
-    /// Keep the template as it is now as a revision of this number.
+    /// Store the present template as a revision with this number.
     KeepRevision {
-        /// Its hash.
+        /// The hash of the template.
         revision: Revision,
-        /// The higher, the newer.
+        /// A higher number is newer.
         number: i64,
     },
-    /// A revision is what the set asks for again: it gets this number.
+    /// Give this number to a revision that the set asks for again.
     RenumberRevision {
         /// The name of the ControllerRevision.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the ControllerRevision.
         uid: Uid,
-        /// The higher, the newer.
+        /// A higher number is newer.
         number: i64,
     },
-    /// Make the set the controller of this life of a ControllerRevision.
+    /// Make the set the controller of the ControllerRevision with this UID.
     AdoptRevision {
         /// The name of the ControllerRevision.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the ControllerRevision.
         uid: Uid,
     },
-    /// Delete this life of a ControllerRevision.
+    /// Delete the ControllerRevision with this UID.
     DropRevision {
         /// The name of the ControllerRevision.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the ControllerRevision.
         uid: Uid,
     },
-    /// Keep a budget.
+    /// Create or update the budget.
     KeepBudget {
         /// Its `minAvailable`.
         least: usize,
-        /// Which life of it there is; `None`: it is made.
+        /// The UID of the existing budget. `None`: it is created.
         uid: Option<Uid>,
     },
-    /// Make the set the controller of this life of a budget.
+    /// Make the set the controller of the budget with this UID.
     AdoptBudget {
         /// The name of the PodDisruptionBudget.
         name: Arc<str>,
-        /// Which life of it.
+        /// The UID of the budget.
         uid: Uid,
     },
     /// Delete the budget.
     DropBudget(Uid),
-    /// Let a node have an annotation, or not.
+    /// Set or remove an annotation of a node.
     Annotate {
         /// The node.
         node: Arc<str>,
         /// The key.
         key: Arc<str>,
-        /// The value; `None`: none.
+        /// The value. `None`: removes the annotation.
         value: Option<Arc<str>>,
     },
-    /// Write the status, upon this version of the set.
+    /// Write the status of this version of the set.
     Write {
         /// The version.
         version: Arc<str>,
@@ -120,45 +120,45 @@ pub enum Ask {
     },
 }
 
-/// Something that is asked for a set.
+/// A request for a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// Comes back with the answer.
+    /// The ID, which the answer contains.
     pub id: RequestId,
     /// The set.
     pub set: ObjectKey,
-    /// Which life of it.
+    /// The UID of the set.
     pub uid: Uid,
-    /// What is asked.
+    /// The request.
     pub ask: Ask,
 }
 
-/// What became of it.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done; of a pod that was made, which life of its name.
+    /// It succeeded. For a created pod, contains its UID.
     Done(Option<Uid>),
-    /// Somebody has the name.
+    /// The name exists.
     Exists,
-    /// There is no such object, or it is another life of its name.
+    /// The object does not exist, or has another UID.
     Gone,
-    /// It was changed since it was seen.
+    /// The object has changed since it was read.
     Conflict,
-    /// It will not be done.
+    /// It is rejected permanently.
     Refused(Box<str>),
-    /// Not now: a budget, or whoever guards evictions, says no.
+    /// It is rejected for now, by a budget or a webhook for evictions.
     NotNow(Box<str>),
-    /// Nobody knows whether it was done.
+    /// The result is unknown.
     Unknown(Box<str>),
 }
 
-/// How it stands with those who detach the nodes of a set.
+/// The state of all handshakes of a set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// What is to be asked.
+    /// The requests to send.
     pub wants: Vec<Ask>,
-    /// The nodes in their turn on which nothing may be done yet.
+    /// The updating nodes on which nothing may be done yet.
     pub closed: BTreeSet<Arc<str>>,
-    /// When something is over that is waited for.
+    /// When the next wait ends.
     pub due: Option<WallTime>,
 }

@@ -1,5 +1,5 @@
-//! The kind IngressDaemonSet: what its controller needs to know of the sets, of their pods, revisions and budgets, and of
-//! nodes.
+//! The kind IngressDaemonSet: what its controller needs to know about the sets, their pods, revisions and budgets, and
+//! about nodes.
 
 pub mod ask;
 pub mod node;
@@ -19,25 +19,26 @@ use headgate_core::{
 
 /// The label of a pod of a set: the name of the set.
 pub const OWNED_BY: &str = "headgate.dev/daemonset";
-/// The label of a pod of a set: the hash of the template that it was made from. The word is that of Kubernetes' workloads.
+/// The label of a pod of a set: the hash of the template that it was created from. Kubernetes workloads use the same
+/// label.
 pub const REVISION: &str = "controller-revision-hash";
-/// A node has so many pods of a set at most.
+/// The maximum number of pods of a set per node.
 pub const MOST_PER_NODE: usize = 16;
 
-/// The hash of a pod template, as it is in the label [`REVISION`].
+/// The hash of a pod template: the value of the label [`REVISION`].
 pub type Revision = Arc<str>;
 
-/// A number of things, or a share of all of them.
+/// A number, or a percentage of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many.
+    /// An absolute number.
     Number(usize),
-    /// So many of a hundred.
+    /// A percentage.
     Percent(usize),
 }
 
 impl Amount {
-    /// How many of `all` at most, and at least one: a share is rounded down.
+    /// The maximum number out of `all`: rounded down, but at least one.
     pub fn at_most(self, all: usize) -> usize {
         match self {
             Self::Number(number) => number.max(1),
@@ -45,7 +46,7 @@ impl Amount {
         }
     }
 
-    /// How many of `all` may be missing: a share is rounded up, so that it lets one go of however few.
+    /// How many of `all` may be missing. A percentage is rounded up, so that one may be missing for any number of pods.
     pub fn may_miss(self, all: usize) -> usize {
         match self {
             Self::Number(number) => number,
@@ -54,24 +55,24 @@ impl Amount {
     }
 }
 
-/// How the pods of a set come to be of a new revision.
+/// How pods are replaced by those of a new revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// On each node beside the old pods, before those are deleted.
+    /// On each node, new pods start next to the old ones before those are deleted.
     RollingUpdate {
-        /// So many more than the node is to have, terminating ones not counted.
+        /// How many live pods a node may have above the wanted number. Terminating pods do not count.
         surge: usize,
-        /// So many fewer available ones.
+        /// How many available pods may be missing.
         unavailable: usize,
     },
-    /// On each node when its old pods are gone, which are evicted at once.
+    /// On each node, all old pods are evicted at once, and new pods start after they have terminated.
     NodeReplace,
-    /// When somebody deletes the old pods.
+    /// A user deletes the old pods.
     OnDelete,
 }
 
 impl Strategy {
-    /// How many more pods than a node is to have there may be.
+    /// How many pods a node may have above the wanted number.
     pub const fn surge(self) -> usize {
         match self {
             Self::RollingUpdate { surge, .. } => surge,
@@ -80,63 +81,63 @@ impl Strategy {
     }
 }
 
-/// What is asked of whatever detaches nodes from load balancers, before anything is done in a node's turn.
+/// The handshake with a system that detaches nodes from load balancers, before a node is updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// The annotation that the node gets.
+    /// The key of the annotation on the node.
     pub key: Arc<str>,
-    /// Its value.
+    /// The value of the annotation.
     pub value: Arc<str>,
-    /// What is waited for; `None`: nothing.
+    /// What the controller waits for. `None`: nothing.
     pub wait: Option<Wait>,
 }
 
-/// What is waited for after a node was annotated.
+/// What the controller waits for after it annotated a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The annotation that says when the node was detached.
+    /// The annotation with the time of the detachment.
     pub key: Arc<str>,
-    /// So long after that.
+    /// How long to wait after that.
     pub grace: Duration,
 }
 
-/// What a set asks for.
+/// The spec of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSpec {
-    /// A node has so many pods, 1 to [`MOST_PER_NODE`].
+    /// The number of pods per node, 1 to [`MOST_PER_NODE`].
     pub pods_per_node: usize,
-    /// The revision of the template as it is now.
+    /// The revision of the present template.
     pub revision: Revision,
-    /// Where its pods may be.
+    /// The placement of its pods.
     pub placement: Placement,
-    /// How the pods come to be of a new revision.
+    /// How pods are replaced by those of a new revision.
     pub strategy: Strategy,
-    /// So many nodes have their turn at once.
+    /// How many nodes are updated at once.
     pub nodes_at_once: Amount,
-    /// A node whose turn takes longer stops the roll.
+    /// A node update that takes longer stops the rollout.
     pub deadline: Duration,
-    /// What is asked of others before anything is done in a node's turn.
+    /// The handshake before a node is updated.
     pub handshake: Option<Arc<Handshake>>,
-    /// A pod is available when it has been ready for so long.
+    /// A pod is available after it has been ready for this long.
     pub min_ready: Duration,
-    /// So many old revisions are kept.
+    /// How many old revisions are kept.
     pub history: usize,
-    /// No node gets its turn, and those that have it go no further.
+    /// Whether no node update begins or continues.
     pub paused: bool,
-    /// So many pods may be missing when pods are evicted; `None`: no budget is kept.
+    /// How many pods may be missing when pods are evicted. `None`: the set has no budget.
     pub may_miss: Option<Amount>,
     /// The labels of its pods.
     pub labels: Labels,
 }
 
-/// What the status of a set says, which is all that its controller remembers.
+/// The part of a set's status that the controller remembers. It remembers nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// What nodes have whose turn has not come.
+    /// The revision of nodes that are not updated yet.
     pub current: Option<Revision>,
-    /// What the turns are about.
+    /// The revision that nodes are updated to.
     pub update: Option<Revision>,
-    /// The nodes that have their turn, and since when.
+    /// The nodes that are being updated, and since when.
     pub turns: BTreeMap<Arc<str>, WallTime>,
 }
 
@@ -145,38 +146,38 @@ pub struct Remembered {
 pub struct SetFacts {
     /// Its name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the set.
     pub uid: Uid,
-    /// `metadata.resourceVersion`, which a status is written upon.
+    /// `metadata.resourceVersion`, a precondition of status writes.
     pub version: Arc<str>,
     /// `metadata.generation`.
     pub generation: i64,
-    /// It has a `deletionTimestamp`: its pods are the garbage collector's.
+    /// Whether it has a `deletionTimestamp`. The garbage collector then deletes its pods.
     pub deleting: bool,
-    /// What it asks for.
+    /// The spec.
     pub spec: SetSpec,
-    /// What was written down.
+    /// The remembered part of the status.
     pub remembered: Remembered,
-    /// What of its template exceeds a limit. Nothing is done about the set then.
+    /// The part of its template that exceeds a limit. The controller then does nothing for the set.
     pub beyond: Option<Excess>,
 }
 
-/// The set that controls an object: its name, and which life of it.
+/// The set that controls an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
-    /// Its name, in the same namespace.
+    /// The name of the set, in the same namespace.
     pub name: Arc<str>,
-    /// Which life of it.
+    /// The UID of the set.
     pub uid: Uid,
 }
 
-/// A pod of a set as last seen. One that something else controls is none.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
+/// A pod of a set as last seen. Pods with another controller are excluded.
+#[allow(clippy::struct_excessive_bools)] // each is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPod {
     /// Its name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the pod.
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub version: Arc<str>,
@@ -184,19 +185,19 @@ pub struct SetPod {
     pub controller: Option<Owner>,
     /// The name in its label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// The one in its label [`REVISION`].
+    /// The revision in its label [`REVISION`].
     pub revision: Revision,
-    /// The node that it is on or made for.
+    /// The node that it runs on or was created for.
     pub node: Arc<str>,
-    /// `spec.nodeName` is set.
+    /// Whether `spec.nodeName` is set.
     pub scheduled: bool,
     /// `metadata.creationTimestamp`.
     pub created: WallTime,
-    /// It has a `deletionTimestamp`.
+    /// Whether it has a `deletionTimestamp`.
     pub terminating: bool,
-    /// Its phase is `Succeeded` or `Failed`.
+    /// Whether its phase is `Succeeded` or `Failed`.
     pub finished: bool,
-    /// It is `Ready`, and since when.
+    /// Since when it is `Ready`, if it is.
     pub ready: Option<WallTime>,
 }
 
@@ -205,15 +206,15 @@ pub struct SetPod {
 pub struct RevisionFacts {
     /// The name of the ControllerRevision.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the ControllerRevision.
     pub uid: Uid,
     /// The set that controls it.
     pub controller: Option<Owner>,
     /// The name in its label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// The one in its label [`REVISION`].
+    /// The revision in its label [`REVISION`].
     pub revision: Revision,
-    /// The higher, the later it was what its set asked for.
+    /// A higher number means that the set asked for the revision later.
     pub number: i64,
 }
 
@@ -222,43 +223,43 @@ pub struct RevisionFacts {
 pub struct BudgetFacts {
     /// Its name.
     pub key: ObjectKey,
-    /// This life of that name.
+    /// The UID of the budget.
     pub uid: Uid,
     /// The set that controls it.
     pub controller: Option<Owner>,
-    /// The set that it was made for, by its name and its label [`OWNED_BY`].
+    /// The set that it was created for, by its name and its label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// What it selects.
+    /// The requirements of its selector.
     pub selector: Vec<Requirement>,
-    /// `spec.minAvailable`, if that is a number.
+    /// `spec.minAvailable`, if it is a number.
     pub min_available: Option<usize>,
-    /// Its selector exceeds a limit, and selects nothing.
+    /// Set if its selector exceeds a limit; then it selects nothing.
     pub beyond: Option<Excess>,
 }
 
 impl BudgetFacts {
-    /// Whether it selects pods with these labels. An empty selector selects all.
+    /// Whether it selects pods with these labels. An empty selector selects all pods.
     pub fn selects(&self, labels: &Labels) -> bool {
         self.selector.iter().all(|requirement| requirement.fits(labels.get(&requirement.key)))
     }
 }
 
-/// A node as its pods' controller sees it.
+/// A node as last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetNode {
     /// Its name.
     pub name: Arc<str>,
-    /// The label `topology.kubernetes.io/zone`; nothing if there is none.
+    /// The label `topology.kubernetes.io/zone`. Empty if there is none.
     pub zone: Arc<str>,
     /// Its labels.
     pub labels: Labels,
-    /// Its annotations, but for long ones.
+    /// Its annotations, except long ones.
     pub annotations: Vec<Noted>,
     /// Its taints.
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// Its condition `Ready` is true.
+    /// Whether its condition `Ready` is true.
     pub ready: bool,
 }
 
@@ -269,25 +270,25 @@ pub struct Noted {
     pub key: Box<str>,
     /// Its value.
     pub value: Box<str>,
-    /// The time that the value is, if it is one.
+    /// The value as a time, if it is one.
     pub time: Option<WallTime>,
 }
 
 impl SetNode {
-    /// Its annotation of this key.
+    /// The annotation with this key.
     pub fn says(&self, key: &str) -> Option<&Noted> {
         self.annotations.iter().find(|noted| *noted.key == *key)
     }
 }
 
 words! {
-    /// What a taint does to pods that do not tolerate it.
+    /// The effect of a taint on pods that do not tolerate it.
     Effect {
-        /// They are not scheduled.
+        /// The pods are not scheduled.
         NoSchedule = "NoSchedule",
-        /// They are scheduled elsewhere if that can be.
+        /// The pods are scheduled elsewhere if possible.
         PreferNoSchedule = "PreferNoSchedule",
-        /// They are not scheduled, and those that run are ended.
+        /// The pods are not scheduled, and running ones are evicted.
         NoExecute = "NoExecute",
     }
 }
@@ -299,18 +300,18 @@ pub struct Taint {
     pub key: Box<str>,
     /// Its value.
     pub value: Box<str>,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
 }
 
 /// A toleration of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toleration {
-    /// The key of taints; `None`: any.
+    /// The key of taints. `None`: any.
     pub key: Option<Box<str>>,
-    /// The value of taints; `None`: any.
+    /// The value of taints. `None`: any.
     pub value: Option<Box<str>>,
-    /// What the taints do; `None`: anything.
+    /// The effect of taints. `None`: any.
     pub effect: Option<Effect>,
 }
 
@@ -324,36 +325,37 @@ impl Toleration {
 }
 
 words! {
-    /// What a requirement asks of a value.
+    /// The operator of a requirement.
     Operator {
-        /// It is one of these.
+        /// The value is one of these.
         In = "In",
-        /// It is none of these.
+        /// The value is none of these.
         NotIn = "NotIn",
-        /// It is there.
+        /// There is a value.
         Exists = "Exists",
-        /// It is not.
+        /// There is no value.
         DoesNotExist = "DoesNotExist",
-        /// It is a number above this one.
+        /// The value is a number above this one.
         Gt = "Gt",
-        /// It is a number below this one.
+        /// The value is a number below this one.
         Lt = "Lt",
     }
 }
 
-/// What a label, or a field, is to be.
+/// A requirement for a label or a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Its key.
     pub key: Box<str>,
-    /// What is asked.
+    /// The operator.
     pub operator: Operator,
-    /// Of which values.
+    /// The values to compare with.
     pub values: Vec<Box<str>>,
 }
 
 impl Requirement {
-    /// Whether a value is as it should be, as Kubernetes has it: what is not there is in no set, and no number.
+    /// Whether a value meets the requirement by the rules of Kubernetes: a missing value is in no set, and is not a
+    /// number.
     pub fn fits(&self, value: Option<&str>) -> bool {
         let is_in = |value: &str| self.values.iter().any(|one| **one == *value);
         let number = |text: &str| text.parse::<i64>().ok();
@@ -372,23 +374,23 @@ impl Requirement {
     }
 }
 
-/// One of the ways in which a node can fit.
+/// One alternative of the required node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    /// What its labels are to be.
+    /// The requirements for labels.
     pub labels: Vec<Requirement>,
-    /// What its fields are to be: there is only `metadata.name`.
+    /// The requirements for fields. The only field is `metadata.name`.
     pub fields: Vec<Requirement>,
 }
 
-/// Where the pods of a set may be.
+/// The placement of a set's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// `nodeSelector`.
     pub selector: Vec<(Box<str>, Box<str>)>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution`, if there is one: a node fits one of them.
+    /// `requiredDuringSchedulingIgnoredDuringExecution`, if it exists. A node must match one of the terms.
     pub terms: Option<Vec<Term>>,
-    /// What the pods tolerate, with what every pod of a set tolerates.
+    /// The tolerations of the pods, including those of every pod of a set.
     pub tolerations: Vec<Toleration>,
 }
 

@@ -1,4 +1,4 @@
-//! The pods of a set on one node, and what holds for them.
+//! The pods of a set on one node, and the rules for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,45 +10,45 @@ use headgate_core::model::{object::Uid, time::WallTime};
 
 use super::{Amount, Revision, Strategy};
 
-/// What a node is for a set.
+/// Whether a node accepts or keeps the pods of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is to have pods.
+    /// It should have pods.
     Takes,
-    /// It gets no new ones; those that run stay.
+    /// It gets no new pods. Running ones remain.
     Keeps,
-    /// It is not for this set.
+    /// It should have no pods of this set.
     Leaves,
-    /// There is no such node any more.
+    /// The node was deleted.
     Gone,
 }
 
-/// How far a pod is. The order is that in which pods are taken when there are too many.
+/// The state of a pod. Surplus pods are deleted in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It is being made.
+    /// It is being created.
     Making,
     /// It is not ready.
     Starting,
-    /// It is ready, and not for long enough.
+    /// It is ready, but has not been for the required time.
     Ready,
     /// It is available.
     Available,
-    /// Its end is asked for, and nobody knows whether that is done.
+    /// Its end was requested, and the result is unknown.
     Ending,
     /// It is terminating.
     Leaving,
-    /// It has ended by itself, and is no use.
+    /// It has terminated on its own.
     Finished,
 }
 
 impl State {
-    /// Whether it is one of those that a node is to have.
+    /// Whether it counts as one of the wanted pods.
     pub const fn stays(self) -> bool {
         matches!(self, Self::Making | Self::Starting | Self::Ready | Self::Available)
     }
 
-    /// Whether it may be one of those that there are.
+    /// Whether it may still be running.
     pub const fn is_live(self) -> bool {
         !matches!(self, Self::Leaving | Self::Finished)
     }
@@ -57,65 +57,65 @@ impl State {
 /// A pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNow {
-    /// Which one; `None`: it is being made.
+    /// Its UID. `None`: it is being created.
     pub uid: Option<Uid>,
-    /// What it was made from.
+    /// Its revision.
     pub revision: Revision,
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// When it was made.
+    /// When it was created.
     pub created: WallTime,
-    /// It has a node.
+    /// Whether it is scheduled.
     pub scheduled: bool,
 }
 
-/// What holds for the pods of a node.
+/// The rules for the pods of a node.
 #[derive(Clone, Debug)]
 pub struct NodeTerms<'a> {
-    /// So many pods are to be there.
+    /// The wanted number of pods.
     pub wanted: usize,
-    /// How they come to be of a new revision.
+    /// How pods are replaced by those of a new revision.
     pub strategy: Strategy,
-    /// What they are to become.
+    /// The revision to update to.
     pub update: &'a Revision,
-    /// What they are until the turn of the node comes.
+    /// The revision before the update.
     pub current: &'a Revision,
-    /// The node has its turn.
+    /// Whether the node is being updated.
     pub in_turn: bool,
 }
 
-/// A node, and the pods of a set there.
+/// A node, and its pods of a set.
 #[derive(Clone, Debug)]
 pub struct NodeNow<'a> {
     /// Its name.
     pub name: &'a Arc<str>,
     /// Its zone.
     pub zone: &'a str,
-    /// What it is for the set.
+    /// Whether it accepts or keeps pods of the set.
     pub standing: Standing,
-    /// It is ready.
+    /// Whether it is ready.
     pub ready: bool,
     /// The pods.
     pub pods: Vec<PodNow>,
 }
 
-/// How far a node is.
+/// The progress of a node's update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All that it is to have is of the update and available, and nothing is left of older ones.
+    /// All wanted pods are updated and available, and there are no older pods.
     Updated,
-    /// Nothing is left of older ones, and less is available than should be.
+    /// There are no older pods, and some wanted pods are not available.
     Degraded,
-    /// Some is of the update, and some is older.
+    /// Some pods are updated, and some are older.
     Mixed,
-    /// All is older.
+    /// All pods are older.
     Outdated,
-    /// There is nothing.
+    /// There are no pods.
     Empty,
 }
 
 impl NodeNow<'_> {
-    /// How far it is.
+    /// The progress of the node.
     pub fn progress(&self, update: &Revision, wanted: usize) -> Progress {
         let live = || self.pods.iter().filter(|pod| pod.state.stays());
         let updated = live().filter(|pod| pod.revision == *update);
@@ -128,46 +128,46 @@ impl NodeNow<'_> {
         }
     }
 
-    /// Whether a turn can get anywhere.
+    /// Whether the node can be updated now.
     pub fn can_turn(&self) -> bool {
         self.standing == Standing::Takes && self.ready
     }
 
-    /// Whether it has fewer available pods than it should.
+    /// Whether it has fewer available pods than wanted.
     pub fn is_short(&self, wanted: usize) -> bool {
         self.pods.iter().filter(|pod| pod.state == State::Available).count() < wanted
     }
 
-    /// Whether nothing there serves: not even one that is on its way out.
+    /// Whether no pod serves there, not even a terminating one.
     pub fn is_down(&self) -> bool {
         self.pods.iter().all(|pod| matches!(pod.state, State::Making | State::Starting | State::Finished))
     }
 }
 
-/// What is asked of a roll.
+/// The rules of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnTerms<'a> {
-    /// What the nodes come to.
+    /// The revision to update to.
     pub update: &'a Revision,
-    /// So many pods are wanted on each.
+    /// The wanted number of pods per node.
     pub wanted: usize,
-    /// So many nodes have their turn at once.
+    /// How many nodes are updated at once.
     pub at_once: Amount,
-    /// A turn that takes longer stops the roll.
+    /// A node update that takes longer stops the rollout.
     pub deadline: Duration,
-    /// No node gets its turn.
+    /// Whether the rollout is paused.
     pub is_paused: bool,
-    /// The update is what nodes get anyway: nothing is tried.
+    /// Whether the update is already the current revision.
     pub is_settled: bool,
 }
 
-/// The turns as they are from now on.
+/// The node updates from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// Who has one, and since when.
+    /// The nodes that are being updated, and since when.
     pub have: BTreeMap<Arc<str>, WallTime>,
-    /// Those whose turn takes too long.
+    /// The nodes whose update takes too long.
     pub late: BTreeSet<Arc<str>>,
-    /// When the first of the others is too late.
+    /// When the next node will be late.
     pub due: Option<WallTime>,
 }

@@ -1,4 +1,4 @@
-//! What is to be done about a set, and why.
+//! The plan for a set, with reasons.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use super::{Revision, status::Status};
 words! {
     /// Why a pod is deleted or evicted.
     Why {
-        /// It has ended by itself.
+        /// It has terminated on its own.
         Finished = "PodFinished",
-        /// There are more than there should be.
+        /// There are more pods than wanted.
         Surplus = "SurplusPod",
-        /// It is of an older revision.
+        /// It has an older revision.
         Outdated = "OutdatedPod",
-        /// It has no node yet, and the one that it was made for takes none any more.
+        /// It is not scheduled, and its node no longer accepts pods.
         NodeTakesNone = "NodeTakesNoPods",
-        /// Its node is not for this set any more.
+        /// The set no longer selects its node.
         NodeNotSelected = "NodeNotSelected",
-        /// Its node is gone.
+        /// Its node was deleted.
         NodeDeleted = "NodeDeleted",
     }
 }
 
-/// What is to be done.
+/// A step on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A pod of this revision is made.
+    /// Create a pod of this revision.
     Make(Revision),
-    /// A pod is deleted.
+    /// Delete a pod.
     Delete(Uid, Why),
-    /// A pod is evicted: budgets, hold and zone guard have their say.
+    /// Evict a pod, so that budgets, the hold and the zone guard apply.
     Evict(Uid, Why),
 }
 
-/// What is to be done.
+/// The plan for a set.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On each node.
+    /// The steps on each node.
     pub steps: Vec<(Arc<str>, Step)>,
-    /// How far everything is.
+    /// The status to write.
     pub status: Status,
-    /// The `minAvailable` of its budget; `None`: it has none.
+    /// The `minAvailable` of its budget. `None`: it has none.
     pub budget: Option<usize>,
-    /// When a node is late.
+    /// When the next node will be late.
     pub due: Option<WallTime>,
 }

@@ -1,4 +1,4 @@
-//! How far a set is.
+//! The status of a set.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,74 +10,74 @@ use headgate_core::words;
 use super::Remembered;
 
 words! {
-    /// What a node in its turn waits for.
+    /// What an updating node waits for.
     Waits {
-        /// Its turn is only written down yet.
+        /// The beginning of the update is not in the stored status yet.
         Begins = "TurnBegins",
-        /// Somebody else is to detach the node first.
+        /// Another system must detach the node first.
         Detachment = "NodeNotDetached",
         /// New pods are not ready.
         NotReady = "PodsNotReadyYet",
-        /// New pods are ready, and not for long enough.
+        /// New pods are ready, but have not been for the required time.
         NotAvailable = "PodsNotAvailableYet",
-        /// Old pods are on their way out.
+        /// Old pods are terminating.
         OldPods = "OldPodsLeave",
     }
 }
 
 words! {
-    /// How the roll is.
+    /// The state of a rollout.
     Roll {
         /// All nodes are updated.
         Done = "AsExpected",
-        /// Nodes have their turns.
+        /// Nodes are being updated.
         GoesOn = "NodesInTurn",
-        /// A node takes longer than the deadline.
+        /// A node update takes longer than the deadline.
         Stopped = "ProgressDeadlineExceeded",
         /// The set is paused.
         Paused = "RollPaused",
-        /// Old pods stay until somebody deletes them.
+        /// Old pods remain until a user deletes them.
         OnDelete = "WaitsForDeletion",
-        /// What was updated is not available.
+        /// Updated pods are not available.
         Degraded = "WaitsForDegradedNodes",
-        /// The nodes that are left take no pods, or are not ready.
+        /// The remaining nodes accept no pods, or are not ready.
         NodesNotReady = "WaitsForNodes",
-        /// The template exceeds a limit: nothing is done.
+        /// The template exceeds a limit, so nothing is done.
         TooLarge = "LimitExceeded",
     }
 }
 
-/// How far a set is.
+/// The status of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Of which generation of the set this is said.
+    /// The generation of the set that it describes.
     pub generation: i64,
-    /// What is to be remembered.
+    /// The part that the controller remembers.
     pub remembered: Remembered,
-    /// How the roll is.
+    /// The state of the rollout.
     pub roll: Roll,
-    /// The nodes in their turn that are late.
+    /// The updating nodes that are late.
     pub late: BTreeSet<Arc<str>>,
-    /// What nodes in their turn wait for.
+    /// What each updating node waits for.
     pub waits: BTreeMap<Arc<str>, Waits>,
-    /// So many nodes are to have pods.
+    /// The number of nodes that should have pods.
     pub nodes: usize,
-    /// So many of them are updated.
+    /// The number of updated nodes.
     pub updated_nodes: usize,
-    /// Those of them that have fewer available pods than they should.
+    /// The nodes with fewer available pods than wanted.
     pub degraded: BTreeSet<Arc<str>>,
-    /// So many pods are wanted on them.
+    /// The wanted number of pods on all nodes.
     pub wanted: usize,
-    /// So many live pods there are, wherever they are.
+    /// The number of live pods on any node.
     pub pods: usize,
-    /// So many are of the update.
+    /// The number of updated pods.
     pub updated: usize,
-    /// So many are ready.
+    /// The number of ready pods.
     pub ready: usize,
-    /// So many are available.
+    /// The number of available pods.
     pub available: usize,
-    /// Why the API server makes no pod, in its words.
+    /// Why the API server rejects pods, in its words.
     pub refused: Option<Box<str>>,
-    /// What exceeds a limit, of the set or of budgets in its namespace, in sentences.
+    /// The parts of the set or of budgets in its namespace that exceed a limit, as sentences.
     pub beyond: Vec<Box<str>>,
 }

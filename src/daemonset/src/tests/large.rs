@@ -1,4 +1,4 @@
-//! Objects that exceed a limit.
+//! Tests of objects that exceed a limit.
 
 use headgate_core::model::limits;
 

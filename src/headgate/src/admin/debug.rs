@@ -1,7 +1,7 @@
 //! What Headgate knows and does, for people: `/debug/*`, read-only.
 //!
-//! It listens on loopback, because it shows which pods are behind which load balancers. Other pods of the cluster
-//! must not read that. People use port-forward, with their own Kubernetes rights.
+//! The server listens on loopback, because it shows which pods are behind which load balancers. Other pods of the
+//! cluster must not read that. People use port-forward, with their own Kubernetes permissions.
 
 use std::time::Duration;
 
@@ -57,18 +57,18 @@ struct Asked {
     node: Option<String>,
 }
 
-/// A target group, by its ARN.
+/// A target group by its ARN.
 #[derive(Debug, Deserialize)]
 struct OneGroup {
     group: String,
 }
 
-/// Which entries of the journal.
+/// The requested entries of the journal.
 #[derive(Debug, Deserialize)]
 struct Entries {
-    /// Of this namespace; none: of all, and those that are of none.
+    /// The namespace. `None`: all namespaces, and entries without one.
     namespace: Option<String>,
-    /// After that of this number; none: the last ones.
+    /// The number of the entry before the first one. `None`: the last entries.
     after: Option<u64>,
     /// The maximum number of entries.
     most: Option<usize>,
@@ -90,7 +90,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
-    // Pages remain open while people look at them, and all of them may use one forwarded port.
+    // Pages remain open for a long time, and all of them may use one forwarded port.
     let limits = Limits { of_an_address: LIMITS.connections, idle: Duration::from_secs(120), ..LIMITS };
     server::serve_router("debug", limits, router, listener, (shown.metrics.clone(), shown.clock), stop).await;
 }
@@ -114,9 +114,9 @@ async fn status_of_all(State(shown): State<Shown>) -> Response {
     Json(draw::status(&known, shown.authority.holder().map(String::from), shown.clock.now())).into_response()
 }
 
-/// What is answered in time, or that the engine is too busy.
+/// The answer, or 503 if the engine is too busy.
 fn in_time<T: Serialize>(answer: Option<T>) -> Response {
-    let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
+    let text = "the engine is too busy to answer within 2 s. Try again\n";
     answer.map_or_else(
         || (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
         |answer| Json(answer).into_response(),
@@ -149,7 +149,7 @@ async fn explain(State(shown): State<Shown>, Query(asked): Query<Asked>) -> Resp
             in_time(explanation.map(|node| NodeReport::new(node, holder, past, past_of, times)))
         }
         _ => {
-            let text = "expected namespace and one of pod, service and targetbinding, or node\n";
+            let text = "set namespace and one of pod, service and targetbinding, or node\n";
             (StatusCode::BAD_REQUEST, text).into_response()
         }
     }
@@ -175,7 +175,7 @@ async fn targets(State(shown): State<Shown>, Query(OneGroup { group }): Query<On
     Json(its.flat_map(|view| bound_targets(view)).collect::<Vec<_>>()).into_response()
 }
 
-/// The leader, and those that are ready to follow it.
+/// The leader, and the standbys that are ready.
 async fn replicas(State(shown): State<Shown>) -> Response {
     match shown.standbys.ready(shown.authority.holder().as_deref()).await {
         Ok(all) => Json(all).into_response(),
@@ -183,7 +183,7 @@ async fn replicas(State(shown): State<Shown>) -> Response {
     }
 }
 
-/// Of this replica, whether it leads or not: each has seen what it has seen.
+/// The journal of this replica, whether it leads or not. Each replica has its own.
 async fn journal(State(shown): State<Shown>, Query(asked): Query<Entries>) -> Json<Past> {
     let Entries { namespace, after, most } = asked;
     Json(shown.journal.entries(namespace.as_deref(), after, most.unwrap_or(IN_ONE_ANSWER)))

@@ -1,7 +1,8 @@
-//! What the page follows: server-sent events (WHATWG HTML, "Server-sent events") with the changes since the last one.
+//! The updates of the page: server-sent events (WHATWG HTML, "Server-sent events") with the changes since the last
+//! event.
 //!
-//! Each page looks once a second at what the views and the journal show; the engine's owner knows nothing of it. A browser
-//! that takes nothing any more costs what its connection holds, until the server closes that.
+//! Each page checks the views and the journal once per second, without the owner of the engine. A browser that no
+//! longer reads only costs the memory of its connection, until the server closes it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,14 +26,14 @@ use crate::{
     status::{draw, problems::Known, report::Status},
 };
 
-/// How often is looked.
+/// How often the views are checked.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Entries of the journal in the first event of a page, and at most in a later one.
+/// The number of journal entries in the first event of a page, and the maximum in a later event.
 const ENTRIES: usize = 500;
-/// After this time a browser that lost the connection asks again.
+/// A browser that lost the connection reconnects after this time.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Follows what changes, from where the browser's last event left off.
+/// Sends changes, beginning after the last event that the browser received.
 pub async fn live(
     State(shown): State<Shown>,
     headers: HeaderMap,
@@ -51,7 +52,7 @@ struct Follower {
     /// The last event that the browser received on an earlier connection.
     last: Option<String>,
     told: Told,
-    /// The number of the last entry that was sent.
+    /// The number of the last journal entry that was sent.
     entries: Option<u64>,
     queue: VecDeque<Event>,
 }
@@ -105,21 +106,21 @@ impl Follower {
     fn send(&mut self, name: &str, id: Option<String>, data: &impl Serialize) {
         let event = Event::default().event(name).retry(RETRY);
         let event = id.into_iter().fold(event, Event::id);
-        // What is sent here can be written as JSON.
+        // These values can always be written as JSON.
         self.queue.extend(event.json_data(data).ok());
     }
 }
 
-/// The entry of which the browser speaks, if it speaks of this replica's journal.
+/// The entry in the browser's last event, if it belongs to this replica's journal.
 fn number_of(id: &str, began: &str) -> Option<u64> {
     let (of, number) = id.rsplit_once('-')?;
     if of == began { number.parse().ok() } else { None }
 }
 
-/// What was sent to a page of the status.
+/// The status that was sent to a page.
 #[derive(Debug, Default)]
 struct Told {
-    /// By the ARN of the target group.
+    /// Hashes by the ARN of the target group.
     groups: BTreeMap<String, u64>,
     rest: Option<u64>,
     elsewhere: Option<String>,
@@ -129,20 +130,20 @@ struct Told {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct News {
-    /// Whether what was sent before no longer counts.
+    /// Whether the page must discard the earlier status.
     whole: bool,
     answered_by: Option<String>,
     problems: Vec<crate::status::report::Problem>,
     leaving_nodes: Vec<crate::status::report::LeavingNode>,
     ingress_daemon_sets: Vec<crate::status::report::IngressDaemonSet>,
-    /// Those that changed.
+    /// The changed target groups.
     target_groups: Vec<crate::status::report::TargetGroup>,
-    /// The ARNs of those that are not there any more.
+    /// The ARNs of removed target groups.
     gone: Vec<String>,
 }
 
 impl Told {
-    /// The news of this status for a page, if any.
+    /// The changes of this status for a page, if any.
     fn news(&mut self, status: Status) -> Option<News> {
         let whole = self.rest.is_none();
         self.elsewhere = None;
@@ -167,7 +168,7 @@ impl Told {
         })
     }
 
-    /// Another replica leads; returns whether the page must learn that.
+    /// Records that another replica leads. Returns whether the page must learn that.
     fn elsewhere(&mut self, said: &str) -> bool {
         (self.groups, self.rest) = (BTreeMap::new(), None);
         let before = self.elsewhere.replace(said.to_owned());
@@ -175,7 +176,7 @@ impl Told {
     }
 }
 
-/// Equal values have the same mark.
+/// A hash: equal values have the same one.
 fn mark_of(value: &impl Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(value).unwrap_or_default().hash(&mut hasher);
@@ -220,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Which groups are sent, which are removed, and whether the message is complete.
+    /// The groups to send, the groups to remove, and whether the message is complete.
     fn told(told: &mut Told, status: Status) -> Option<(Vec<String>, Vec<String>, bool)> {
         let News { whole, target_groups, gone, .. } = told.news(status)?;
         Some((target_groups.into_iter().map(|group| group.arn).collect(), gone, whole))

@@ -1,4 +1,4 @@
-//! What the outside can ask: liveness, readiness, metrics, and on loopback what Headgate thinks right now, also as a page.
+//! The endpoints for liveness, readiness and metrics. On loopback also the debug endpoints and the page.
 
 pub mod debug;
 mod live;

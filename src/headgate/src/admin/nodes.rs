@@ -1,5 +1,5 @@
 //! `GET /nodes/NAME`: whether load balancers can send to all targets of a node. It is for programs that detach and
-//! attach nodes, and for scripts. The health check of a target group asks the pod, so it cannot ask here.
+//! attach nodes, and for scripts. The health checks of a target group cannot use it, because they request the pod.
 
 use axum::{
     extract::{Path, State},
@@ -13,13 +13,14 @@ use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Ti
 /// The maximum number of lines that give a reason.
 const MOST: usize = 20;
 
-/// 200 while all bound pods of the node are healthy targets and none is leaving; 503 and why while not; 404 for no node.
+/// 200 if all bound pods of the node are healthy targets and none is being deregistered; 503 with reasons if not; 404
+/// if the node does not exist.
 pub async fn node(State(shown): State<Shown>, Path(name): Path<String>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;
     }
     let Some(explanation) = shown.asking.node(name).await else {
-        let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
+        let text = "the engine is too busy to answer within 2 s. Try again\n";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let times = Times::at(shown.clock.now());
@@ -30,9 +31,7 @@ pub async fn node(State(shown): State<Shown>, Path(name): Path<String>) -> Respo
 fn verdict(report: &NodeReport) -> (StatusCode, String) {
     let name = &report.name;
     if report.node.is_none() && report.pods.is_empty() {
-        let said = format!(
-            "there is no node {name}; expected one that Headgate sees, or that has pods of its own\n"
-        );
+        let said = format!("there is no node {name}. Name one that Headgate knows, or that has its pods\n");
         return (StatusCode::NOT_FOUND, said);
     }
     let mut why = Vec::new();
@@ -40,7 +39,7 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
         report
             .goes
             .as_ref()
-            .map(|word| format!("the node is about to go: {}: {}", word.reason, word.message)),
+            .map(|word| format!("the node will be removed: {}: {}", word.reason, word.message)),
     );
     let mut serving = 0;
     for pod in &report.pods {
@@ -49,7 +48,7 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
             let health = target.health.as_ref().map_or("not read yet", |health| &*health.state);
             match &*target.state {
                 "registered" if health == "healthy" => serving += 1,
-                // A deleted or unbound pod has nothing to wait for when the load balancer no longer sends to it.
+                // A deleted or unbound pod needs no more time when the load balancer no longer sends to it.
                 "deregistered" | "not a target"
                     if health != "draining" && (!lives || target.binding.is_none()) => {}
                 state => why.push(format!(
@@ -64,12 +63,12 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
         }
     }
     if why.is_empty() && serving == 0 {
-        why.push("no pod of it is a target".to_owned());
+        why.push("none of its pods is a target".to_owned());
     }
     if why.is_empty() {
         return (
             StatusCode::OK,
-            format!("all {serving} targets of node {name} are healthy, and none is leaving\n"),
+            format!("all {serving} targets of node {name} are healthy, and none is being deregistered\n"),
         );
     }
     let more = why.len().saturating_sub(MOST);
@@ -133,9 +132,9 @@ mod tests {
         }
         let goes = json!({"reason": "NodeDisrupted", "message": "it is to be drained"});
         let (code, why) = answer(&goes, &[("a", true, &healthy)]);
-        assert!(code == 503 && why.starts_with("the node is about to go: NodeDisrupted"), "{why}");
+        assert!(code == 503 && why.starts_with("the node will be removed: NodeDisrupted"), "{why}");
         let (code, why) = answer(&none, &[]);
-        assert_eq!((code, &*why), (503, "no pod of it is a target\n"));
+        assert_eq!((code, &*why), (503, "none of its pods is a target\n"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The page: plain HTML, CSS and JavaScript from `page/`, in the program itself. It reads only what the debug server
-//! returns. It loads nothing from other servers and runs no inline script.
+//! The page: plain HTML, CSS and JavaScript from `page/`, compiled into the program. It reads only from the debug
+//! server. It loads nothing from other servers and runs no inline script.
 
 use axum::{
     Router,
@@ -16,11 +16,11 @@ const HTML: &str = include_str!("../../page/index.html");
 const STYLE: &str = include_str!("../../page/style.css");
 const SCRIPT: &str = include_str!("../../page/app.js");
 
-/// What a browser may do with an answer: scripts, styles and data from here only, nothing inline, in no frame.
+/// The browser's permissions: scripts, styles and data from this server only, nothing inline, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// On every answer: browsers guess and store nothing, and send no referrer.
+/// Headers of every answer: browsers do not guess content types, store nothing, and send no referrer.
 const ON_ALL: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,14 +40,14 @@ pub fn routes() -> Router<Shown> {
         .route("/page/app.js", file("text/javascript; charset=utf-8", SCRIPT))
 }
 
-/// Answers only requests for an IP address or localhost, and sends browsers a policy. Without this, somebody's page
-/// could let its own name resolve to loopback and read the answers (DNS rebinding).
+/// Answers only requests for an IP address or localhost, and adds the browser policy. Without this, another site could
+/// let its name resolve to loopback and read the answers (DNS rebinding).
 pub async fn guard(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let mut answer = if host.is_none_or(is_local) {
         next.run(request).await
     } else {
-        let text = "expected localhost or an IP address as the host of the request\n";
+        let text = "set localhost or an IP address as the host of the request\n";
         (StatusCode::FORBIDDEN, text).into_response()
     };
     for (name, value) in ON_ALL {

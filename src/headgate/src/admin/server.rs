@@ -41,29 +41,29 @@ use crate::{
     },
 };
 
-/// An owner task that has not moved for this long is stuck.
+/// The owner task counts as stuck if it has not progressed for this long.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What the server shows.
+/// The data that the server shows.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The views.
     pub views: Arc<Views>,
-    /// Whether the engine moves, and has seen everything.
+    /// Whether the engine is progressing, and has listed everything.
     pub pulse: Arc<Pulse>,
     /// Whether this replica leads.
     pub authority: Authority,
-    /// Why AWS is out of reach, if it is.
+    /// Why Headgate cannot reach AWS, if so.
     pub aws: watch::Receiver<Option<Trouble>>,
     /// The grants that are in force.
     pub grants: watch::Receiver<grants::keeper::Shown>,
-    /// The certificate of the webhook, if it is served.
+    /// The certificate of the webhook, if Headgate serves it.
     pub certificate: Option<watch::Receiver<Served>>,
-    /// Answers from the engine.
+    /// Queries to the engine.
     pub asking: Asking,
-    /// The changes.
+    /// The journal.
     pub journal: Kept,
     /// The other replicas.
     pub standbys: Standbys,
@@ -71,9 +71,9 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// The kubelet's probes have a connection each, programs that scrape metrics keep one, and people have a few. Anybody
-/// in the cluster may connect, so an address has only a part of the connections. A client that does not read its
-/// answer is closed soon: its connection counts as idle from the answer on.
+/// The connection limits. The kubelet's probes use one connection each, metric scrapers keep one, and people have a
+/// few. Anybody in the cluster may connect, so each address only gets a part of the connections. A client that does not
+/// read its answer is closed soon: its connection counts as idle after the answer.
 pub const LIMITS: Limits = Limits {
     connections: 256,
     of_an_address: 64,
@@ -84,18 +84,18 @@ pub const LIMITS: Limits = Limits {
 };
 
 impl Shown {
-    /// Only the leader knows what was sent to AWS. Other replicas answer with this.
+    /// The answer of a standby. Only the leader knows what was sent to AWS.
     pub fn elsewhere(&self) -> Option<String> {
         if self.authority.term().is_some() {
             return None;
         }
         let holder = self.authority.holder();
         let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
-        Some(format!("this replica does not lead, {leads}; expected the question there"))
+        Some(format!("this replica does not lead, {leads}. Query the leader"))
     }
 }
 
-/// What a replica answers that does not lead.
+/// The answer of a replica that does not lead.
 pub fn misdirected(shown: &Shown) -> Option<Response> {
     let text = shown.elsewhere()? + "\n";
     Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
@@ -112,7 +112,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
     serve_router("admin", LIMITS, router, listener, (counted, clock), stop).await;
 }
 
-/// Serves these routes. A client that requested one of them counts as well-meaning.
+/// Serves these routes. A client counts as trusted after it has requested one of them.
 pub async fn serve_router(
     name: &'static str,
     limits: Limits,
@@ -138,7 +138,8 @@ pub async fn serve_router(
     server.serve(listener, None, service, stop).await;
 }
 
-/// That this replica cannot lead is no reason to restart it, nor to take the webhook's endpoint away.
+/// The line about a replica that cannot lead. It does not fail a probe: a restart would not help, and the webhook must
+/// keep its endpoint.
 fn unable(authority: &Authority, clock: Clock) -> String {
     let Some(Unable { reason, since, until }) = authority.unable() else { return String::new() };
     let now = clock.now();
@@ -161,10 +162,8 @@ pub fn livez(pulse: &Pulse, authority: &Authority, clock: Clock) -> Response {
     if still < STUCK {
         (StatusCode::OK, format!("ok\n{}", unable(authority, clock))).into_response()
     } else {
-        let text = format!(
-            "the engine has not moved for {}; expected it to move every few seconds\n",
-            Spelled(still)
-        );
+        let text =
+            format!("the engine has not progressed for {}; it should every few seconds\n", Spelled(still));
         (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
     }
 }
@@ -173,13 +172,15 @@ async fn readyz(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response()
     } else if !shown.pulse.is_synced() {
-        let text = "not every watch has listed all there is yet, or the TargetLedgers were not asked for; nothing is sent to AWS before that\n";
+        let text = "not every watch has listed all objects, or the TargetLedgers were not read; Headgate \
+                    sends nothing to AWS before that\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else if shown.certificate.is_some_and(|certificate| certificate.borrow().is_none()) {
-        let text = "the webhook has no certificate yet, so new pods would be missed; look at the log of this replica and of `headgate certificates`\n";
+        let text = "the webhook has no certificate yet, so it would miss new pods. Check the logs of this \
+                    replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
-        // Without AWS a ready replica does no harm: it serves the webhook, and targets do not change.
+        // Without AWS, a ready replica is still useful: it serves the webhook, and targets do not change.
         let aws = shown.aws.borrow().clone();
         let aws = aws.map(|trouble| {
             let Trouble { reason, sentence, since } = trouble;
@@ -194,7 +195,7 @@ async fn metrics(State(shown): State<Shown>, headers: HeaderMap) -> Response {
     metrics_page(&shown.metrics, headers.get(header::ACCEPT))
 }
 
-/// The page of metrics, in the format that is accepted.
+/// The page of metrics in the format that the client accepts.
 pub fn metrics_page(metrics: &Metrics, accept: Option<&HeaderValue>) -> Response {
     let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
     match metrics.shared_page(format) {

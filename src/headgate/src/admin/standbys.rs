@@ -1,4 +1,4 @@
-//! Which replicas there are, for the page. Asked of the API server seldom, however many pages ask.
+//! The replicas for the page. Headgate lists them rarely, for any number of pages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::kube::replicas::Replicas;
 
-/// An answer is used for this time.
+/// A list is reused for this time.
 const FRESH: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -21,7 +21,7 @@ pub struct Replica {
     pub leads: bool,
 }
 
-/// Lists them; `None`: there is no election, so there are no others.
+/// Lists the replicas. `None`: there is no election, so there are no other replicas.
 #[derive(Clone)]
 pub struct Standbys(Option<Arc<Mutex<Asked>>>);
 
@@ -33,20 +33,20 @@ struct Asked {
 }
 
 impl Standbys {
-    /// There are none.
+    /// No other replicas.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// The other replicas, without the one in this pod.
+    /// The replicas other than that in this pod.
     pub fn beside(replicas: Replicas, own: &str) -> Self {
         Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
     }
 
-    /// The leader, which calls itself so, and the others that are ready.
+    /// The leader with this identity, and the other ready replicas.
     ///
     /// # Errors
-    /// If the API server does not answer.
+    /// The API server does not answer.
     pub async fn ready(&self, holder: Option<&str>) -> Result<Vec<Replica>, String> {
         let leader = holder.map(|holder| pod_of(holder).unwrap_or(holder).to_owned());
         let mut all = Vec::new();

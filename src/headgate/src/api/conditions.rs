@@ -1,8 +1,8 @@
-//! The conditions of a TargetBinding: all six are always there, each with a stable reason, so that
-//! `kubectl wait --for=condition=…` works either way.
+//! The conditions of a TargetBinding. All six always exist, each with a stable reason, so that
+//! `kubectl wait --for=condition=…` works for True and False.
 //!
-//! `Ready` and `TargetGroupFound` are True when all is well. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are True
-//! when an operator may want to know; `lastTransitionTime` shows since when.
+//! `Ready` and `TargetGroupFound` are True if nothing is wrong. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are
+//! True if an operator may want to know; `lastTransitionTime` shows since when.
 
 use headgate_core::Reason;
 
@@ -11,9 +11,9 @@ use crate::api::known::Known;
 /// The content of a condition: its status, its reason, a sentence.
 pub type Says = (&'static str, &'static str, String);
 
-/// Somebody else has to do with the targets.
+/// Another writer or binding uses the same targets.
 const CONFLICT: &[Reason] = &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
-/// Targets remain that Headgate would deregister without this.
+/// Targets remain registered that Headgate would deregister without this.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,
@@ -24,7 +24,7 @@ const REMOVAL_HELD: &[Reason] = &[
 const THROTTLED: &[Reason] = &[Reason::Throttled];
 const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];
 
-/// What harms no target that is wanted.
+/// Reasons that affect no wanted target.
 const HARMLESS: &[Reason] = &[
     Reason::TargetClaimedTwice,
     Reason::RemovalHeld,
@@ -34,13 +34,13 @@ const HARMLESS: &[Reason] = &[
     Reason::Paused,
 ];
 
-/// What the conditions are about.
+/// The input of the conditions.
 pub struct About<'a> {
-    /// What is known.
+    /// The known state.
     pub known: &'a Known<'a>,
-    /// How many targets there should be.
+    /// The number of wanted targets.
     pub wanted: i64,
-    /// How many of them the load balancer calls healthy.
+    /// How many of them are healthy.
     pub healthy: i64,
 }
 
@@ -50,10 +50,10 @@ impl About<'_> {
         [
             ("TargetGroupFound", self.found()),
             ("Ready", self.ready()),
-            ("Conflict", self.one_of(CONFLICT, "nobody else has to do with its targets")),
-            ("RemovalHeld", self.one_of(REMOVAL_HELD, "no removal waits for anything but AWS")),
-            ("Throttled", self.one_of(THROTTLED, "AWS takes calls as fast as they are sent")),
-            ("Paused", self.one_of(PAUSED, "the target group is written to")),
+            ("Conflict", self.one_of(CONFLICT, "no other writer or binding uses its targets")),
+            ("RemovalHeld", self.one_of(REMOVAL_HELD, "no deregistration waits for anything except AWS")),
+            ("Throttled", self.one_of(THROTTLED, "AWS accepts calls at the rate at which they are sent")),
+            ("Paused", self.one_of(PAUSED, "Headgate writes to the target group")),
         ]
         .into_iter()
     }
@@ -76,8 +76,9 @@ impl About<'_> {
     fn ready(&self) -> Says {
         let harmful = self.known.said.iter().find(|(reason, _)| !HARMLESS.contains(reason));
         if self.known.ending {
-            let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, \
-                        take the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
+            let said = "deleted, and kept until AWS has accepted the deregistration of its targets. To \
+                        delete it without that, remove the finalizer headgate.dev/targets, or run headgate \
+                        uninstall";
             ("False", Reason::BindingRemoved.as_str(), said.to_owned())
         } else if let Some((reason, said)) = harmful {
             ("False", reason.as_str(), said.clone())
@@ -86,17 +87,13 @@ impl About<'_> {
         } else if self.wanted == 0 {
             ("False", Reason::NotSelected.as_str(), "no pod with an IP is selected".to_owned())
         } else if self.healthy < self.wanted {
-            (
-                "False",
-                Reason::TargetUnhealthy.as_str(),
-                "the load balancer does not call every target healthy".to_owned(),
-            )
+            ("False", Reason::TargetUnhealthy.as_str(), "not every target is healthy".to_owned())
         } else {
-            ("True", Reason::AsExpected.as_str(), "the load balancer calls every target healthy".to_owned())
+            ("True", Reason::AsExpected.as_str(), "every target is healthy".to_owned())
         }
     }
 
-    /// True with the first of these reasons that there is, else False.
+    /// True with the first of these reasons that applies, or else False.
     fn one_of(&self, reasons: &[Reason], then: &str) -> Says {
         let said = |reason| self.known.said.iter().find(|(own, _)| own == reason);
         match reasons.iter().find_map(said) {

@@ -1,6 +1,6 @@
 //! The kind IngressDaemonSet: a number of pods of a template on every node.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::{
@@ -28,7 +28,8 @@ use super::template::template;
     category = "headgate",
     derive = "PartialEq",
     validation = Rule::new("size(self.metadata.name) <= 50")
-        .message("expected a name of at most 50 letters: the names of its pods begin with it, and are host names"),
+        .message("use a name of at most 50 characters: the names of its pods begin with it, and are host \
+                  names"),
     printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.nodes"),
     printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedNodes"),
     printcolumn(name = "Degraded", type_ = "integer", json_path = ".status.degradedNodes"),
@@ -49,15 +50,15 @@ use super::template::template;
         "!(has(self.template.spec.hostNetwork) && self.template.spec.hostNetwork) || \
          (self.podsPerNode == 1 && (self.updateStrategy.type != 'RollingUpdate' || self.updateStrategy.maxSurgePerNode == 0))"
     ).message(
-        "a pod with hostNetwork has the ports of its node, which no second pod can have: expected podsPerNode 1 and \
-         updateStrategy.maxSurgePerNode 0 (with maxUnavailablePerNode 1); or no hostNetwork"
+        "two pods with hostNetwork cannot share the ports of a node: set podsPerNode 1 and \
+         updateStrategy.maxSurgePerNode 0 (with maxUnavailablePerNode 1), or remove hostNetwork"
     ),
     validation = Rule::new(
         "!self.template.spec.containers.exists(c, has(c.ports) && c.ports.exists(p, has(p.hostPort) && p.hostPort > 0)) || \
          (self.podsPerNode == 1 && (self.updateStrategy.type != 'RollingUpdate' || self.updateStrategy.maxSurgePerNode == 0))"
     ).message(
-        "no two pods of a node can have one hostPort: expected podsPerNode 1 and updateStrategy.maxSurgePerNode 0 (with \
-         maxUnavailablePerNode 1); or no hostPort, because the load balancer sends to the IP of the pod"
+        "two pods of a node cannot share a hostPort: set podsPerNode 1 and updateStrategy.maxSurgePerNode 0 \
+         (with maxUnavailablePerNode 1), or remove hostPort, because the load balancer sends to pod IPs"
     )
 )]
 pub struct IngressDaemonSetSpec {
@@ -95,9 +96,11 @@ pub struct IngressDaemonSetSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.type != 'RollingUpdate' || self.maxSurgePerNode + self.maxUnavailablePerNode > 0")
-        .message("with neither a pod more nor a pod less on a node none can be replaced: expected maxSurgePerNode or maxUnavailablePerNode above 0"),
+        .message("without surge and unavailable pods, no pod can be replaced: set maxSurgePerNode or \
+                  maxUnavailablePerNode above 0"),
     validation = Rule::new("!has(self.waitForDetachmentByAnnotatedTimestamp) || has(self.annotateNodeToDetach)")
-        .message("nobody detaches a node that is not asked to: expected annotateNodeToDetach beside waitForDetachmentByAnnotatedTimestamp")
+        .message("nothing asks for the detachment of nodes: set annotateNodeToDetach with \
+                  waitForDetachmentByAnnotatedTimestamp")
 )]
 pub struct UpdateStrategy {
     /// RollingUpdate: start a new pod, then delete an old one. NodeReplace: evict all old pods of a node first.
@@ -280,14 +283,14 @@ fn quarter() -> IntOrString {
     IntOrString::String("25%".into())
 }
 
-/// A number, or a share of all.
+/// A number, or a percentage.
 fn amount(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "x-kubernetes-validations": [{
             "rule": "type(self) == int ? int(self) >= 0 && int(self) <= 100000 : \
                      string(self).matches('^(100|[1-9]?[0-9])%$')",
-            "message": "expected a number from 0, or a share from 0% to 100%, e.g. 10%",
+            "message": "set a number from 0, or a percentage from 0% to 100%, e.g. 10%",
         }],
     })
 }

@@ -1,4 +1,4 @@
-//! What is known of a TargetBinding when its status is written.
+//! What is known about a TargetBinding when its status is written.
 
 use headgate_core::{
     Reason,
@@ -6,7 +6,7 @@ use headgate_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What is known of a TargetBinding.
+/// What is known about a TargetBinding.
 #[derive(Debug)]
 pub struct Known<'a> {
     /// How the user named the target group.
@@ -15,12 +15,12 @@ pub struct Known<'a> {
     pub binding: Option<&'a BindingView>,
     /// The target group that it binds.
     pub group: Option<&'a GroupView>,
-    /// When that was last read.
+    /// When the target group was last read.
     pub last_read: Option<Time>,
     /// Its problems, most severe first.
     pub said: &'a [(Reason, String)],
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that the status describes.
     pub generation: Option<i64>,
-    /// Somebody has deleted it.
+    /// Whether the TargetBinding is being deleted.
     pub ending: bool,
 }

@@ -1,7 +1,7 @@
-//! The kinds of Headgate, `headgate.dev/v1alpha1`: their schema is made from the Rust types here, and `headgate crd`
-//! prints it.
+//! The kinds of Headgate, `headgate.dev/v1alpha1`. The Rust types here define their schema, and `headgate crd` prints
+//! it.
 //!
-//! This module owns what users may write and read of these kinds, never what Headgate does about it.
+//! This module defines what users may write and read. It contains no behaviour.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -21,10 +21,10 @@ pub use target_binding::{TargetBinding, TargetBindingSpec, TargetBindingStatus};
 pub use target_group_grant::{TargetGroupGrant, TargetGroupGrantSpec};
 pub use target_ledger::{TargetLedger, TargetLedgerSpec};
 
-/// All CustomResourceDefinitions, as `kubectl apply -f` takes them.
+/// All CustomResourceDefinitions as YAML for `kubectl apply -f`.
 ///
 /// # Errors
-/// If the schema cannot be written as YAML, which would be a bug.
+/// The schema cannot be written as YAML, which would be a bug.
 pub fn definitions() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written by `headgate crd` (make crds); do not edit.\n");
     for definition in crds() {
@@ -38,7 +38,7 @@ fn crds() -> [CustomResourceDefinition; 4] {
     [IngressDaemonSet::crd(), TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()]
 }
 
-/// A point in time, as Kubernetes writes it.
+/// A time, as Kubernetes writes it.
 fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
@@ -55,8 +55,8 @@ fn port(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "type(self) == int ? int(self) >= 1 && int(self) <= 65535 : \
                      string(self).matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
-            "message": "expected the number of a port, 1 to 65535, or its name: 1 to 63 small letters, digits and \
-                        hyphens",
+            "message": "set the number of a port, 1 to 65535, or its name: 1 to 63 lower-case letters, \
+                        digits and hyphens",
         }],
     })
 }

@@ -1,4 +1,4 @@
-//! The status of a TargetBinding, and the content of a generated one: pure, from the engine's views.
+//! The status of a TargetBinding, and the content of a generated one. Pure functions of the engine's views.
 
 use headgate_core::model::{BindingKey, health::HealthState, object::Uid};
 use k8s_openapi::apimachinery::pkg::{
@@ -67,17 +67,17 @@ pub fn same_but_for_reading(one: &TargetBindingStatus, other: &TargetBindingStat
     unread(one) == unread(other)
 }
 
-/// The name of the TargetBinding that is made for a Service's binding: readable, and of no other.
+/// The readable and unique name of the TargetBinding that is generated for a binding of a Service.
 pub fn made_name(key: &BindingKey) -> String {
     let text = format!("{}\0{}\0{}", key.origin.key().name, key.port, key.group);
-    // FNV-1a: the name must be the same for ever.
+    // FNV-1a, because the name must never change.
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let mark = text.bytes().fold(0x811c_9dc5, mix);
     let (service, port, group) = (&key.origin.key().name, &key.port, key.group.name());
     format!("{service}-{port}-{group}-{mark:08x}").to_ascii_lowercase()
 }
 
-/// The TargetBinding for a binding of the Service with this UID.
+/// The generated TargetBinding for a binding of the Service with this UID.
 pub fn made(key: &BindingKey, service: &Uid) -> TargetBinding {
     let port = key.port.parse().map_or_else(|_| IntOrString::String(key.port.to_string()), IntOrString::Int);
     let (namespace, name) = (&key.origin.key().namespace, &key.origin.key().name);
@@ -104,7 +104,7 @@ pub fn made(key: &BindingKey, service: &Uid) -> TargetBinding {
     TargetBinding { metadata, spec, status: None }
 }
 
-/// Whether `there` is as it was made.
+/// Whether the stored object equals the generated one.
 pub fn is_as_made(there: &TargetBinding, made: &TargetBinding) -> bool {
     let label = |object: &TargetBinding| object.metadata.labels.as_ref()?.get(MADE_FROM).cloned();
     let owner = |object: &TargetBinding| {

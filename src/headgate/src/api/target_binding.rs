@@ -1,6 +1,6 @@
 //! The kind TargetBinding: pods and a target group.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use k8s_openapi::apimachinery::pkg::{
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// The label of a TargetBinding that Headgate has made, and what it was made from.
+/// The label of a generated TargetBinding, with its source.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
 /// The finalizer that keeps a deleted TargetBinding until its targets are deregistered.
 pub const FINALIZER: &str = "headgate.dev/targets";
-/// The value of [`MADE_FROM`] for those made from the annotation of a Service.
+/// The value of [`MADE_FROM`] for TargetBindings that are generated from the annotation of a Service.
 pub const FROM_SERVICE: &str = "service";
 
 /// Which pods are targets of which target group. Set either serviceRef, or podSelector and port.
@@ -54,11 +54,11 @@ pub const FROM_SERVICE: &str = "service";
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.serviceRef) != has(self.podSelector)")
-        .message("expected either serviceRef, or podSelector and port, and not both"),
+        .message("set either serviceRef, or podSelector and port, not both"),
     validation = Rule::new("!has(self.podSelector) || has(self.port)")
-        .message("podSelector needs port: the number of the pods' port, or the name that it has in their spec"),
+        .message("podSelector needs port: the number of the pods' port, or its name in the pods' spec"),
     validation = Rule::new("!has(self.serviceRef) || (!has(self.port) && !has(self.protocol))")
-        .message("port and protocol go with podSelector; with serviceRef, give serviceRef.port")
+        .message("port and protocol belong to podSelector; with serviceRef, set serviceRef.port")
 )]
 pub struct TargetBindingSpec {
     /// The target group: its name or its ARN.
@@ -93,7 +93,7 @@ pub struct TargetBindingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = Rule::new("self.matches('^(auto|off|([0-9]+h)?([0-9]+m)?[0-9]+s|([0-9]+h)?[0-9]+m|[0-9]+h)$')").message(
-        "expected auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s"
+        "set auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s"
     ))]
     pub hold: Option<String>,
     /// What the readiness gate does while no listener uses the target group.
@@ -111,13 +111,13 @@ pub struct TargetBindingSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterWhen {
-    /// The moment it has its IP.
+    /// As soon as it has its IP.
     Ip,
     /// When its containers are ready.
     ContainersReady,
-    /// When all its readiness gates but Headgate's are true too.
+    /// When all its readiness gates except Headgate's are also true.
     Ready,
-    /// As suits the load balancer.
+    /// The best value for the load balancer.
     Auto,
 }
 
@@ -126,7 +126,7 @@ pub enum RegisterWhen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenNotReady {
-    /// It stays.
+    /// It remains registered.
     Keep,
     /// It is deregistered.
     Deregister,
@@ -138,7 +138,7 @@ pub enum WhenNotReady {
 pub enum GateWhenUnused {
     /// It opens.
     Open,
-    /// It waits.
+    /// It remains closed.
     Wait,
 }
 
@@ -147,9 +147,9 @@ pub enum GateWhenUnused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
-    /// They stay.
+    /// They remain registered.
     Shared,
-    /// They are removed.
+    /// They are deregistered.
     Exclusive,
 }
 
@@ -158,7 +158,7 @@ pub enum Ownership {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.arn) != has(self.name)")
-        .message("expected either the ARN or the name of the target group, and not both")
+        .message("set either the ARN or the name of the target group, not both")
 )]
 pub struct TargetGroupRef {
     /// ARN of the target group, as shown by `aws elbv2 describe-target-groups`.
@@ -167,14 +167,16 @@ pub struct TargetGroupRef {
     #[x_kube(validation = Rule::new(
         "self.matches('^arn:aws[-a-z]*:elasticloadbalancing:[-a-z0-9]+:[0-9]{12}:targetgroup/[-A-Za-z0-9]{1,32}/[A-Za-z0-9]+$')"
     ).message(
-        "expected the ARN of a target group: arn:aws:elasticloadbalancing:<region>:<account>:targetgroup/<name>/<id>"
+        "set the ARN of a target group: \
+         arn:aws:elasticloadbalancing:<region>:<account>:targetgroup/<name>/<id>"
     ))]
     pub arn: Option<String>,
     /// Name of the target group, in Headgate's account and Region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9]([-A-Za-z0-9]{0,30}[A-Za-z0-9])?$')").message(
-        "expected the name of a target group: 1 to 32 letters, digits and hyphens, not beginning or ending with a hyphen"
+        "set the name of a target group: 1 to 32 letters, digits and hyphens, not beginning or ending with a \
+         hyphen"
     ))]
     pub name: Option<String>,
 }
@@ -198,7 +200,8 @@ pub struct ServiceRef {
 pub struct PodSelector {
     /// A pod must have all of these labels. At least one is required.
     #[schemars(extend("maxProperties" = 64))]
-    #[x_kube(validation = Rule::new("self.size() > 0").message("expected at least one label, which says which pods become targets"))]
+    #[x_kube(validation = Rule::new("self.size() > 0").message("set at least one label, which selects the \
+                                                                pods"))]
     pub match_labels: BTreeMap<String, String>,
 }
 

@@ -1,6 +1,6 @@
 //! The kind TargetGroupGrant: which namespaces may bind which target groups.
 
-// Each printer column has a name, a type and a path of its own.
+// Each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -45,7 +45,7 @@ pub struct TargetGroupGrantSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("(has(self.names) && self.names.size() > 0) || has(self.selector)")
-        .message("expected the names of namespaces, a selector of their labels, or both")
+        .message("set the names of namespaces, a selector of their labels, or both")
 )]
 pub struct GrantedNamespaces {
     /// Names of namespaces, which do not have to exist yet.
@@ -62,7 +62,7 @@ pub struct GrantedNamespaces {
 /// An additional permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Allowed {
-    /// To have the targets of others removed.
+    /// Deregistering targets that others registered.
     Exclusive,
 }
 
@@ -77,8 +77,8 @@ fn patterns(_: &mut SchemaGenerator) -> Schema {
             "maxLength": 256,
             "x-kubernetes-validations": [{
                 "rule": "self.matches('^(arn:[-A-Za-z0-9*:/_]+|[-A-Za-z0-9*]+)$')",
-                "message": "expected the name or the ARN of a target group, in which each * stands for any characters, \
-                            for example web-* or arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-*",
+                "message": "set the name or the ARN of a target group; each * stands for any characters, for \
+                            example web-* or arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-*",
             }],
         },
     })
@@ -94,8 +94,8 @@ fn names(_: &mut SchemaGenerator) -> Schema {
             "maxLength": 63,
             "x-kubernetes-validations": [{
                 "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-                "message": "expected the name of a namespace: 1 to 63 small letters, digits and hyphens, and no *; \
-                            for many namespaces there is the selector",
+                "message": "set the name of a namespace: 1 to 63 lower-case letters, digits and hyphens, \
+                            without *; for many namespaces, use the selector",
             }],
         },
     })
@@ -110,7 +110,7 @@ fn allowed(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The selector of Kubernetes, with its meaning in the description.
+/// The label selector of Kubernetes, with its meaning in the description.
 fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -149,7 +149,7 @@ fn selector(_: &mut SchemaGenerator) -> Schema {
                     },
                     "x-kubernetes-validations": [{
                         "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-                        "message": "expected values with In and NotIn, and none with Exists and DoesNotExist",
+                        "message": "set values with In and NotIn, and none with Exists and DoesNotExist",
                     }],
                 },
             },

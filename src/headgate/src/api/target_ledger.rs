@@ -1,4 +1,4 @@
-//! The kind TargetLedger: Headgate's own memory of what it has registered in a target group.
+//! The kind TargetLedger: Headgate's record of the targets that it has registered in a target group.
 
 use k8s_openapi::ByteString;
 use kube::{CustomResource, KubeSchema};
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub struct TargetLedgerSpec {
     /// ARN of the target group.
     #[serde(rename = "targetGroupARN")]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("a ledger is about one target group for ever"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("the target group of a ledger cannot change"))]
     pub target_group_arn: String,
     /// Family of the addresses in the lists below.
     pub ip_family: LedgerFamily,

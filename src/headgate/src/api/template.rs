@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// A pod template. Fields without a name here are kept unchanged, so no field of a newer Kubernetes is lost.
 pub fn template(_: &mut SchemaGenerator) -> Schema {
     let strings = |what: &str| json_schema!({"type": "object", "description": what, "additionalProperties": {"type": "string"}});
-    // The sum of all of them has this limit, too, which no schema can express.
+    // The sum of all conditions has the same limit, which a schema cannot express.
     let most = limits::PLACEMENT.most;
     let group = |what: &str, fields: &Value| {
         json!({
@@ -85,11 +85,11 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [
             {
                 "rule": "!has(self.restartPolicy) || self.restartPolicy == 'Always'",
-                "message": "expected restartPolicy Always: the pods of a node run for as long as the node does",
+                "message": "set restartPolicy Always: the pods of a node run while the node does",
             },
             {
                 "rule": "!has(self.nodeName)",
-                "message": "expected no nodeName: every node has its pods; nodeSelector says which nodes",
+                "message": "remove nodeName: every node gets pods; nodeSelector selects the nodes",
             },
         ],
     });
@@ -108,7 +108,7 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
                 },
                 "x-kubernetes-validations": [{
                     "rule": format!("!has(self.labels) || !('{OWNED_BY}' in self.labels || '{REVISION}' in self.labels)"),
-                    "message": format!("the labels {OWNED_BY} and {REVISION} are Headgate's own: expected neither"),
+                    "message": format!("remove the labels {OWNED_BY} and {REVISION}: Headgate sets them"),
                 }],
             },
             "spec": spec,

@@ -1,8 +1,8 @@
-//! Carries out what the engine asks of AWS and of Kubernetes: one way for all of it.
+//! Sends the engine's requests to AWS and Kubernetes, and returns the answers.
 //!
-//! Every request gets an answer, from its receiver or by its time-out. A request that only the leader may send is
-//! dropped if this replica no longer leads. That is checked here, directly before sending, and nowhere else. A
-//! process that was stopped and continues therefore does nothing that it may no longer do.
+//! Every request gets an answer, from its receiver or by its timeout. A request that only the leader may send is
+//! dropped if this replica no longer leads. Only this module checks that, immediately before it sends. A process that
+//! was suspended and continues therefore sends nothing that it may no longer send.
 
 use std::{future::Future, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, within::within},
 };
 
-/// The code of a request that was not sent.
+/// The error code of a request that was not sent.
 pub const NOT_SENT: &str = "NotLeading";
 
 /// Sends requests, if this replica may.
@@ -23,15 +23,15 @@ pub struct Carrier {
     pub clock: Clock,
     /// Whether this replica leads.
     pub authority: Authority,
-    /// Carries out calls.
+    /// Sends calls to AWS.
     pub aws: TargetGroups,
     /// Reads and writes ledgers.
     pub ledgers: Ledgers,
     /// Writes readiness gates.
     pub pods: Pods,
-    /// Writes the state of evictions, and asks what budgets allow.
+    /// Writes the state of evictions, and checks budgets.
     pub evictions: Evictions,
-    /// Writes on nodes.
+    /// Writes annotations on nodes.
     pub nodes: Nodes,
 }
 
@@ -39,16 +39,16 @@ pub struct Carrier {
 pub struct Ended {
     /// Its id.
     pub id: RequestId,
-    /// What was asked.
+    /// The request.
     pub request: Request,
     /// When it was sent.
     pub sent: Moment,
-    /// How it ended.
+    /// The result.
     pub result: Result<Answer, Failure>,
 }
 
 impl Carrier {
-    /// Carries out a request of this term and waits for its end.
+    /// Sends a request of this term and waits for its end.
     pub fn carry_out(
         self: Arc<Self>,
         id: RequestId,
@@ -61,7 +61,7 @@ impl Carrier {
             let result = if may {
                 within(request.patience(), self.ask(&request)).await
             } else {
-                let message = "this replica no longer leads, nothing was sent";
+                let message = "this replica no longer leads, so nothing was sent";
                 Err(Failure::new(FailureClass::Unavailable, NOT_SENT, message))
             };
             Ended { id, request, sent, result }

@@ -1,8 +1,8 @@
-//! Opens the readiness gates that wait. Nobody else would open them: no new pod would become ready, and no rollout
+//! Opens the readiness gates that wait. Nothing else would open them, so no new pod would become ready, and no rollout
 //! would end.
 //!
-//! An open gate remains open. A pod that was deleted in the meantime is no failure. A pod that may not be written to
-//! is reported, and delays no other.
+//! An open gate remains open. A pod that was deleted in the meantime is not an error. A pod that Headgate may not write
+//! to is reported, and does not delay the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,20 +26,21 @@ use crate::kube::{
     slim::SlimPod,
 };
 
-/// The reason of a gate that is opened because Headgate leaves.
+/// The reason of a gate that is opened because Headgate is uninstalled or no longer manages the namespace.
 pub const REASON: &str = Reason::HeadgateLeft.as_str();
-const MESSAGE: &str = "Headgate has left; this says nothing about the health of the pod's targets";
+const MESSAGE: &str = "Headgate no longer manages this pod; the condition does not show the health of the \
+                       pod's targets";
 /// The number of gates that are written at once.
 const AT_ONCE: usize = 8;
-/// Pods that were let in while the webhook was still asked come a moment later.
+/// The pods are listed this many times, because the webhook may still have changed pods that appear a moment later.
 const PASSES: usize = 5;
-/// An API server has learned within this that a webhook is not to be asked any more.
+/// Within this time, every API server knows that a webhook was removed.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Opens every closed gate, in all namespaces or in these `but` not in those. Prints on `out` how many there were.
+/// Opens every closed gate, in all or in these namespaces, except in those of `but`. Prints their number on `out`.
 ///
 /// # Errors
-/// If pods cannot be listed, or a gate could not be opened.
+/// Pods cannot be listed, or a gate cannot be opened.
 pub async fn open(
     client: &Client,
     namespaces: Option<&[String]>,
@@ -71,33 +72,33 @@ pub async fn open(
                 Ok(true) => *opened.entry((*pod.key.namespace).into()).or_default() += 1,
                 Ok(false) => {}
                 Err(error) => {
-                    writeln!(out, "the readiness gate of pod {} stays closed: {error}", pod.key)?;
+                    writeln!(out, "the readiness gate of pod {} remains closed: {error}", pod.key)?;
                     refused.insert(pod.uid.clone());
                 }
             }
         }
     }
     for (namespace, count) in &opened {
-        writeln!(out, "namespace {namespace}: {count} readiness gates were closed and are open")?;
+        writeln!(out, "namespace {namespace}: opened {count} closed readiness gates")?;
     }
     if !opened.is_empty() {
         writeln!(
             out,
-            "a pod whose own template has the readiness gate {OWN_GATE} is never ready from now on; take it out of such \
-             templates, or run this again"
+            "a new pod whose own template has the readiness gate {OWN_GATE} is never ready from now on. \
+             Remove the gate from such templates, or run this again"
         )?;
     }
     if !refused.is_empty() {
         bail!(
-            "{} readiness gates could not be opened, see above; expected the right to patch pods/status in the \
-             namespaces that were served",
+            "{} readiness gates could not be opened, see above. Grant patch on pods/status in the namespaces \
+             that were managed",
             refused.len()
         );
     }
     Ok(())
 }
 
-/// The pods whose gate is closed, and that have not ended.
+/// The pods that have a closed gate and have not ended.
 async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<Vec<PodFacts>> {
     let mut all = Vec::new();
     for api in apis::<SlimPod>(client, namespaces) {
@@ -113,14 +114,14 @@ async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Resu
     Ok(all)
 }
 
-/// Opens one; `false`: the pod does not exist.
+/// Opens one gate. `false`: the pod does not exist.
 async fn write(client: &Client, pod: &PodFacts) -> Result<bool, String> {
     let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), &pod.key.namespace);
     let patch = Patch::Strategic(patch(pod, Timestamp::now()));
     match api.patch_subresource("status", &pod.key.name, &PatchParams::default(), &patch).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        // The name is another pod's by now.
+        // Another pod has the name by now.
         Err(kube::Error::Api(status)) if status.code == 422 && status.message.contains("metadata.uid") => {
             Ok(false)
         }

@@ -1,4 +1,4 @@
-//! How a replica becomes the leader, of `headgate run` and of `headgate daemonsets`.
+//! The leader election of `headgate run` and `headgate daemonsets`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,32 +20,32 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, supervise::Supervisor, troubles::Troubles},
 };
 
-/// What is reported about it.
+/// The options of the leader election.
 #[derive(Clone, Debug)]
 pub struct Leading {
-    /// By holding a Lease; if there is none, this replica always leads.
+    /// Whether replicas elect a leader with a Lease. If not, this replica always leads.
     pub elect: bool,
-    /// Headgate's own namespace; none: [`client::own_namespace`].
+    /// Headgate's own namespace. `None`: [`client::own_namespace`].
     pub namespace: Option<String>,
-    /// The name of the Lease, which is the installation's.
+    /// The name of the Lease, which identifies the installation.
     pub lease: String,
-    /// How this replica calls itself.
+    /// The name of this replica.
     pub identity: Arc<str>,
     /// How long the Lease lasts.
     pub timing: Timing,
-    /// The file that has this replica's identity, for the kubelet.
+    /// The termination log, to which this replica writes its identity for the kubelet.
     pub termination_log: PathBuf,
 }
 
-/// What a replica has when it stands for election.
+/// Everything that a replica needs for the election.
 pub struct Candidate {
     /// For every request except those for the Lease.
     pub client: Client,
-    /// Its time.
+    /// The clock.
     pub clock: Clock,
-    /// What it counts.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Receives the reports that this replica cannot lead.
+    /// The queue of Events about a replica that cannot lead.
     pub notices: events::Sender,
     /// What keeps it from leading.
     pub troubles: Troubles,
@@ -57,10 +57,10 @@ impl Leading {
         self.namespace.clone().unwrap_or_else(client::own_namespace)
     }
 
-    /// Starts the election, if there is one. It ends after `retired`, and then gives the Lease back.
+    /// Starts the election, if there is one. It ends after `retired` and then releases the Lease.
     ///
     /// # Errors
-    /// If it has no client.
+    /// There is no client.
     pub async fn elect(
         &self,
         serves: &Serves,
@@ -70,14 +70,14 @@ impl Leading {
     ) -> anyhow::Result<Authority> {
         let Candidate { client: shared, clock, metrics, notices, troubles } = candidate;
         if !self.elect {
-            info!("always leading, without a lease");
+            info!("always leading, without a Lease");
             return Ok(Authority::alone(clock));
         }
         let (tell, authority) = Authority::new(clock);
-        // Its own client: no other request delays a renewal.
+        // A separate client, so that no other request delays a renewal.
         let client = client::connect().await?;
         let own_namespace = self.own_namespace();
-        // Before anybody can see this replica hold the Lease.
+        // Before another replica can see this replica hold the Lease.
         proof::leave(&self.identity, &self.termination_log);
         let proofs = Proofs::new(shared.clone(), &own_namespace, clock, metrics.clone());
         let replicas = Replicas::new(shared, &own_namespace, pod_of(&self.identity));

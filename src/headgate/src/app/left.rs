@@ -1,9 +1,9 @@
-//! Namespaces that Headgate no longer manages after `--namespaces` or `--namespace-selector` changed. The readiness
-//! gates of pods there wait for a Headgate that no longer manages them.
+//! Opens readiness gates in namespaces that Headgate no longer manages, because `--namespaces` or
+//! `--namespace-selector` changed. Pods there would wait forever.
 //!
-//! The Lease records which namespaces the earlier holder managed, until this task is done. The leader opens the gates
-//! where it has the rights. If it has none, it logs what to do and retries every ten minutes. It never closes a gate
-//! and touches no target. A namespace that the engine has never seen as selected belongs to another installation.
+//! The Lease records which namespaces earlier holders managed, until this task is done. The leader opens the gates if
+//! it has permission. If it has none, it logs what to do and retries every ten minutes. It never closes a gate and
+//! changes no target. A namespace that the engine has never seen as selected belongs to another installation.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use tracing::{info, warn};
 use super::gates;
 use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
 
-/// Whether this replica leads is looked at this often.
+/// How often the task checks whether this replica leads.
 const LOOK: Duration = Duration::from_secs(2);
-/// A refused request is retried after this time.
+/// A rejected request is retried after this time.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// Opens the gates in namespaces that Headgate no longer manages.
@@ -28,14 +28,14 @@ pub struct Leaver<L> {
     pub own_namespace: String,
     /// The name of its Lease.
     pub lease: String,
-    /// What is served now.
+    /// The managed namespaces.
     pub serves: Serves,
     /// Whether this replica leads.
     pub leads: L,
 }
 
 impl<L: Fn() -> bool> Leaver<L> {
-    /// Runs for ever.
+    /// Runs until the program ends.
     pub async fn run(self) -> Result<(), String> {
         loop {
             while !(self.leads)() {
@@ -57,29 +57,29 @@ impl<L: Fn() -> bool> Leaver<L> {
 
     async fn once(&self) -> Result<(), String> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.own_namespace);
-        let failed = |error: kube::Error| format!("the Lease cannot be read or written: {error}");
+        let failed = |error: kube::Error| format!("cannot read or write the Lease: {error}");
         let Some(lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
         let Some(before) = lease.annotations().get(SERVED_BEFORE).cloned() else { return Ok(()) };
         for before in before.split("; ") {
             let Some(left) = Serves::read(before).and_then(|before| before.left_by(&self.serves)) else {
                 continue;
             };
-            // With a selector it sees the pods there, and removes their targets.
+            // With a selector, Headgate sees the pods there and deregisters their targets.
             let stay = match self.serves.selector {
-                None => format!("; healthy targets of {left} stay, until they are not healthy any more"),
+                None => format!("; healthy targets of {left} remain until they are unhealthy"),
                 Some(_) => String::new(),
             };
             self.open(&left).await.map_err(|error| {
                 format!(
-                    "this Headgate served {before} before and serves {} now, and readiness gates of pods in {left} that \
-                     are closed stay so ({error:#}): expected somebody who may list pods and patch pods/status there to \
-                     run `headgate uninstall --only-gates{}`{stay}",
+                    "this Headgate managed {before} before and manages {} now, and closed readiness gates of \
+                     pods in {left} remain closed ({error:#}). Ask somebody who may list pods and patch \
+                     pods/status there to run `headgate uninstall --only-gates{}`{stay}",
                     self.serves,
                     left.flag()
                 )
             })?;
         }
-        // The one that holds the Lease writes to it all the time.
+        // The holder of the Lease writes to it continuously.
         loop {
             let Some(mut lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
             if lease.annotations_mut().remove(SERVED_BEFORE).is_none() || !(self.leads)() {
@@ -99,7 +99,7 @@ impl<L: Fn() -> bool> Leaver<L> {
         let but = left.but(&self.client).await?;
         let opened = gates::open(&self.client, named.as_deref(), &but, &mut said).await;
         for line in String::from_utf8_lossy(&said).lines() {
-            info!(%left, "no longer served: {line}");
+            info!(%left, "no longer managed: {line}");
         }
         opened
     }

@@ -1,4 +1,4 @@
-//! The wiring: what is started, who owns what, and how it ends.
+//! Starts the parts of the program and connects them.
 
 mod carrier;
 pub mod gates;

@@ -15,7 +15,7 @@ use crate::{
 /// The options of `headgate run`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which namespaces are served.
+    /// The managed namespaces.
     pub serves: Serves,
     /// The address of probes and metrics.
     pub admin_address: SocketAddr,
@@ -23,32 +23,32 @@ pub struct Options {
     pub debug_address: SocketAddr,
     /// Which metrics are served.
     pub metrics: Level,
-    /// The address of the docs, if Events link to them.
+    /// The address of the docs, if Events contain links.
     pub docs_url: Option<Box<str>>,
     /// Whether IngressDaemonSets are shown.
     pub show_daemonsets: bool,
     /// How many entries the journal keeps.
     pub journal_entries: usize,
-    /// Which replica leads.
+    /// The options of the leader election.
     pub leading: Leading,
-    /// How the engine works; what it works on is filled in here.
+    /// The settings of the engine. The region and the scopes are filled in here.
     pub settings: Settings,
-    /// How the webhook for new pods is served, if it is.
+    /// The options of the webhooks, if they are served.
     pub webhook: Option<webhook::Options>,
 }
 
 impl Options {
-    /// Whether the webhook ends together with the other parts.
+    /// Checks that the options of the webhooks fit the other options.
     ///
     /// # Errors
-    /// Returns what to set.
+    /// What to set.
     pub(super) fn check_webhook(&self) -> anyhow::Result<()> {
         let Some(webhook) = &self.webhook else { return Ok(()) };
         let lease = self.leading.elect.then(|| self.leading.timing.duration());
         webhook.check(lease, self.settings.read_only)
     }
 
-    /// The engine for what is in this region of AWS.
+    /// The engine for this AWS region.
     pub(super) fn engine(&self, region: &str, wall: Wall) -> Engine {
         Engine::new(Settings {
             region: region.into(),
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-/// Only for jitter: it need not be secret, just different between replicas.
+/// A seed for jitter. It need not be secret, but must differ between replicas.
 fn seed() -> u64 {
     u64::from(wall().elapsed().subsec_nanos()) ^ (u64::from(std::process::id()) << 32)
 }

@@ -1,8 +1,8 @@
-//! The one task that owns the engine: inputs in, effects carried out. No locks, and it never waits for AWS, for
-//! Kubernetes or for a reader.
+//! The task that owns the engine: it receives inputs and executes effects. It uses no locks, and never waits for AWS,
+//! Kubernetes or a reader.
 //!
-//! It informs the engine when this replica becomes the leader or a standby, before any other news since then. The
-//! `carrier` sends the engine's requests, and `reports` reports them.
+//! It tells the engine that this replica leads or stands by before it passes any later news. The `carrier` sends the
+//! engine's requests, and `reports` reports them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,14 +32,14 @@ use crate::{
     webhook::ask::Question,
 };
 
-/// Inputs that may wait; a watch that is faster waits itself.
+/// The maximum number of waiting inputs. A watch that is faster has to wait.
 pub const INBOX: usize = 4096;
-/// The pulse beats at least this often.
+/// The pulse is updated at least this often.
 const IDLE: Duration = Duration::from_secs(5);
-/// After the signal to stop: how long calls in flight and due removals may take.
+/// After the signal to stop, how long calls in flight and due deregistrations may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The owner. See the module.
+/// The owner of the engine. See the module docs.
 pub struct Owner {
     /// The engine.
     pub engine: Engine,
@@ -47,32 +47,32 @@ pub struct Owner {
     pub clock: Clock,
     /// The wall clock, as the engine knows it.
     pub wall: Wall,
-    /// From the watches.
+    /// Inputs from the watches.
     pub inbox: mpsc::Receiver<Input>,
-    /// Carries out what the engine asks for.
+    /// Sends the engine's requests.
     pub carrier: Arc<Carrier>,
     /// Reports the results.
     pub reports: Reports,
     /// Whether this replica leads.
     pub authority: Authority,
-    /// For readers.
+    /// The views for readers.
     pub views: Arc<Views>,
-    /// For readers.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// For the probes.
+    /// The pulse for the probes.
     pub pulse: Arc<Pulse>,
-    /// Asks watches to list once more.
+    /// Requests for watches to list once more.
     pub relists: Relists,
-    /// From the webhook.
+    /// Queries from the webhook.
     pub questions: mpsc::Receiver<Question>,
-    /// From the admin server.
+    /// Queries from the admin server.
     pub explain: mpsc::Receiver<explain::ask::Question>,
-    /// Keeps the changes.
+    /// The journal.
     pub journal: Recorder,
 }
 
 impl Owner {
-    /// Runs until `stop`, and then until the calls in flight have ended, for [`FAREWELL`] at most.
+    /// Runs until `stop`, and then until the calls in flight have ended, for at most [`FAREWELL`].
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
         let mut calls: JoinSet<Ended> = JoinSet::new();
         let mut leave_by: Option<Moment> = None;
@@ -118,7 +118,7 @@ impl Owner {
                         self.reports.ended(&ended);
                         Input::Answered { id: ended.id, result: ended.result }
                     }
-                    Err(error) => return Err(format!("a request broke down: {error}")),
+                    Err(error) => return Err(format!("a request failed unexpectedly: {error}")),
                 },
                 () = stop.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(now + FAREWELL);
@@ -126,13 +126,13 @@ impl Owner {
                 }
                 () = self.clock.sleep_until(wakeup) => Input::Tick,
             };
-            // An answer may have come after the term had ended: the engine must know that first.
+            // An answer may arrive after the term has ended. The engine must know that first.
             self.lead(&mut term, &mut calls, leave_by.is_some());
             self.step(input, term, &mut calls, leave_by.is_some());
         }
     }
 
-    /// The client may have given up: then nothing is looked up.
+    /// Answers a query of the webhook, unless the client has given up.
     fn answer(&mut self, question: Question) {
         match question {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}
@@ -149,7 +149,7 @@ impl Owner {
         }
     }
 
-    /// The same of what people ask.
+    /// Answers a query of the debug server.
     fn explain(&mut self, question: explain::ask::Question) {
         use explain::ask::Question;
         let now = self.clock.now();
@@ -163,7 +163,7 @@ impl Owner {
         }
     }
 
-    /// Sends the wall clock to the engine, if somebody has set it.
+    /// Passes the wall clock to the engine if it was set.
     fn mind_wall_clock(&mut self, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
         let Some(Parted { shows, step }) = self.wall.look(wall(), self.clock.now()) else { return };
         if let Some(step) = step {
@@ -173,15 +173,15 @@ impl Owner {
             };
             warn!(
                 by = %Spelled(by),
-                "the clock of this node was set {direction}, or the machine has slept; no hold ends for that, and none waits \
-                 longer: only the times that are written down change. If it comes again, look at the node's time service"
+                "the clock of this node was set {direction}, or the machine was suspended; waits do not \
+                 change, only stored times do. If this recurs, check the node's time service"
             );
             self.metrics.clock_stepped(direction);
         }
         self.step(Input::Clock(shows), term, calls, leaving);
     }
 
-    /// Reports to the engine whether this replica leads, if that has changed; returns the end of the term.
+    /// Tells the engine whether this replica leads, if that has changed. Returns the end of the term.
     fn lead(&mut self, term: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
         let present = self.authority.term();
         let number = present.map(|present| present.number);
@@ -231,7 +231,7 @@ impl Owner {
                     kind = watch.as_str(),
                     %scope,
                     reason = %Reason::ListDoubted,
-                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
+                    "most objects are reported as deleted: listing once more to confirm"
                 );
                 self.relists.ask(watch, &scope);
             }

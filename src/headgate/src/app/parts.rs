@@ -1,4 +1,4 @@
-//! What the parts of the program need, and how each of them is started. Their order is `run`'s.
+//! The parts of the program, and how each is started. `run` determines their order.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -59,10 +59,10 @@ impl Listeners {
     /// Listens on both addresses.
     ///
     /// # Errors
-    /// If one of them cannot be had.
+    /// An address is not available.
     pub(super) async fn open(options: &Options) -> anyhow::Result<Self> {
         let listening = async |address: SocketAddr, flag: &str| {
-            let said = || format!("cannot listen on {address}; expected a free address in {flag}");
+            let said = || format!("cannot listen on {address}. Set {flag} to a free address");
             listen(address).await.with_context(said)
         };
         let admin = listening(options.admin_address, "--admin-address").await?;
@@ -74,7 +74,7 @@ impl Listeners {
         Ok(Self { admin, debug })
     }
 
-    /// Logs that the program starts, and with what.
+    /// Logs that the program starts, with its settings.
     pub(super) fn log_start(&self, aws: &TargetGroups) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION");
         let (admin, debug_at) = (self.admin.local_addr()?, self.debug.local_addr()?);
@@ -82,7 +82,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Serves them until `stop`.
+    /// Serves both addresses until `stop`.
     pub(super) fn serve(self, shown: &Shown, stop: &CancellationToken, tasks: &mut Supervisor) {
         let debugging = debug::serve(self.debug, shown.clone(), stop.clone());
         tasks.spawn("debug", async move {
@@ -97,19 +97,18 @@ impl Listeners {
     }
 }
 
-/// Logs which namespaces are configured and do not exist.
+/// Logs the configured namespaces that do not exist.
 pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(), String> {
     for namespace in installation::missing(&client, named.iter().map(String::as_str)).await {
         warn!(
             namespace,
-            "there is no namespace {namespace}; expected namespaces that exist in --namespaces; it is served once it \
-             is made"
+            "there is no namespace {namespace}. Correct --namespaces, or create it; Headgate then manages it"
         );
     }
     std::future::pending().await
 }
 
-/// What the parts of the program share.
+/// The shared data of the parts.
 pub(super) struct Shared {
     pub(super) client: Client,
     clock: Clock,
@@ -128,10 +127,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Makes it, and starts the election.
+    /// Creates the shared data, and starts the election.
     ///
     /// # Errors
-    /// If the election has no client.
+    /// The election has no client.
     pub(super) async fn new(
         options: &Options,
         client: Client,
@@ -186,7 +185,7 @@ impl Shared {
         move || authority.term().is_some()
     }
 
-    /// Sees to the readiness gates of namespaces that are served no more.
+    /// Starts the task for the readiness gates of namespaces that are no longer managed.
     pub(super) fn leave_namespaces(&self, tasks: &mut Supervisor) {
         let leaver = Leaver {
             client: self.client.clone(),
@@ -198,7 +197,7 @@ impl Shared {
         tasks.spawn("namespaces left", leaver.run());
     }
 
-    /// Lets the metrics show the problems of `headgate status`.
+    /// Gives the metrics the problems of `headgate status`.
     pub(super) fn tell_metrics_what_is_wrong(&self, aws: watch::Receiver<Option<Trouble>>) {
         let (views, authority, clock) = (self.views.clone(), self.authority.clone(), self.clock);
         self.metrics.asks_what_is_wrong(move || {
@@ -207,7 +206,7 @@ impl Shared {
         });
     }
 
-    /// What the admin and the debug server show.
+    /// The data for the admin and the debug server.
     pub(super) fn shown(
         &self,
         certificate: Option<watch::Receiver<tls::Served>>,
@@ -230,7 +229,7 @@ impl Shared {
         }
     }
 
-    /// Writes Events to Kubernetes.
+    /// Starts the task that writes Events.
     pub(super) fn write_events(
         &self,
         notices: events::Receiver,
@@ -244,7 +243,7 @@ impl Shared {
         });
     }
 
-    /// Reads nodes, if this replica may see them.
+    /// Reads of nodes, if this replica may read them.
     pub(super) fn node_reads(&self, settings: &Settings) -> NodeReads {
         if self.sees_nodes() {
             NodeReads::new(Nodes::new(self.client.clone()), settings.signals.clone(), self.clock)
@@ -253,12 +252,12 @@ impl Shared {
         }
     }
 
-    /// With named namespaces there is no right to see nodes: then there is no zone guard, and no early signal.
+    /// With named namespaces, there is no permission to read nodes. Then there are no zone guard and no early signals.
     fn sees_nodes(&self) -> bool {
         self.scopes == [Scope::Cluster]
     }
 
-    /// What the webhooks are served with.
+    /// The data for the webhooks.
     pub(super) fn webhook(
         &self,
         evicting: Evicting,
@@ -289,7 +288,7 @@ impl Shared {
         }
     }
 
-    /// Starts the watches, which feed `inbox`, and what keeps the TargetBindings and the grants.
+    /// Starts the watches, which feed `inbox`, and the tasks for TargetBindings and grants.
     pub(super) fn watch(
         &self,
         inbox: mpsc::Sender<Input>,
@@ -307,7 +306,7 @@ impl Shared {
             },
             relists: relists.clone(),
         };
-        let closed = |_| "the engine is gone".to_owned();
+        let closed = |_| "the engine has ended".to_owned();
         for scope in &self.scopes {
             let pods = watches.clone().pods(scope.clone());
             let services = watches.clone().services(scope.clone());
@@ -327,11 +326,11 @@ impl Shared {
         }
         self.keep_bindings(tasks);
         self.keep_grants(&watches, notices, tasks);
-        // From here on only the tasks hold a way into the engine.
+        // From here on, only the tasks can send inputs to the engine.
         drop(watches);
     }
 
-    /// Follows IngressDaemonSets for readers alone: a failure of this watch does not keep a replica from leading.
+    /// Watches IngressDaemonSets for readers only. A failure of this watch does not prevent leading.
     pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
         let following = Following {
             clock: self.clock,
@@ -348,7 +347,7 @@ impl Shared {
 
     fn keep_grants(&self, watches: &Watches, notices: events::Sender, tasks: &mut Supervisor) {
         let (into, news) = mpsc::channel(keeper::QUEUE);
-        let closed = |_| "nobody keeps the grants".to_owned();
+        let closed = |_| "the task that manages grants has ended".to_owned();
         let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
         tasks.spawn("watch targetgroupgrants", async move { grants.await.map_err(closed) });
         tasks.spawn("watch labels of namespaces", async move { labels.await.map_err(closed) });
@@ -378,7 +377,7 @@ impl Shared {
         tasks.spawn("targetbindings", bindings.keep());
     }
 
-    /// Reports the results of requests.
+    /// The reports about requests.
     pub(super) fn reports(
         &self,
         aws: &TargetGroups,
@@ -398,7 +397,7 @@ impl Shared {
         }
     }
 
-    /// What carries out requests.
+    /// The sender of requests.
     pub(super) fn carrier(&self, aws: TargetGroups, evictions: Evictions) -> Carrier {
         Carrier {
             clock: self.clock,

@@ -1,4 +1,4 @@
-//! What Headgate reports of each request, in logs, metrics and Events: that it is sent, and how it ended.
+//! Reports each request in logs, metrics and Events: when it is sent, and its result.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -33,33 +33,33 @@ use crate::{
     },
 };
 
-/// If AWS is unreachable, this many objects get an Event. The outage concerns all of them.
+/// If AWS is unreachable, at most this many objects get an Event, because the outage affects all of them.
 const TOLD_OF_AWS: usize = 10;
 
-/// The receivers of reports, and the reports so far.
+/// The receivers of reports, and what was reported.
 pub struct Reports {
     /// The time.
     pub clock: Clock,
-    /// For readers.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// Whether AWS answers.
     pub reach: Reach,
-    /// Readers learn why it does not.
+    /// Publishes why AWS does not answer.
     pub out_of_reach: watch::Sender<Option<Trouble>>,
-    /// Why the ledgers cannot be reached, from the last report.
+    /// Why the ledgers cannot be reached, as last reported.
     pub ledgers: Option<Failure>,
     /// Whether this replica leads.
     pub authority: Authority,
-    /// Events to be written.
+    /// The queue of Events.
     pub notices: events::Sender,
-    /// For readers.
+    /// The views for readers.
     pub views: Arc<Views>,
     /// What keeps this replica from leading.
     pub troubles: Troubles,
 }
 
 impl Reports {
-    /// The user should get a report.
+    /// Reports a notice to the user.
     pub fn notice(&self, notice: &Notice) {
         let (kind, object, uid): (_, &dyn Display, _) = match &notice.about {
             About::Service(key, uid) => ("service", key, uid),
@@ -68,7 +68,7 @@ impl Reports {
             About::Grant(name, uid) => ("targetgroupgrant", name, uid),
             About::IngressDaemonSet(key, uid) => ("ingressdaemonset", key, uid),
         };
-        // A tenant may have thousands of objects that are wrong: the log has as many lines as there are Events.
+        // A tenant may have thousands of invalid objects, so the log has only as many lines as there are Events.
         let (reason, note) = (notice.reason, &notice.note);
         if self.write(notice.clone()) {
             warn!(%reason, kind, %object, %uid, "{note}");
@@ -77,7 +77,7 @@ impl Reports {
         }
     }
 
-    /// A change. If the owner of a pod looks for it, a Normal Event reports it.
+    /// Reports a change as a Normal Event, if users look for it on the pod.
     pub fn happened(&self, what: &Transition) {
         let Transition::Target(group, target, pod, step) = what else { return };
         let name = group.name();
@@ -112,7 +112,7 @@ impl Reports {
         is_written
     }
 
-    /// A call is about to be sent.
+    /// Records that a call is about to be sent.
     pub fn sends(&self, call: &Call, sent: Moment) {
         let (verb, group, items) = match call {
             Call::Register { group, items } => ("registering", group, items),
@@ -146,7 +146,7 @@ impl Reports {
         }
     }
 
-    /// A request has ended.
+    /// Records that a request has ended.
     pub fn ended(&mut self, ended: &Ended) {
         let Ended { request, sent, result, .. } = ended;
         let failure = result.as_ref().err();
@@ -164,10 +164,10 @@ impl Reports {
                     }
                     Ok(_) => debug!(%pod, %uid, "its eviction would be allowed"),
                     Err(failure) if failure.class == FailureClass::Gone => {
-                        debug!(%pod, %uid, "its eviction was asked about, and it is gone");
+                        debug!(%pod, %uid, "its eviction was checked, and the pod does not exist");
                     }
                     Err(failure) => {
-                        debug!(%pod, %uid, error = %failure.message, "whether it may be evicted cannot be asked");
+                        debug!(%pod, %uid, error = %failure.message, "cannot check whether it may be evicted");
                     }
                 }
             }
@@ -183,7 +183,7 @@ impl Reports {
         match failure {
             Some(failure) if failure.class != FailureClass::Gone => warn!(
                 %reason, %pod, %uid, open, outcome, took_ms, error = %failure.message,
-                "a readiness gate could not be written, tried again"
+                "cannot write a readiness gate; retrying"
             ),
             None if condition.turns => {
                 info!(%reason, %pod, %uid, open, took_ms, "readiness gate: {}", condition.message);
@@ -198,7 +198,7 @@ impl Reports {
         let (verb, took, outcome) = (request.verb(), self.clock.since(sent), outcome(failure));
         self.metrics.ledger_answered(verb, outcome, took);
         match failure {
-            // Somebody else was faster, which is what versions are for.
+            // Another writer was faster. Versions exist for this case.
             Some(Failure { class: FailureClass::Conflict | FailureClass::Gone, .. }) | None => {
                 debug!(verb, outcome, took_ms = took.as_secs_f64() * 1000.0, "ledger");
                 if failure.is_none() && self.ledgers.take().is_some() {
@@ -210,7 +210,7 @@ impl Reports {
                 if self.ledgers.as_ref() != Some(failure) {
                     warn!(
                         verb, reason = outcome, error = %failure.message,
-                        "the ledgers cannot be read or written, tried again; nothing is registered meanwhile"
+                        "cannot read or write the ledgers; retrying. Headgate registers nothing until then"
                     );
                 }
                 self.ledgers = Some(failure.clone());
@@ -265,7 +265,7 @@ impl Reports {
         }
     }
 
-    /// Whether the failure of a call is part of an outage that is already reported.
+    /// Whether the failure of a call belongs to an outage that was already reported.
     fn hear_of_aws(&mut self, call: &Call, result: &Result<Answer, Failure>) -> bool {
         let result = match result {
             Err(failure) if &*failure.code == NOT_SENT => return false,
@@ -292,7 +292,7 @@ impl Reports {
         is_told
     }
 
-    /// What keeps a leader from leading: no call gets through, or no removal does.
+    /// Updates what prevents this leader from leading: all calls fail, or all deregistrations do.
     fn mind_troubles(&self, call: &Call, failure: Option<&Failure>) {
         let now = self.clock.now();
         let out = self.reach.trouble().map(|trouble| trouble.reason);
@@ -304,7 +304,7 @@ impl Reports {
         }
         if let Call::Deregister { .. } = call {
             match failure {
-                // What AWS refuses or denies it refuses and denies to every replica.
+                // A call that AWS rejects or denies would fail on every replica.
                 Some(failure) if failure.class == FailureClass::Unavailable => {
                     self.troubles.failed(Cause::RemovalsFail, "", now);
                 }
@@ -328,7 +328,7 @@ impl Reports {
         }
         let Some(short) = said.short.as_deref().filter(|_| self.authority.term().is_some()) else { return };
         let note = with_time(short);
-        // People who wait for a target look at its binding.
+        // Users who wait for a target look at its binding.
         let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
             let about = match &view.origin {
@@ -340,7 +340,7 @@ impl Reports {
     }
 }
 
-/// In a word, as the metrics have it.
+/// The outcome as in the metrics.
 fn outcome(failure: Option<&Failure>) -> &'static str {
     failure.map_or("ok", |failure| failure.class.as_str())
 }
@@ -359,12 +359,12 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
         Mark::Disbelieved => {
             (Reason::LeavingNotCredible, "eviction annotations are not plausible, removing them")
         }
-        Mark::Stays => (Reason::RegisteredAgain, "its node remains, and so does the pod"),
+        Mark::Stays => (Reason::RegisteredAgain, "its node remains, so the pod is not evicted"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
         Some(Failure { class: FailureClass::Gone, .. }) => {
-            info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone");
+            info!(%reason, %pod, %uid, "leaving: {said}; the pod was deleted");
         }
         Some(Failure { message, .. }) => {
             warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; cannot annotate the pod");
@@ -375,18 +375,18 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
 fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     let (node, is_detached) = (&write.node, write.at.is_some());
     let said = if is_detached {
-        "no load balancer sends to a pod of this node any more, as is written on it"
+        "wrote on the node that no load balancer sends to its pods any more"
     } else {
-        "this node stays, or load balancers send to it: it does not count as detached any more"
+        "this node remains, or load balancers send to it: it no longer counts as detached"
     };
     match failure {
         None => info!(%node, is_detached, "{said}"),
         Some(Failure { class: FailureClass::Gone, .. }) => {
-            debug!(%node, is_detached, "{said}; the node is gone");
+            debug!(%node, is_detached, "{said}; the node was deleted");
         }
         Some(Failure { message, .. }) => warn!(
             %node, is_detached, error = %message,
-            "{said}; could not be written on the Node, tried again; expected a ClusterRole with the verb patch on nodes"
+            "{said}; cannot write on the Node, retrying. Grant Headgate patch on nodes in a ClusterRole"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `headgate run`: connects everything and waits for the end.
+//! `headgate run`: starts all parts and waits for the end.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part ends unexpectedly.
+/// A part cannot be started, or ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let clock = Clock::start();
     let stop = CancellationToken::new();
@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         journal: recorder,
     };
     tasks.spawn_draining("engine", async move {
-        // For every kind of end: the Lease is released after the last call, and not before.
+        // For every kind of end, the Lease is released only after the last call.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

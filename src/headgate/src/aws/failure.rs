@@ -1,4 +1,4 @@
-//! The meaning of a failed call, by AWS's error code or, without an answer, by what prevented it.
+//! The meaning of a failed call, by AWS's error code. Without an answer, by the obstacle.
 
 use std::{error::Error, io};
 
@@ -12,18 +12,18 @@ use crate::runtime::within::TIMEOUT;
 pub const CONNECTION_REFUSED: &str = "ConnectionRefused";
 /// The name of the endpoint has no address.
 pub const NAME_NOT_RESOLVED: &str = "NameNotResolved";
-/// There is no TLS connection: a certificate that is not trusted, for one.
+/// There is no TLS connection, for example because a certificate is not trusted.
 pub const TLS_FAILED: &str = "TlsFailed";
 /// There is no connection for another reason.
 pub const NO_CONNECTION: &str = "NoConnection";
-/// The endpoint did not take the connection in time.
+/// The endpoint did not accept the connection in time.
 pub const CONNECT_TIMEOUT: &str = "ConnectTimeout";
-/// Nothing in the chain of providers has credentials.
+/// No provider in the chain has credentials.
 pub const NO_CREDENTIALS: &str = "NoCredentials";
-/// A provider should have credentials, and cannot get them.
+/// A provider should have credentials, but cannot fetch them.
 pub const CREDENTIALS_FAILED: &str = "CredentialsFailed";
 
-/// What the SDK's error means.
+/// The meaning of the SDK's error.
 pub fn of<E>(error: &SdkError<E>) -> Failure
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -47,13 +47,13 @@ where
     }
 }
 
-/// `DescribeTargetGroups` succeeded and named none.
+/// `DescribeTargetGroups` succeeded but returned no target group.
 pub fn empty_answer() -> Failure {
-    let message = "AWS answered without a target group that could be read".into();
+    let message = "AWS returned no target group that could be read".into();
     Failure { class: FailureClass::Gone, code: "EmptyAnswer".into(), message }
 }
 
-/// What stood in the way of a call, in a word.
+/// The name of the obstacle to a call.
 fn obstacle(error: &(dyn Error + 'static)) -> &'static str {
     for cause in causes(error) {
         match cause.downcast_ref::<CredentialsError>() {
@@ -69,7 +69,7 @@ fn obstacle(error: &(dyn Error + 'static)) -> &'static str {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 return CONNECTION_REFUSED;
             }
-            // What an io::Error wraps is no source of it.
+            // An io::Error does not return the wrapped error as its source.
             if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
                 return TLS_FAILED;
             }
@@ -85,7 +85,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
-/// The sentences of an error and its causes, each once. The SDK's own text ends in a dump of all it knows.
+/// The messages of an error and its causes, each once. The SDK's own text ends in a dump of its data.
 pub(super) fn sentences(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for cause in causes(error) {
@@ -101,7 +101,7 @@ fn unavailable<E: Error + 'static>(code: &str, error: &SdkError<E>) -> Failure {
     Failure { class: FailureClass::Unavailable, code: code.into(), message: sentences(error).into() }
 }
 
-/// Sorts AWS's error codes (ELBv2 API reference, "Common Error Types" and each action's errors).
+/// Classifies AWS's error codes (ELBv2 API reference, "Common Error Types" and each action's errors).
 fn classify(code: Option<&str>, status: u16) -> FailureClass {
     match code {
         Some(
@@ -129,8 +129,8 @@ fn classify(code: Option<&str>, status: u16) -> FailureClass {
             | "ExpiredTokenException"
             | "RequestExpired",
         ) => FailureClass::Denied,
-        // These concern the group. `TooManyRegistrationsForTargetId` concerns one address, and is handled like any
-        // other bad target.
+        // These concern the group. `TooManyRegistrationsForTargetId` concerns one address, so it counts as an error of
+        // that target.
         Some("TooManyTargets") => FailureClass::Full,
         Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => FailureClass::Gone,
         _ if status == 429 => FailureClass::Throttled,
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// The SDK's own error of a call that was never sent for this reason.
+    /// The SDK's error of a call that was never sent, for this reason.
     fn not_sent(why: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         of(&SdkError::<DescribeTargetGroupsError>::construction_failure(why))
     }

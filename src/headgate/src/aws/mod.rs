@@ -1,9 +1,9 @@
-//! The AWS side: makes the engine's calls, one at a time, and returns the results.
+//! The AWS side: sends the engine's calls and returns the results.
 //!
 //! It uses four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets` and
-//! `DeregisterTargets`. A fifth, `DescribeTargetGroupAttributes`, is optional. The SDK's own retries are off: they
-//! would hide time on the hot path, and stop after fifty throttled calls. The engine has its own. [`reach`] reports
-//! when AWS is unreachable. [`credentials`] fetches credentials next to the calls.
+//! `DeregisterTargets`. A fifth, `DescribeTargetGroupAttributes`, is optional. The SDK's own retries are disabled: they
+//! would add unseen delays, and stop after fifty throttled calls. The engine has its own retries. [`reach`] reports
+//! when AWS is unreachable. [`credentials`] fetches credentials independently of the calls.
 
 pub mod credentials;
 pub mod failure;
@@ -35,12 +35,13 @@ use crate::runtime::clock::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why AWS cannot be used at all.
+/// Why AWS cannot be used.
 #[derive(Debug, Error)]
 pub enum AwsError {
-    /// No region.
+    /// The region is unknown.
     #[error(
-        "no AWS region is known; expected AWS_REGION, a profile with a region, or the instance's metadata"
+        "no AWS region is known. Set AWS_REGION or a profile with a region, or allow access to the instance \
+         metadata"
     )]
     NoRegion,
 }
@@ -54,10 +55,10 @@ pub struct TargetGroups {
 }
 
 impl TargetGroups {
-    /// Connects with credentials that are fetched once: for what ends soon.
+    /// Connects with credentials that are fetched once, for short commands.
     ///
     /// # Errors
-    /// If no region is known.
+    /// The region is unknown.
     pub async fn connect() -> Result<Self, AwsError> {
         let (connected, mut keeper) = Self::connect_kept(Clock::start()).await?;
         keeper.fetch().await;
@@ -65,10 +66,11 @@ impl TargetGroups {
     }
 
     /// Connects through the standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
-    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` leads elsewhere. There are no credentials before the keeper runs.
+    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` sets another endpoint. There are no credentials before the keeper
+    /// runs.
     ///
     /// # Errors
-    /// If no region is known.
+    /// The region is unknown.
     pub async fn connect_kept(clock: Clock) -> Result<(Self, Keeper), AwsError> {
         let region = DefaultRegionChain::builder().build().region().await.ok_or(AwsError::NoRegion)?;
         let (keeper, kept) = Keeper::of_chain(region.clone(), clock).await;
@@ -80,7 +82,7 @@ impl TargetGroups {
         let config = aws_config::defaults(BehaviorVersion::latest())
             .region(region.clone())
             .credentials_provider(kept)
-            // What is kept is at hand.
+            // The keeper already caches them.
             .identity_cache(IdentityCache::no_cache())
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
@@ -91,7 +93,7 @@ impl TargetGroups {
         Ok((Self { client: Client::new(&config), region, endpoint }, keeper))
     }
 
-    /// The client of the SDK, for people who look at what Headgate never asks for.
+    /// The SDK's client, for commands that need calls which Headgate itself never sends.
     pub const fn client(&self) -> &Client {
         &self.client
     }
@@ -106,7 +108,7 @@ impl TargetGroups {
         &self.region
     }
 
-    /// Makes a call and waits for its end.
+    /// Sends a call and waits for its end.
     pub async fn make(&self, call: &Call) -> Result<Answer, Failure> {
         match call {
             Call::Register { group, items } => {
@@ -160,7 +162,7 @@ impl TargetGroups {
                 let key = format!("target_group_health.{what}.minimum_healthy_targets.{unit}");
                 let value =
                     answer.attributes().iter().find(|attribute| attribute.key() == Some(&key))?.value()?;
-                // It may be "off".
+                // The value may be "off".
                 value.parse::<u32>().ok()
             };
             [of("dns_failover"), of("unhealthy_state_routing")].into_iter().flatten().max()
@@ -182,7 +184,7 @@ impl TargetGroups {
     }
 }
 
-/// The client's endpoint: it resolves that itself with the first call.
+/// The client's endpoint, which the client resolves only at its first call.
 async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
     let own = std::env::var("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2").ok();
     let named = own.filter(|url| !url.is_empty()).or_else(|| config.endpoint_url().map(str::to_owned));
@@ -198,8 +200,7 @@ async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
     found.map_or_else(|| "the ELBv2 API".into(), |endpoint| endpoint.url().into())
 }
 
-/// Targets as AWS takes them: always with the port, never with a zone, which AWS finds out for addresses of the
-/// VPC.
+/// Targets for AWS, always with the port and never with a zone. AWS finds the zone of addresses in the VPC.
 fn describe(targets: impl Iterator<Item = Target>) -> Vec<TargetDescription> {
     let description = |target: Target| {
         let builder = TargetDescription::builder().id(target.ip.to_string());

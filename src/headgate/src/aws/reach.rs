@@ -1,10 +1,11 @@
 //! Whether AWS answers and allows what Headgate must do, and the reports when it does not.
 //!
 //! ```text
-//! no answer, no credentials, or none that AWS accepts ─► one outage of all of AWS, over with the next answer
-//! an answer that denies an action or that AWS is ill  ─► one outage of that action, over when it works for each group
+//! no answer, no credentials, or AWS rejects them ─► one outage of all of AWS, over with the next answer
+//! AWS denies an action, or has an internal error ─► one outage of that action, over when it works for each group
 //! ```
-//! It writes nothing itself. It ignores failures of a single target or group: those are reported separately.
+//!
+//! The module does no I/O. It ignores failures of a single target or group, which are reported separately.
 
 use std::{
     borrow::Cow,
@@ -25,7 +26,7 @@ use crate::runtime::{
     within::TIMEOUT,
 };
 
-/// Answers by which AWS rejects the credentials, for every action.
+/// Error codes that mean that AWS rejects the credentials, for every action.
 const NOT_ACCEPTED: [&str; 8] = [
     "InvalidClientTokenId",
     "UnrecognizedClientException",
@@ -40,46 +41,46 @@ const NOT_ACCEPTED: [&str; 8] = [
 /// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The reason, also of what is over.
+    /// The reason. At the end of an outage, the reason of that outage.
     pub reason: Reason,
-    /// What has happened, and what to do about it.
+    /// What happened, and what to do.
     pub sentence: String,
-    /// The same for an Event, if it is about all of AWS.
+    /// A short form for an Event, if all of AWS is affected.
     pub short: Option<String>,
-    /// What happens next.
+    /// Whether the outage begins, changes, continues or ends.
     pub told: Told,
 }
 
 /// What the result of a call shows about AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// To report now.
+    /// The report to emit now.
     pub said: Option<Said>,
-    /// What stands in the way of all calls, in a word.
+    /// The name of the obstacle to all calls.
     pub obstacle: Option<Box<str>>,
-    /// The failure is part of a reported outage, so it needs no line of its own.
+    /// Whether the failure belongs to an outage that was already reported, so it needs no log line.
     pub is_told: bool,
 }
 
-/// Why AWS is out of reach.
+/// Why Headgate cannot reach AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// The reason.
     pub reason: Reason,
-    /// What stands in the way, and what to do about it.
+    /// The obstacle, and what to do.
     pub sentence: String,
     /// Since when.
     pub since: Moment,
 }
 
-/// What is known of AWS.
+/// What is known about AWS.
 #[derive(Debug)]
 pub struct Reach {
     endpoint: Box<str>,
-    /// No call of any action gets through.
+    /// The outage in which all calls fail.
     all: Outage,
     trouble: Option<Trouble>,
-    /// Actions that are denied, or answered with an error of AWS's own.
+    /// Actions that are denied, or fail with an internal error of AWS.
     actions: BTreeMap<&'static str, Action>,
 }
 
@@ -91,17 +92,17 @@ struct Action {
 }
 
 impl Reach {
-    /// The API at this endpoint.
+    /// The state of the API at this endpoint.
     pub fn new(endpoint: &str) -> Self {
         Self { endpoint: endpoint.into(), all: Outage::default(), trouble: None, actions: BTreeMap::new() }
     }
 
-    /// Why AWS is out of reach, if it is.
+    /// Why Headgate cannot reach AWS, if so.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
 
-    /// A call has ended.
+    /// Records that a call has ended.
     pub fn ended(&mut self, call: &Call, result: Result<(), &Failure>, now: Moment) -> Verdict {
         let action = call.action();
         if let Err(failure) = result
@@ -120,7 +121,7 @@ impl Reach {
         }
         let is_optional = matches!(call, Call::ReadAttributes { .. });
         let mut verdict = match result {
-            // Headgate does without it.
+            // Headgate works without this action.
             Err(Failure { class: FailureClass::Denied, .. }) if is_optional => Verdict::default(),
             Err(failure) if matches!(failure.class, FailureClass::Denied | FailureClass::Unavailable) => {
                 self.action_failed(action, subject(call), failure, now)
@@ -178,7 +179,7 @@ impl Reach {
         Verdict { said, ..Verdict::default() }
     }
 
-    /// The reason and a sentence with what `cut` leaves of the message, if no call of any action succeeds.
+    /// If all calls fail, the reason and a sentence. `cut` shortens the error message.
     fn out_of_reach(&self, failure: &Failure, cut: fn(&str) -> Cow<'_, str>) -> Option<(Reason, String)> {
         let (endpoint, message) = (brief(&self.endpoint), cut(&failure.message));
         let code = &*failure.code;
@@ -233,14 +234,14 @@ impl Reach {
     }
 }
 
-/// What a call is about.
+/// The subject of a call.
 fn subject(call: &Call) -> Box<str> {
     match call {
         Call::Register { group, .. }
         | Call::Deregister { group, .. }
         | Call::ReadHealth { group }
         | Call::ReadAttributes { group } => group.name().into(),
-        // IAM knows no resources for it: it is allowed for all, or for none.
+        // IAM permissions for this action do not depend on the target group.
         Call::FindGroups { .. } => "*".into(),
     }
 }

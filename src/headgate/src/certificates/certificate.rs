@@ -1,7 +1,7 @@
 //! Certificates for the webhook.
 //!
-//! Each certificate has its own authority, whose key is discarded at once. No stored key can sign anything, and no
-//! authority outlives its one certificate.
+//! Each certificate has its own CA, whose key is discarded at once. Therefore no stored key can sign anything, and no
+//! CA outlives its one certificate.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,48 +20,48 @@ use crate::serving::{
     validity::{self, Life},
 };
 
-/// The clocks of others may be behind.
+/// Certificates are dated back by this time, because other clocks may be behind.
 const BACKDATED: Duration = Duration::from_secs(3600);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 
-/// A certificate with its key, PEM.
+/// A certificate with its key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// The certificate, and then that of its authority.
+    /// The certificate, followed by that of its CA.
     pub chain: String,
     /// The private key (PKCS #8).
     pub key: String,
 }
 
 impl Issued {
-    /// The certificate of its authority: what the API server has to trust.
+    /// The certificate of its CA, which the API server must trust.
     pub fn authority(&self) -> &str {
         self.chain.rfind(BEGIN).map_or(&*self.chain, |at| &self.chain[at..])
     }
 }
 
-/// A certificate, with what its renewal depends on.
+/// A certificate, with the data that its renewal depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// The certificate and its key.
     pub issued: Issued,
-    /// From when until when it is valid.
+    /// When it is valid.
     pub life: Life,
-    /// Whether it is for the names that the API server calls.
+    /// Whether it contains the names that the API server uses.
     pub fits: bool,
 }
 
-/// Makes a certificate for a server with these names and addresses.
+/// Issues a certificate for a server with these names and addresses.
 ///
 /// # Errors
-/// If a name cannot be in a certificate.
+/// A name is not valid in a certificate.
 pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<Issued, rcgen::Error> {
     let (not_before, not_after) = ((from - BACKDATED).into(), (from + lifetime).into());
     let made = from.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
 
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
-    // A separate name: two authorities with one name are hard to distinguish for a client that trusts both.
+    // A unique name: a client that trusts two CAs with one name can hardly distinguish them.
     authority.distinguished_name.push(DnType::CommonName, format!("headgate webhook authority {made}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -83,7 +83,7 @@ pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<I
 }
 
 impl Certificate {
-    /// Reads one; none: it cannot be served, or its authority is not in its chain.
+    /// Reads a certificate. `None`: it cannot be served, or its chain does not contain its CA.
     pub fn read(issued: Issued, names: &[String]) -> Option<Self> {
         let certified = tls::certified(issued.chain.as_bytes(), issued.key.as_bytes()).ok()?;
         let [leaf, _, ..] = &certified.cert[..] else { return None };
@@ -92,18 +92,18 @@ impl Certificate {
             ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
         });
         let Life { from, until } = validity::life(leaf)?;
-        // It was made later than its dates show.
+        // It was issued later than its dates show.
         let from = from.saturating_add(i64::try_from(BACKDATED.as_secs()).unwrap_or_default());
         Some(Self { life: Life { from, until }, fits, issued })
     }
 
-    /// The certificate of its authority.
+    /// The certificate of its CA.
     pub fn authority(&self) -> &str {
         self.issued.authority()
     }
 }
 
-/// The certificates in a PEM text, each in its original form. Everything else is left out.
+/// The certificates in a PEM text, each in its original form. Other content is left out.
 pub fn authorities(bundle: &str) -> Vec<String> {
     let parts = bundle.split(BEGIN).skip(1).map(|rest| format!("{BEGIN}{rest}"));
     let is = |part: &String| {

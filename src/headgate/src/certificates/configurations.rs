@@ -1,5 +1,5 @@
-//! The webhook configurations: what Headgate's own entries trust and call, and how that is written. Nothing else in them is
-//! touched.
+//! The webhook configurations: what Headgate's own entries trust and call, and how that is written. Other entries are
+//! not changed.
 
 use std::fmt::Debug;
 
@@ -19,30 +19,30 @@ use serde_json::{Value, json};
 
 use crate::webhook::path::CallPath;
 
-/// The names of Headgate's own entries end in one of these.
+/// The suffixes of the names of Headgate's own entries.
 pub const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
 
-/// How the API server calls.
+/// How the API server calls the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Through a Service, by this path.
+    /// Through a Service, with this path.
     Service {
         /// The path.
         path: String,
     },
-    /// By an address.
+    /// Through a URL.
     Url(String),
 }
 
-/// An entry of Headgate's own.
+/// One of Headgate's own entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The path of the entry in its configuration.
+    /// The index of the entry in its configuration.
     index: usize,
     name: String,
     /// How it is called.
     pub call: Call,
-    /// What is trusted, PEM; empty: nothing.
+    /// The trusted CA certificates, as PEM. Empty: none.
     pub bundle: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// What makes it trust this, and call this path.
+    /// The operations that set the trusted CA certificates and the path.
     fn operations(&self, bundle: &str, path: &str) -> Result<[Value; 2], String> {
         let at = format!("/webhooks/{}", self.index);
         let place = |field: &str| format!("{at}/clientConfig/{field}");
@@ -74,7 +74,7 @@ impl Entry {
     }
 }
 
-/// Headgate's own among the entries of a configuration.
+/// Headgate's own entries among those of a configuration.
 pub fn own_entries<'a>(all: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>) -> Vec<Entry> {
     let own = all.enumerate().filter(|(_, (name, _))| OWN_ENTRIES.iter().any(|own| name.ends_with(own)));
     let own = own.filter_map(|(index, (name, client))| {
@@ -90,11 +90,11 @@ pub fn own_entries<'a>(all: impl Iterator<Item = (&'a str, &'a WebhookClientConf
     own.collect()
 }
 
-/// A kind of configurations.
+/// A kind of webhook configuration.
 pub trait Configuration: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
     /// The file that users apply.
     const FILE: &'static str;
-    /// What does not happen without it.
+    /// What does not happen without the configuration.
     const WITHOUT: &'static str;
 
     /// Its entries.
@@ -119,27 +119,27 @@ impl Configuration for ValidatingWebhookConfiguration {
     }
 }
 
-/// A configuration as it was read.
+/// A configuration that was read.
 #[derive(Debug, Default)]
 pub struct Found {
     version: Option<String>,
     /// Headgate's own entries.
     pub entries: Vec<Entry>,
-    /// Why no API server calls it, if that is so.
+    /// Why no API server calls the webhook, if so.
     pub unused: Option<String>,
 }
 
-/// Reads the one of this name.
+/// Reads the configuration with this name.
 ///
 /// # Errors
-/// Those of the API server.
+/// Errors of the API server.
 pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result<Found> {
     let found = Api::<K>::all(client.clone()).get_opt(name).await?;
     let (kind, file, without) = (K::kind(&()), K::FILE, K::WITHOUT);
     let Some(found) = found else {
         let unused = format!(
-            "{kind} {name} does not exist, so {without}: apply that of {file}, or set --webhook-configuration to the name of \
-             yours"
+            "{kind} {name} does not exist, so {without}. Apply that of {file}, or set \
+             --webhook-configuration to the name of yours"
         );
         return Ok(Found { unused: Some(unused), ..Found::default() });
     };
@@ -147,16 +147,16 @@ pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result
     let unused = entries.is_empty().then(|| {
         let own = OWN_ENTRIES.join(" or ");
         format!(
-            "{kind} {name} has no entry whose name ends in {own}, so {without}: apply that of {file} again"
+            "{kind} {name} has no entry whose name ends in {own}, so {without}. Apply that of {file} again"
         )
     });
     Ok(Found { version: found.resource_version(), entries, unused })
 }
 
-/// Has all own entries of the configuration of this name trust this, and call this path.
+/// Sets the trusted CA certificates and the path of all own entries in the configuration with this name.
 ///
 /// # Errors
-/// Those of the API server, or a url that cannot be read.
+/// Errors of the API server, or an invalid URL in the configuration.
 pub async fn write<K: Configuration>(
     client: &Client,
     name: &str,
@@ -166,7 +166,7 @@ pub async fn write<K: Configuration>(
     if found.entries.is_empty() {
         return Ok(());
     }
-    // Refused as a conflict (409) if somebody has changed it since.
+    // Rejected as a conflict (409) if another client has changed it since.
     let mut operations =
         vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": found.version})];
     for entry in &found.entries {

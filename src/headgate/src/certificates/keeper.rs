@@ -1,7 +1,7 @@
-//! Looks at the Secret and the configurations, and takes one step after the other.
+//! Reads the Secret and the configurations, and executes one step after the other.
 //!
-//! Watches report changes; the task also checks every half minute. Each write names the version that it replaces. The
-//! task logs a failure when it begins, changes, continues and ends, and retries without limit.
+//! Watches report changes, and the task also checks every 30 s. Each write contains the version that it replaces. The
+//! task logs a failure when it begins, changes, continues and ends, and retries forever.
 
 use std::{
     fmt::Debug,
@@ -43,24 +43,24 @@ use crate::{
     webhook::path::CallPath,
 };
 
-/// How often everything is looked at.
+/// How often everything is checked.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Between two steps: who changes things back again and again is not answered faster.
+/// The pause between two steps. It limits the rate if another program repeatedly reverts changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// After the first of several failures; each further one doubles it, up to the period.
+/// The pause after the first failure. It doubles with each failure, up to the period.
 const AGAIN: Duration = Duration::from_millis(500);
-/// For one request.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A watch ends after this many seconds: the client gives up a connection on which nothing arrives for 30 s.
+/// A watch ends after this many seconds, because the client gives up a connection without data after 30 s.
 const WATCH_SECONDS: u32 = 25;
 
-/// Keeps certificate, path and configurations.
+/// Manages the certificate, the path and the configurations.
 pub struct Keeper {
     client: Client,
     secrets: Api<Secret>,
     options: Options,
     changed: Arc<Notify>,
-    /// Why no API server calls, in the last log line.
+    /// Why no API server calls the webhooks, as last logged.
     unused: Vec<String>,
 }
 
@@ -79,13 +79,13 @@ impl Seen {
 }
 
 impl Keeper {
-    /// One with these options.
+    /// A keeper with these options.
     pub fn new(client: Client, options: Options, changed: Arc<Notify>) -> Self {
         let secrets = Api::namespaced(client.clone(), &options.namespace);
         Self { client, secrets, options, changed, unused: Vec::new() }
     }
 
-    /// Keeps them for ever.
+    /// Runs until the program ends.
     pub async fn run(mut self) -> Result<(), String> {
         let period = PERIOD.min(self.options.lifetime / 40).max(Duration::from_millis(250));
         let (clock, mut outage, mut again) = (Clock::start(), Outage::default(), AGAIN);
@@ -94,7 +94,7 @@ impl Keeper {
                 Ok(step) => {
                     again = AGAIN;
                     if let Some(told) = outage.worked(clock.now()) {
-                        info!("certificates are kept again, after {}", Spelled(told.lasted));
+                        info!("certificates are managed again, after {}", Spelled(told.lasted));
                     }
                     if step == Step::Nothing {
                         let _ = timeout(period, self.changed.notified()).await;
@@ -109,7 +109,7 @@ impl Keeper {
                             What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
                             _ => String::new(),
                         };
-                        warn!(error, "cannot keep the webhook's certificate{since}; trying again");
+                        warn!(error, "cannot manage the webhook's certificate{since}; retrying");
                     }
                     sleep(again.min(period)).await;
                     again = (again * 2).min(PERIOD);
@@ -118,7 +118,7 @@ impl Keeper {
         }
     }
 
-    /// Looks, and takes one step.
+    /// Reads everything, and executes one step.
     async fn round(&mut self) -> Result<Step, String> {
         let seen = self.look().await?;
         let entries = seen.entries();
@@ -148,17 +148,18 @@ impl Keeper {
             }
             Step::NoteDistrusted => (
                 stored.counted_from(None),
-                "the API server did not trust the webhook's next certificate for a while; waiting anew",
+                "the API server did not trust the webhook's next certificate for a while; waiting again",
             ),
             Step::NoteTrusted => {
                 (stored.counted_from(Some(now)), "the API server trusts the webhook's next certificate")
             }
             Step::Swap => (stored.swapped(now), "stored the webhook's next certificate as the one to serve"),
-            Step::NoteSwapped => (
-                stored.counted_from(Some(now)),
-                "stored since when the webhook's certificate is the one to serve",
-            ),
-            Step::Forget => (stored.without_replaced(), "no replica serves the certificate before any more"),
+            Step::NoteSwapped => {
+                (stored.counted_from(Some(now)), "stored since when the webhook's certificate is served")
+            }
+            Step::Forget => {
+                (stored.without_replaced(), "no replica serves the previous certificate any more")
+            }
         };
         let mut secret = seen.secret;
         next.put(&mut secret);
@@ -169,7 +170,7 @@ impl Keeper {
                 info!(secret = name, until, "{done}");
                 Ok(step)
             }
-            // Somebody else was first, which the next look shows.
+            // Another client was first. The next round reads its change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(step),
             Err(error) => Err(self.said(&error)),
         }
@@ -180,8 +181,8 @@ impl Keeper {
         let secret = within(self.secrets.get_opt(name)).await.map_err(|error| self.said(&error))?;
         let secret = secret.ok_or_else(|| {
             format!(
-                "Secret {namespace}/{name} does not exist: create it empty, as deploy/install.yaml does, or set \
-                 --webhook-secret to the name of yours"
+                "Secret {namespace}/{name} does not exist. Create it empty, like deploy/install.yaml does, \
+                 or set --webhook-secret to the name of yours"
             )
         })?;
         let new_pods = configurations::read::<MutatingWebhookConfiguration>(&self.client, configuration);
@@ -192,10 +193,10 @@ impl Keeper {
             [&new_pods, &evictions].into_iter().filter_map(|found| found.unused.clone()).collect();
         if unused != self.unused {
             for why in &unused {
-                warn!("{why}. Looking again every {} s", PERIOD.as_secs());
+                warn!("{why}. Checking again every {} s", PERIOD.as_secs());
             }
             if unused.is_empty() {
-                info!(configuration, "both webhook configurations are there");
+                info!(configuration, "both webhook configurations exist");
             }
             self.unused = unused;
         }
@@ -227,7 +228,7 @@ impl Keeper {
                 info!(kind = &*K::kind(&()), name, "wrote the webhook's CA and path into its configuration");
                 Ok(())
             }
-            // Somebody else was first, which the next look shows.
+            // Another client was first. The next round reads its change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(self.said(&error)),
         }
@@ -238,18 +239,19 @@ impl Keeper {
         let unfit = |why: &str| {
             let names = names.join(",");
             format!(
-                "no certificate can be made for {names}: {why}; set --webhook-names to names and addresses"
+                "cannot make a certificate for {names}: {why}. Set --webhook-names to names and addresses"
             )
         };
         let issued = issue(names, SystemTime::now(), *lifetime).map_err(|error| unfit(&error.to_string()))?;
-        Certificate::read(issued, names).ok_or_else(|| unfit("it would not be for all of them"))
+        Certificate::read(issued, names).ok_or_else(|| unfit("it would not contain all of them"))
     }
 
     fn said(&self, error: &kube::Error) -> String {
         match error {
             kube::Error::Api(status) if status.code == 403 => format!(
-                "{}; grant the roles of config/rbac/certificates.yaml: get, update and watch for the Secret {}, and get, \
-                 patch and watch for the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration {}",
+                "{}. Grant the roles of config/rbac/certificates.yaml: get, update and watch for the Secret \
+                 {}, and get, patch and watch for the MutatingWebhookConfiguration and the \
+                 ValidatingWebhookConfiguration {}",
                 status.message, self.options.secret, self.options.configuration
             ),
             error => plain(error),
@@ -275,7 +277,7 @@ where
             }
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 if !std::mem::replace(&mut is_forbidden, true) {
-                    warn!("{}; grant the verb watch, see config/rbac/certificates.yaml", status.message);
+                    warn!("{}. Grant the verb watch, see config/rbac/certificates.yaml", status.message);
                 }
             }
             Err(error) => debug!(kind = &*K::kind(&()), name, error = plain(&error), "cannot watch it"),
@@ -290,7 +292,7 @@ fn now() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A request, but no longer than five seconds.
+/// A request with a timeout of five seconds.
 async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(TIMEOUT, request).await {
         Ok(result) => result,

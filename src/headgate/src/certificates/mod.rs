@@ -1,6 +1,6 @@
-//! `headgate certificates`: keeps the webhook's certificate, its secret path, and both in the configurations of the
-//! API server. It is a process of its own, because its ServiceAccount may change what the API server calls and
-//! trusts.
+//! `headgate certificates`: manages the webhook's certificate, its secret path, and both in the webhook configurations.
+//!
+//! It is a separate process, because its ServiceAccount may change what the API server calls and trusts.
 //!
 //! ```text
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve
@@ -9,7 +9,7 @@
 //!  renewal: the next step, a pure function of both and the time
 //! ```
 //!
-//! It has no port, and needs only the Kubernetes API.
+//! It listens on no port, and needs only the Kubernetes API.
 
 pub mod certificate;
 pub mod configurations;
@@ -39,7 +39,7 @@ use crate::{
 pub struct Options {
     /// Headgate's own namespace.
     pub namespace: String,
-    /// The names and addresses that the API server calls the webhook by.
+    /// The names and addresses of the webhook for the API server.
     pub names: Vec<String>,
     /// The name of the Secret.
     pub secret: String,
@@ -49,7 +49,7 @@ pub struct Options {
     pub lifetime: Duration,
 }
 
-/// The name of the Secret, if it was not given.
+/// The default name of the Secret.
 #[must_use]
 pub fn secret_name(lease: &str) -> String {
     format!("{lease}-webhook-tls")
@@ -58,7 +58,7 @@ pub fn secret_name(lease: &str) -> String {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part of it ends.
+/// A part cannot be started, or ends.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;

@@ -1,13 +1,13 @@
-//! The next step of `headgate certificates`, as a function of what is stored, what the configurations have, and the time.
+//! The next step of `headgate certificates`: a function of the stored data, the configurations and the time.
 //!
 //! ```text
 //!  Prepare ─► Configure ─► NoteTrusted ─► 10 minutes ─► Swap ─► 10 minutes ─► Forget ─► Configure
 //!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
 //! ```
 //!
-//! The API server trusts both certificates, so a replica may serve either: a kubelet may need two minutes to update a
-//! mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends
-//! between two steps therefore leaves nothing incomplete.
+//! The API server trusts both certificates, so a replica may serve either of them: a kubelet may need two minutes to update
+//! a mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends between
+//! two steps therefore leaves nothing incomplete.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use super::{
 };
 use crate::{serving::validity::Life, webhook::path::CallPath};
 
-/// How long both authorities are trusted before the next certificate is served, and after.
+/// How long both CAs are trusted before the next certificate is served, and after.
 const OVERLAP: i64 = 600;
-/// The same before, when no API server accepts the present certificate: until all have read the configurations.
+/// The shorter time before, if no API server accepts the present certificate. By then all of them have read the
+/// configurations.
 const SHORT_OVERLAP: i64 = 10;
-/// A clock may be this many seconds behind the one that a time was written by.
+/// How many seconds a clock may be behind the one that wrote a stored time.
 const AHEAD: i64 = 3600;
 
 /// The next step.
@@ -30,30 +31,30 @@ const AHEAD: i64 = 3600;
 pub enum Step {
     /// Nothing for now.
     Nothing,
-    /// Store a path: the one that is called now, or another one.
+    /// Store a path: the one that is called now, or a new one.
     MakePath,
-    /// Store a certificate to follow.
+    /// Store the next certificate.
     Prepare,
-    /// Write the trusted authorities and the path into the entries of the configurations.
+    /// Write the trusted CA certificates and the path into the entries of the configurations.
     Configure,
-    /// Store that the API server did not trust the next certificate for some time: the wait begins again.
+    /// Store that the API server did not trust the next certificate for some time, so that the wait begins again.
     NoteDistrusted,
     /// Store since when the API server trusts the next certificate.
     NoteTrusted,
-    /// Let the next certificate take the place of the present one.
+    /// Replace the present certificate by the next one.
     Swap,
-    /// Store since when the present certificate is the one to serve.
+    /// Store since when the present certificate is served.
     NoteSwapped,
-    /// Trust no more the authorities of certificates that were replaced.
+    /// Stop trusting the CAs of replaced certificates.
     Forget,
 }
 
-/// How long both authorities are trusted, in seconds, with certificates that live this long.
+/// How long both CAs are trusted, in seconds, if certificates have this lifetime.
 pub fn overlap(lifetime: Duration) -> i64 {
     i64::try_from(lifetime.as_secs() / 6).unwrap_or(i64::MAX).min(OVERLAP)
 }
 
-/// Decides.
+/// Decides the next step.
 pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step {
     if stored.path.is_none() {
         return Step::MakePath;
@@ -62,7 +63,7 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     if newest.is_none_or(|newest| should_be_followed(newest, now)) {
         return Step::Prepare;
     }
-    // A time that is far ahead was written by a clock that was wrong.
+    // A time far in the future was written by a wrong clock.
     let since = stored.since.filter(|since| since.saturating_sub(now) <= AHEAD);
     let has_next = stored.next.is_some();
     if !entries.iter().all(|entry| is_right(entry, stored)) {
@@ -82,19 +83,20 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     }
 }
 
-/// Whether an entry trusts what it should, and calls the path that it should.
+/// Whether an entry trusts the right CAs and calls the right path.
 fn is_right(entry: &Entry, stored: &Stored) -> bool {
     entry.bundle == stored.trusted().as_bytes()
         && stored.path.as_ref().is_some_and(|path| path.is(&entry.path()))
 }
 
-/// Two thirds of its life are over, it is for other names, or clients do not accept it.
+/// Whether a certificate needs a successor: two thirds of its life are over, it is for other names, or clients do not
+/// accept it.
 fn should_be_followed(certificate: &Certificate, now: i64) -> bool {
     let life = certificate.life;
     !certificate.fits || is_worthless(life, now) || now.saturating_sub(life.from) >= life.length() / 3 * 2
 }
 
-/// It has ended, or a clock that ran ahead has made it: no client accepts it.
+/// Whether no client accepts it: it has expired, or a clock that was ahead issued it.
 const fn is_worthless(life: Life, now: i64) -> bool {
     now >= life.until || life.from.saturating_sub(now) > AHEAD
 }
@@ -106,7 +108,7 @@ pub fn called(entries: &[Entry]) -> Option<CallPath> {
     all.all(|one| one.as_ref() == Some(&first)).then_some(first)
 }
 
-/// The authorities that the entries trust.
+/// The CA certificates that the entries trust.
 pub fn trusted(entries: &[Entry]) -> Vec<String> {
     let bundles = entries.iter().filter_map(|entry| std::str::from_utf8(&entry.bundle).ok());
     bundles.flat_map(authorities).collect()

@@ -1,12 +1,12 @@
-//! What `headgate certificates` keeps in its Secret. Replicas mount `tls.crt`, `tls.key` and `path`.
+//! The content of the Secret of `headgate certificates`. Replicas mount `tls.crt`, `tls.key` and `path`.
 //!
-//! - `tls.crt`, `tls.key`: the certificate that replicas serve, with its authority, and its key
-//! - `next.crt`, `next.key`: the next one, while the API server does not trust it yet
-//! - `ca.crt`: the authorities of both, and of those that replicas may still serve; the API server should trust them
+//! - `tls.crt`, `tls.key`: the certificate that replicas serve, with its CA, and its key
+//! - `next.crt`, `next.key`: the next certificate, while the API server does not trust it yet
+//! - `ca.crt`: the CAs of both, and of certificates that replicas may still serve. The API server should trust them.
 //! - `path`: the secret path, without its slash
 //!
-//! The annotation `headgate.dev/certificates` has the time from which the next step counts. All other keys and annotations
-//! do not change.
+//! The annotation `headgate.dev/certificates` contains the time from which the next step counts. All other keys and
+//! annotations do not change.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use kube::ResourceExt;
 use super::certificate::{Certificate, Issued, authorities};
 use crate::webhook::path::CallPath;
 
-/// The annotation with the time that the next step counts from, in seconds since 1970.
+/// The annotation with the time from which the next step counts, in seconds since 1970.
 pub const SINCE: &str = "headgate.dev/certificates";
 const TRUSTED: &str = "ca.crt";
 const PATH: &str = "path";
 const SERVING: [&str; 2] = ["tls.crt", "tls.key"];
 const NEXT: [&str; 2] = ["next.crt", "next.key"];
-/// Authorities of certificates that were replaced; more are forgotten.
+/// The number of CAs of replaced certificates that are kept.
 const MOST: usize = 4;
 
 /// What is stored.
@@ -30,19 +30,19 @@ const MOST: usize = 4;
 pub struct Stored {
     /// The certificate that replicas serve.
     pub serving: Option<Certificate>,
-    /// The one that follows.
+    /// The next certificate.
     pub next: Option<Certificate>,
-    /// Authorities of certificates that were replaced, and that a replica may still serve.
+    /// The CAs of replaced certificates that a replica may still serve.
     pub replaced: Vec<String>,
-    /// With a next certificate: since when the API server is known to trust it. Without: since when the present one is the
-    /// one to serve.
+    /// With a next certificate, since when the API server is known to trust it. Without one, since when the present
+    /// certificate is served.
     pub since: Option<i64>,
     /// The path.
     pub path: Option<CallPath>,
 }
 
 impl Stored {
-    /// Reads a Secret. What makes no sense is as if it were not there.
+    /// Reads a Secret. Invalid content counts as missing.
     pub fn read(secret: &Secret, names: &[String]) -> Self {
         let text = |name: &str| {
             let bytes = &secret.data.as_ref()?.get(name)?.0;
@@ -64,7 +64,7 @@ impl Stored {
         stored
     }
 
-    /// Puts it into a Secret.
+    /// Writes into a Secret.
     pub fn put(&self, secret: &mut Secret) {
         match self.since {
             Some(since) => drop(secret.annotations_mut().insert(SINCE.to_owned(), since.to_string())),
@@ -84,24 +84,24 @@ impl Stored {
         put(PATH, self.path.as_ref().map(CallPath::digits));
     }
 
-    /// The authorities of the certificates that are stored.
+    /// The CAs of the stored certificates.
     fn own(&self) -> impl Iterator<Item = &str> {
         [&self.next, &self.serving].into_iter().flatten().map(Certificate::authority)
     }
 
-    /// What the API server should trust, PEM.
+    /// The CA certificates that the API server should trust, as PEM.
     pub fn trusted(&self) -> String {
         self.own().chain(self.replaced.iter().map(String::as_str)).collect()
     }
 
-    /// With this path.
+    /// Sets the path.
     #[must_use]
     pub fn with_path(self, path: CallPath) -> Self {
         Self { path: Some(path), ..self }
     }
 
-    /// With this certificate to follow. `trusted`: what the API server trusts now, in case that replicas serve a certificate
-    /// that is no longer stored.
+    /// Sets the next certificate. `trusted`: the CAs that the API server trusts now, in case replicas serve a
+    /// certificate that is no longer stored.
     #[must_use]
     pub fn with_next(mut self, next: Certificate, trusted: &[String]) -> Self {
         if self.serving.is_none() {
@@ -112,13 +112,13 @@ impl Stored {
         self.tidied()
     }
 
-    /// The step after this one counts from `now`.
+    /// Sets the time from which the next step counts.
     #[must_use]
     pub fn counted_from(self, now: Option<i64>) -> Self {
         Self { since: now, ..self }
     }
 
-    /// The next certificate is the one to serve.
+    /// Replaces the present certificate by the next one.
     #[must_use]
     pub fn swapped(mut self, now: i64) -> Self {
         if let Some(next) = self.next.take() {
@@ -129,13 +129,13 @@ impl Stored {
         self.tidied()
     }
 
-    /// No replica serves a certificate that was replaced.
+    /// Removes the CAs of replaced certificates, because no replica serves these any more.
     #[must_use]
     pub fn without_replaced(self) -> Self {
         Self { replaced: Vec::new(), since: None, ..self }
     }
 
-    /// Each authority once.
+    /// Removes duplicate CAs.
     fn tidied(mut self) -> Self {
         let mut seen: Vec<String> = self.own().map(str::to_owned).collect();
         self.replaced.retain(|one| {

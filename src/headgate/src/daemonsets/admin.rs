@@ -18,12 +18,12 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, pulse::Pulse},
 };
 
-/// What is shown.
+/// The data that the server shows.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether the owner moves.
+    /// Whether the owner is progressing.
     pub pulse: Arc<Pulse>,
     /// Whether this replica leads.
     pub authority: Authority,
@@ -46,7 +46,7 @@ async fn live(State(shown): State<Shown>) -> Response {
     livez(&shown.pulse, &shown.authority, shown.clock)
 }
 
-/// A replica that stands by is ready: there is nothing that it would have to know.
+/// A standby is ready, because it needs no data.
 async fn ready(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response();
@@ -54,7 +54,8 @@ async fn ready(State(shown): State<Shown>) -> Response {
     if shown.pulse.is_synced() {
         return (StatusCode::OK, "ok\n").into_response();
     }
-    let text = "this replica leads, and not every watch has listed all there is yet; nothing is asked for before that\n";
+    let text = "this replica leads, and not every watch has listed all objects; it sends no requests before \
+                that\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 

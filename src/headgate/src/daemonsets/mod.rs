@@ -1,5 +1,5 @@
-//! `headgate daemonsets`: the controller of IngressDaemonSets. It is a program of its own with its own rights. It and
-//! `headgate run` do not need each other.
+//! `headgate daemonsets`: the controller of IngressDaemonSets. It is a separate program with its own permissions, and works
+//! with or without `headgate run`.
 //!
 //! ```text
 //!  run ──► lease: one replica leads                    admin: /livez, /readyz, /metrics
@@ -10,9 +10,8 @@
 //! ```
 //!
 //! * A standby watches only the Lease. A new leader first waits until no request of the earlier leader can still take
-//!   effect, then lists everything. Its decisions therefore rest on data that is newer than that leader's last
-//!   request.
-//! * [`headgate_daemonset`] decides everything; nothing is decided here.
+//!   effect, then lists everything. Its decisions therefore use data that is newer than that leader's last request.
+//! * [`headgate_daemonset`] makes all decisions; this module makes none.
 
 mod admin;
 mod memory;

@@ -1,6 +1,6 @@
-//! The one task that owns the core: news in, requests out. It never waits for the API server.
+//! The task that owns the core: it receives news and sends requests. It never waits for the API server.
 //!
-//! Every term of a leader begins with nothing known. See [`super`].
+//! Every term begins with an empty state. See [`super`].
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -39,39 +39,39 @@ use crate::{
     runtime::{authority::Authority, clock, pulse::Pulse},
 };
 
-/// News that may wait; a watch that is faster waits itself.
+/// The maximum amount of waiting news. A watch that is faster has to wait.
 const INBOX: usize = 4096;
-/// Requests at a time.
+/// The maximum number of requests in flight.
 const AT_ONCE: usize = 64;
-/// How often readers get an update at most.
+/// The minimum interval of updates for readers.
 const SHOWN: Duration = Duration::from_secs(1);
-/// The pulse beats at least this often.
+/// The pulse is updated at least this often.
 const IDLE: Duration = Duration::from_secs(5);
-/// After the signal to stop: how long requests in flight may take.
+/// After the signal to stop, how long requests in flight may take.
 const FAREWELL: Duration = PATIENCE;
 
-/// How far each set is, for metrics.
+/// The status of each set, for metrics.
 pub type Statuses = DashMap<ObjectKey, Arc<Status>>;
 
-/// The owner. See the module.
+/// The owner of the core. See the module docs.
 pub struct Owner {
     /// The API server.
     pub client: Client,
-    /// How it is followed.
+    /// The clock, the metrics and the failures of the watches.
     pub following: Following,
     /// The namespaces of sets.
     pub scopes: Vec<Scope>,
-    /// What nodes may be annotated with.
+    /// The annotation keys that sets may write on nodes.
     pub node_annotations: Arc<[String]>,
     /// Whether this replica leads.
     pub authority: Authority,
-    /// Events to be written.
+    /// The queue of Events.
     pub notices: events::Sender,
-    /// For readers.
+    /// The statuses for readers.
     pub statuses: Arc<Statuses>,
-    /// For readers.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// For the probes.
+    /// The pulse for the probes.
     pub pulse: Arc<Pulse>,
 }
 
@@ -82,7 +82,7 @@ struct Ended {
     sent: Moment,
 }
 
-/// What a term has.
+/// The data of a term.
 struct Term {
     number: u64,
     core: Daemonsets,
@@ -90,13 +90,13 @@ struct Term {
     telling: Telling,
     calls: JoinSet<Ended>,
     places: Arc<Semaphore>,
-    /// Asks for nodes to be listed once more.
+    /// Requests another list of nodes.
     relist: Arc<Notify>,
     requests: Requests,
 }
 
 impl Owner {
-    /// Runs until `stop`, and then until the requests in flight have ended, for [`FAREWELL`] at most.
+    /// Runs until `stop`, and then until the requests in flight have ended, for at most [`FAREWELL`].
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
         while let Some(term) = self.stand_by(&stop).await {
             self.metrics.leads(true);
@@ -112,7 +112,7 @@ impl Owner {
         self.following.clock.now()
     }
 
-    /// Waits for a term; `None`: the program ends.
+    /// Waits for a term. `None`: the program ends.
     async fn stand_by(&mut self, stop: &CancellationToken) -> Option<LeaseTerm> {
         loop {
             self.pulse.beat(true);
@@ -136,11 +136,11 @@ impl Owner {
         }
     }
 
-    /// Leads until the term is over, or the program ends.
+    /// Leads until the term ends, or the program does.
     async fn lead(&mut self, term: LeaseTerm, stop: &CancellationToken) -> Result<(), String> {
         let begins = self.now() + PATIENCE;
         while self.now() < begins {
-            // What the leader before has sent may still be done.
+            // Requests of the last leader may still take effect.
             self.pulse.beat(false);
             if stop.is_cancelled() || !self.authority.permits(term.number) {
                 return Ok(());
@@ -167,7 +167,7 @@ impl Owner {
         loop {
             let now = self.now();
             if !self.authority.permits(term.number) {
-                info!("this replica leads no more: nothing is asked for");
+                info!("this replica no longer leads, so it sends no requests");
                 return Ok(());
             }
             if leave_by.is_some_and(|by| by <= now || its.calls.is_empty()) {
@@ -188,12 +188,12 @@ impl Owner {
                         self.tell(&ended);
                         Input::Answered(ended.asked.id, ended.outcome)
                     }
-                    Err(error) => return Err(format!("a request broke down: {error}")),
+                    Err(error) => return Err(format!("a request failed unexpectedly: {error}")),
                 },
                 Some(ended) = watches.join_next() => {
                     return Err(match ended {
                         Ok(Ok(()) | Err(Closed)) => "a watch has ended".to_owned(),
-                        Err(error) => format!("a watch broke down: {error}"),
+                        Err(error) => format!("a watch failed unexpectedly: {error}"),
                     });
                 }
                 () = self.authority.changed() => continue,
@@ -208,10 +208,7 @@ impl Owner {
                 continue;
             }
             if its.core.take_relist() {
-                warn!(
-                    kind = "nodes",
-                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
-                );
+                warn!(kind = "nodes", "most objects are reported as deleted: listing once more to confirm");
                 its.relist.notify_one();
             }
             for asked in asked {
@@ -238,7 +235,7 @@ impl Owner {
         tasks
     }
 
-    /// Sends a request when there is a place for it, and if this replica still leads then.
+    /// Sends a request when a place is free, if this replica still leads then.
     fn send(&self, asked: Asked, its: &mut Term) {
         let with = its.memory.of(&asked);
         let (requests, places, authority) =
@@ -251,7 +248,7 @@ impl Owner {
             let outcome = if authority.permits(number) {
                 requests.ask(&asked, with, wall()).await
             } else {
-                Outcome::Unknown("this replica no longer leads, nothing was sent".into())
+                Outcome::Unknown("this replica no longer leads, so nothing was sent".into())
             };
             Ended { asked, outcome, sent }
         });
@@ -266,23 +263,23 @@ impl Owner {
                 debug!(%set, verb, outcome = word(outcome), "answered");
             }
             Outcome::NotNow(why) => {
-                info!(%set, verb, pod = named(&asked.ask), why = &**why, "not now, asked again");
+                info!(%set, verb, pod = named(&asked.ask), why = &**why, "rejected for now, retrying");
             }
             Outcome::Refused(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "refused, asked again later");
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "rejected, retrying later");
             }
             Outcome::Unknown(why) => {
-                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, asked again");
+                warn!(%set, verb, pod = named(&asked.ask), why = &**why, "no answer, retrying");
             }
         }
     }
 
-    /// Reports changes of sets to people.
+    /// Reports changes of sets as Events and log lines.
     fn tell_of_sets(&self, core: &Daemonsets, telling: &mut Telling) {
         for (key, uid, status) in core.statuses() {
             for notice in telling.news(key, uid, status) {
                 self.metrics.noticed(notice.reason);
-                // The log has its output.
+                // The log contains it.
                 if !self.notices.send(notice) {
                     self.metrics.event_dropped();
                 }
@@ -309,15 +306,15 @@ fn wall() -> WallTime {
     WallTime::since_1970(Duration::from_millis(millis))
 }
 
-/// When the core has something to do, and the pulse has to beat.
+/// When the core has something to do, or the pulse must be updated.
 fn wakeup(core: &Daemonsets, now: Moment) -> Moment {
     let (moment, at) = core.due();
-    // Not before: the clock is cut to milliseconds.
+    // The clock has milliseconds, so round up.
     let at = at.map(|at| now + at.since(wall()) + Duration::from_millis(1));
     moment.into_iter().chain(at).fold(now + IDLE, Moment::min)
 }
 
-/// Each decision about a pod is a line.
+/// Logs a decision about a pod.
 fn said(Asked { set, ask, .. }: &Asked) {
     match ask {
         Ask::Make { name, node, revision } => {
@@ -325,12 +322,12 @@ fn said(Asked { set, ask, .. }: &Asked) {
         }
         Ask::Delete { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "deleting a pod"),
         Ask::Evict { name, why, .. } => info!(%set, pod = &**name, reason = why.as_str(), "evicting a pod"),
-        Ask::Adopt { name, .. } => info!(%set, pod = &**name, "taking over a pod that nothing controls"),
+        Ask::Adopt { name, .. } => info!(%set, pod = &**name, "adopting a pod without a controller"),
         Ask::Annotate { node, key, value } => {
             info!(%set, node = &**node, key = &**key, value = value.as_deref(), "updating node annotation");
         }
         Ask::Release { name, .. } => {
-            info!(%set, pod = &**name, "letting go of a pod that has lost its label");
+            info!(%set, pod = &**name, "releasing a pod that has lost its label");
         }
         Ask::Write { status, .. } => {
             debug!(%set, roll = status.roll.as_str(), nodes = status.nodes, updated = status.updated_nodes, "writing the status");

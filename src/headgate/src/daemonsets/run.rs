@@ -1,4 +1,4 @@
-//! `headgate daemonsets`: connects everything and waits for the end.
+//! `headgate daemonsets`: starts all parts and waits for the end.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -26,30 +26,30 @@ use crate::{
 /// The options of `headgate daemonsets`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// In which namespaces, by name or in all.
+    /// The managed namespaces.
     pub serves: Serves,
-    /// What nodes may be annotated with.
+    /// The annotation keys that sets may write on nodes.
     pub node_annotations: Vec<String>,
     /// The address of probes and metrics.
     pub admin_address: SocketAddr,
     /// Which metrics are served.
     pub metrics: Level,
-    /// The address of the docs, if Events link to them.
+    /// The address of the docs, if Events contain links.
     pub docs_url: Option<Box<str>>,
-    /// Which replica leads.
+    /// The options of the leader election.
     pub leading: Leading,
 }
 
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If something cannot be started, or a part ends unexpectedly.
+/// A part cannot be started, or ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let clock = Clock::start();
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     let address = options.admin_address;
-    let said = || format!("cannot listen on {address}; expected a free address in --admin-address");
+    let said = || format!("cannot listen on {address}. Set --admin-address to a free address");
     let listener = listen(address).await.with_context(said)?;
     let client = client::connect().await?;
     let (version, at) = (env!("CARGO_PKG_VERSION"), listener.local_addr()?);
@@ -88,7 +88,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let owner =
         Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
-        // For every kind of end: the Lease is released after the last request, and not before.
+        // For every kind of end, the Lease is released only after the last request.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

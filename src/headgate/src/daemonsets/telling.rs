@@ -1,5 +1,5 @@
-//! What Events and log lines report about a set. A rollout began, completed or stopped, or the API server rejects
-//! pods. The reasons and sentences are those of its conditions.
+//! Events and log lines about a set: a rollout began, completed or stopped, or the API server rejects pods. The reasons
+//! and sentences are those of its conditions.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::kube::daemonsets::status::{created, progress};
 
-/// What is compared first: while it does not change there is nothing to report.
+/// The part that is compared first. While it does not change, there is nothing to report.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     roll: Roll,
@@ -46,12 +46,12 @@ impl Mark {
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
-    /// How each set was last, and the template to which it was being rolled, or was when it was seen first.
+    /// The last state of each set, and the revision of its rollout, or its revision when it was first seen.
     rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Revision>)>,
 }
 
 impl Telling {
-    /// What to report about a set in its present state.
+    /// The reports about a set in its present state.
     pub fn news(&mut self, key: &ObjectKey, uid: &Uid, status: &Status) -> Vec<Notice> {
         let (set, mark) = ((key.clone(), uid.clone()), Mark::of(status));
         if self.rolls.get(&set).is_some_and(|(before, _)| *before == mark) {
@@ -87,7 +87,7 @@ impl Telling {
         Self::told(key, uid, news)
     }
 
-    /// As Events; each is a log line, too.
+    /// The reports as Events. Each is also logged.
     fn told(key: &ObjectKey, uid: &Uid, news: Vec<(Reason, String)>) -> Vec<Notice> {
         for (reason, note) in &news {
             if reason.is_good_news() {

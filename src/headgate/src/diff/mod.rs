@@ -1,5 +1,5 @@
-//! The differences between the targets that Headgate wants and those that AWS showed last, target by target, each
-//! with its reason. This is the server's half of `headgate diff`.
+//! The differences between the targets that Headgate wants and those that AWS showed last, each with its reason. This is
+//! the server's part of `headgate diff`.
 //!
 //! ```text
 //!  headgate diff ─► /debug/diff ─► explain::ask ─► Engine::compare_groups, at the engine's owner

@@ -1,4 +1,4 @@
-//! The differences as they are sent. The names of the fields are stable.
+//! The JSON form of the differences. The names of the fields are stable.
 
 use headgate_core::explanation::{Comparison, Difference as CoreDifference, Next as CoreNext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -29,11 +29,11 @@ pub struct TargetGroup {
     pub name: String,
     /// Its ARN.
     pub arn: String,
-    /// How many targets should be there.
+    /// The number of wanted targets.
     pub wanted: usize,
-    /// How many AWS showed. Targets that drain count as out.
+    /// The number of targets that AWS showed, without draining ones.
     pub there: usize,
-    /// When the last read that AWS has answered was sent; none: there was none, and nothing is compared.
+    /// When the last answered read was sent. `None`: there was none, so nothing is compared.
     pub last_read: Option<MicroTime>,
     /// The targets that differ.
     pub differences: Vec<Difference>,
@@ -45,23 +45,24 @@ pub struct TargetGroup {
 pub struct Difference {
     /// `IP:PORT`.
     pub target: String,
-    /// `missing` (it should be there), `left-over` (it should not, and was registered from here) or `foreign`.
+    /// `missing` (it should be registered), `left-over` (Headgate registered it, and it should not be registered) or
+    /// `foreign`.
     pub side: String,
     /// Its pod: `NAMESPACE/NAME`.
     pub pod: Option<String>,
     /// `TargetHealth.State`.
     pub health: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub word: Word,
-    /// Since when.
+    /// Since when it differs.
     pub since: Option<MicroTime>,
-    /// What is done next.
+    /// The next step.
     pub next: Option<Next>,
 }
 
 impl Differences {
-    /// What is sent of what the engine compared.
+    /// The JSON form of the engine's comparison.
     pub fn new(all: Vec<Comparison>, answered_by: Option<String>, times: Times) -> Self {
         let group = |one: Comparison| TargetGroup {
             name: one.group.name().to_owned(),

@@ -1,4 +1,4 @@
-//! The questions of people, to the one that knows.
+//! Queries of people to the owner of the engine.
 
 use std::time::Duration;
 
@@ -11,42 +11,41 @@ use tokio::{
     time::timeout,
 };
 
-/// Questions that may wait for the engine's owner; more are not asked. A queue of their own: people who ask take nothing
-/// from the webhook.
+/// The maximum number of waiting queries. The queue is separate, so that people take no room from the webhook.
 pub const QUEUE: usize = 16;
-/// The owner answers between two steps, each of which takes milliseconds.
+/// The timeout. The owner answers between two steps, each of which takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A question to the engine's owner, and the channel for the answer.
+/// A query to the owner of the engine, and the channel for the answer.
 #[derive(Debug)]
 pub enum Question {
-    /// What is known of a pod?
+    /// What is known about a pod?
     Pod(ObjectKey, oneshot::Sender<Explanation>),
-    /// What is known of a node, and of its pods?
+    /// What is known about a node and its pods?
     Node(String, oneshot::Sender<NodeExplanation>),
     /// How do the target groups differ from what Headgate wants?
     Compare(oneshot::Sender<Vec<Comparison>>),
 }
 
-/// The asking side.
+/// The sender of queries.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// To the owner.
+    /// The channel to the owner.
     pub questions: mpsc::Sender<Question>,
 }
 
 impl Asking {
-    /// What is known of the pod; `None` if there is no answer in time.
+    /// What is known about the pod. `None`: there was no answer in time.
     pub async fn pod(&self, pod: ObjectKey) -> Option<Explanation> {
         self.ask(|answer| Question::Pod(pod, answer)).await
     }
 
-    /// What is known of the node, in the same way.
+    /// What is known about the node. `None`: there was no answer in time.
     pub async fn node(&self, node: String) -> Option<NodeExplanation> {
         self.ask(|answer| Question::Node(node, answer)).await
     }
 
-    /// How the target groups differ from what Headgate wants, in the same way.
+    /// How the target groups differ from what Headgate wants. `None`: there was no answer in time.
     pub async fn compare(&self) -> Option<Vec<Comparison>> {
         self.ask(Question::Compare).await
     }

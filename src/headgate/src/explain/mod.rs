@@ -1,4 +1,4 @@
-//! Why a pod is a target, or why not: the server's half of `headgate explain`.
+//! Why a pod is or is not a target: the server's part of `headgate explain`.
 //!
 //! ```text
 //!  headgate explain ─► /debug/explain ─► ask: a bounded queue with a deadline ─► Engine::explain, at the engine's owner
@@ -6,8 +6,8 @@
 //!                          └────────────── report, node, origin ◄────────────────────┘
 //! ```
 //!
-//! Only the leader answers: it alone knows what it sent to AWS. The client asks through a port that the API server
-//! forwards (`src/cli/src/explain`).
+//! Only the leader answers, because only the leader knows what was sent to AWS. The client connects through a port that the
+//! API server forwards (`src/cli/src/explain`).
 
 pub mod ask;
 pub mod node;

@@ -1,4 +1,4 @@
-//! A node and its pods, as they are sent.
+//! The JSON form of a node and its pods.
 
 use headgate_core::{
     explanation::NodeExplanation,
@@ -21,30 +21,30 @@ pub struct NodeReport {
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The node as Headgate sees it; none: it knows no such node, or watches none.
+    /// The node as Headgate sees it. `None`: the node is unknown, or Headgate does not watch nodes.
     pub node: Option<Node>,
-    /// Why it is about to be removed; none: it is not.
+    /// Why the node will be removed. `None`: it remains.
     pub goes: Option<Word>,
-    /// Since when it is.
+    /// Since when this is known.
     pub since: Option<MicroTime>,
     /// Its pods that are, should be or were targets.
     pub pods: Vec<Report>,
-    /// What has become of it.
+    /// Its history.
     #[serde(default)]
     pub past: Past,
 }
 
-/// What counts of a node.
+/// The relevant properties of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Its label `topology.kubernetes.io/zone`.
     pub zone: Option<String>,
-    /// Whether it takes new pods.
+    /// Whether it accepts new pods.
     pub takes_pods: bool,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// `headgate.dev/detached-at` is written on it: no load balancer sends to a pod of it any more.
+    /// Whether it has `headgate.dev/detached-at`: no load balancer sends to its pods any more.
     pub detached: bool,
 }
 
@@ -60,7 +60,7 @@ impl From<NodeFacts> for Node {
 }
 
 impl NodeReport {
-    /// What is sent of an explanation; `past_of`: what has become of a pod.
+    /// The JSON form of an explanation. `past_of`: returns the history of a pod.
     pub fn new(
         explanation: NodeExplanation,
         answered_by: Option<String>,

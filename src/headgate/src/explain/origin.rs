@@ -1,4 +1,4 @@
-//! A Service or TargetBinding, and its targets, as they are sent.
+//! The JSON form of a Service or TargetBinding and its targets.
 
 use headgate_core::{
     Origin, Reason,
@@ -22,18 +22,18 @@ pub struct OriginReport {
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// Whether it binds anything, or asks for it; a Service without the annotation does not.
+    /// Whether it binds anything or tries to. A Service without the annotation does not.
     pub binds: bool,
     /// Whether the object exists, as far as Headgate knows. The bindings of a deleted Service remain in force for a
     /// while.
     pub exists: bool,
     /// The problems of its spec or annotation.
     pub problems: Vec<Word>,
-    /// What is in force, by port and target group.
+    /// The bindings in force, by port and target group.
     pub bindings: Vec<InForce>,
 }
 
-/// A binding that is in force.
+/// A binding in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InForce {
@@ -41,11 +41,11 @@ pub struct InForce {
     pub port: String,
     /// The ARN of the target group.
     pub target_group: String,
-    /// For how many seconds its pods should be held when they end.
+    /// How many seconds terminating pods should be held.
     pub hold: u32,
-    /// The problems of it or its target group.
+    /// The problems of the binding or its target group.
     pub troubles: Vec<Word>,
-    /// Its targets; those that are on their way out have a reason.
+    /// Its targets. Those that are being deregistered have a reason.
     pub targets: Vec<BoundTarget>,
 }
 
@@ -59,11 +59,11 @@ pub struct BoundTarget {
     pub namespace: String,
     /// The pod.
     pub pod: String,
-    /// Whether AWS has taken its registration, and not its removal.
+    /// Whether AWS has accepted the registration, and not the deregistration.
     pub registered: bool,
-    /// `TargetHealth.State`; none: it was not read yet, or is not there.
+    /// `TargetHealth.State`. `None`: it was not read yet, or the target is absent.
     pub health: Option<String>,
-    /// `TargetHealth.Reason`, or nothing.
+    /// `TargetHealth.Reason`, or empty.
     pub health_reason: String,
     /// `open`, `closed` or `none`; absent for a target that should be deregistered.
     pub gate: Option<String>,
@@ -72,7 +72,7 @@ pub struct BoundTarget {
 }
 
 impl OriginReport {
-    /// What the views show of it.
+    /// The JSON form of what the views contain.
     pub fn new(origin: &Origin, views: &Views, answered_by: Option<String>) -> Self {
         let shown = views.origins.get(origin).map(|view| view.value().clone());
         let words = |(reason, message): (Reason, String)| Word::from((reason, message));
@@ -93,7 +93,7 @@ impl OriginReport {
     }
 }
 
-/// The targets of a binding, those on their way out last.
+/// The targets of a binding. Those that are being deregistered come last.
 pub fn bound_targets(view: &BindingView) -> Vec<BoundTarget> {
     let state = |state: HealthState| state.as_str().to_owned();
     let there = view.targets.iter().map(|target: &TargetView| BoundTarget {

@@ -1,4 +1,4 @@
-//! An explanation as it is sent: JSON with times instead of moments. The names of the fields are stable.
+//! The JSON form of an explanation, with times instead of moments. The names of the fields are stable.
 
 use headgate_core::{
     explanation::{Explanation, Gate as CoreGate, Next as CoreNext, Place, Seen, Word as CoreWord},
@@ -19,22 +19,22 @@ pub struct Report {
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The pod as Headgate sees it; none: it knows no such pod.
+    /// The pod as Headgate sees it. `None`: the pod is unknown.
     pub pod: Option<Pod>,
-    /// The target groups that it is in, should be in, or leaves.
+    /// The target groups in which it is or should be registered, or from which it is being deregistered.
     pub targets: Vec<Target>,
     /// Why there are none.
     pub nowhere: Option<Word>,
     /// Its readiness gate.
     pub gate: Option<Gate>,
-    /// For how long it should be kept alive when it ends, and whether it is.
+    /// How long it should be held when it terminates, and whether it is.
     pub hold: Option<Hold>,
-    /// What has become of it, as the replica that answers has seen it.
+    /// Its history, as the answering replica has seen it.
     #[serde(default)]
     pub past: Past,
 }
 
-/// What counts of a pod.
+/// The relevant properties of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
@@ -44,13 +44,13 @@ pub struct Pod {
     pub ips: Vec<String>,
     /// `spec.hostNetwork`.
     pub host_network: bool,
-    /// Its containers are ready, and every readiness gate but Headgate's own is true.
+    /// Whether its containers are ready, and every readiness gate except Headgate's is true.
     pub ready: bool,
     /// `living`, `terminating` (it has a `deletionTimestamp`) or `finished` (its phase is `Succeeded` or `Failed`).
     pub life: String,
 }
 
-/// A reason word and a sentence.
+/// A reason and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
     /// The reason.
@@ -65,28 +65,28 @@ pub struct Word {
 pub struct Target {
     /// The ARN of the target group.
     pub target_group: String,
-    /// What binds the pod to it.
+    /// The binding of the pod to the group.
     pub binding: Option<Binding>,
     /// `IP:PORT`.
     pub target: Option<String>,
     /// `not a target`, `registering`, `registered`, `deregistering` or `deregistered`.
     pub state: String,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub word: Word,
-    /// Since when.
+    /// Since when it has this state.
     pub since: Option<MicroTime>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,
     /// When the target group was last read.
     pub last_read: Option<MicroTime>,
-    /// What is done next.
+    /// The next step.
     pub next: Option<Next>,
     /// The problems of the binding and the target group.
     pub troubles: Vec<Word>,
 }
 
-/// What binds a pod to a target group.
+/// The binding of a pod to a target group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// `Service` or `TargetBinding`.
@@ -103,16 +103,16 @@ pub struct Binding {
 pub struct Health {
     /// `State`.
     pub state: String,
-    /// `Reason`, or nothing.
+    /// `Reason`, or empty.
     pub reason: String,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Next {
     /// The API action.
     pub action: String,
-    /// When, at the earliest; none: when what it waits for has happened.
+    /// The earliest time. `None`: as soon as it no longer waits.
     pub at: Option<MicroTime>,
     /// What it waits for.
     pub waits: Option<Word>,
@@ -123,7 +123,7 @@ pub struct Next {
 pub struct Gate {
     /// `open`, `closed` or `none`.
     pub state: String,
-    /// The reason; for an open gate that of its condition.
+    /// The reason. For an open gate, that of its condition.
     pub word: Option<Word>,
     /// Since when.
     pub since: Option<MicroTime>,
@@ -132,11 +132,11 @@ pub struct Gate {
 /// The hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// How many seconds are asked for.
+    /// The requested hold in seconds.
     pub wanted: u32,
     /// How many seconds the load balancer may keep sending.
     pub bound: u32,
-    /// Whether the pod has it; none: its spec was not looked at.
+    /// Whether the pod has the hold. `None`: its spec was not read.
     pub word: Option<Word>,
 }
 
@@ -147,7 +147,7 @@ impl From<CoreWord> for Word {
 }
 
 impl Report {
-    /// What is sent of an explanation.
+    /// The JSON form of an explanation.
     pub fn new(explanation: Explanation, answered_by: Option<String>, past: Past, times: Times) -> Self {
         let Explanation { pod, seen, places, nowhere, gate, hold } = explanation;
         Self {

@@ -10,7 +10,7 @@ use crate::{
     kube::{client::own_namespace, installation::LEASE},
 };
 
-// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
+// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
 /// The flags.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
@@ -27,8 +27,7 @@ pub struct Certificates {
     /// Secret with the certificate and the path. It must exist and can be empty. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
-    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Only Headgate's own entries
-    /// are changed. Default: LEASE.
+    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own entries. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
     /// Lifetime of a certificate. It is renewed after two thirds. Below 1h, two certificates overlap for less than 10
@@ -40,7 +39,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Starts the log, and gives what was asked for.
+    /// Starts the log, and converts the arguments.
     #[must_use]
     pub fn options(self) -> Options {
         self.log.start();

@@ -7,10 +7,10 @@ use clap::Args;
 use super::{All, docs_url, leading::Leading, log::Log, namespace};
 use crate::{daemonsets::run::Options, kube::installation::Serves, metrics::Level};
 
-/// The name of the Lease, unless another is given.
+/// The default name of the Lease.
 const LEASE: &str = "headgate-daemonsets";
 
-// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
+// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
 /// The flags.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
@@ -57,7 +57,7 @@ fn annotation(text: &str) -> Result<String, String> {
     if is_name && (prefix.is_empty() || super::is_subdomain(prefix)) && !text.starts_with('/') {
         Ok(text.to_owned())
     } else {
-        Err("set the key of an annotation, as example.com/detach".to_owned())
+        Err("set the key of an annotation, such as example.com/detach".to_owned())
     }
 }
 
@@ -68,7 +68,7 @@ impl Daemonsets {
         self.help.all
     }
 
-    /// Starts the log, and gives what was asked for.
+    /// Starts the log, and converts the arguments.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {

@@ -1,4 +1,4 @@
-//! Whether a target group can be bound without a grant.
+//! Whether a target group needs a grant to be bound.
 
 use clap::{Args, ValueEnum};
 use headgate_core::model::settings::Granting;
@@ -7,7 +7,7 @@ use headgate_core::model::settings::Granting;
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
     /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
-    /// `required`: without one, nobody can bind it.
+    /// `required`: without one, no namespace can bind it.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",
@@ -25,7 +25,7 @@ enum When {
 }
 
 impl Grants {
-    /// What they say of groups that none names.
+    /// The meaning for groups that no grant names.
     pub const fn granting(&self) -> Granting {
         match self.when {
             When::Optional => Granting::Optional,

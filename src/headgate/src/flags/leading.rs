@@ -1,4 +1,4 @@
-//! Which replica of `headgate run` leads.
+//! The leader election of `headgate run`.
 
 use std::{hash::BuildHasher, path::PathBuf, time::Duration};
 
@@ -23,17 +23,16 @@ pub struct Leading {
     /// namespace.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// A standby takes over when the Lease has not changed for this long. Whole seconds.
+    /// A standby takes over if the Lease has not changed for this long. Whole seconds.
     #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_duration: Duration,
-    /// A leader stops when it could not renew the Lease for this long. Must be less than --lease-duration.
+    /// A leader stops if it cannot renew the Lease for this long. Must be less than --lease-duration.
     #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_renew_deadline: Duration,
     /// Interval at which the leader renews the Lease and standbys check it. At most half of --lease-renew-deadline.
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_retry_period: Duration,
-    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over
-    /// when the container terminated.
+    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over when the container has terminated.
     #[arg(
         long,
         env = "HEADGATE_TERMINATION_LOG",
@@ -45,7 +44,10 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// What was asked for.
+    /// Converts the arguments.
+    ///
+    /// # Errors
+    /// The durations contradict each other.
     pub fn options(self) -> Result<Options, TimingError> {
         let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
         Ok(Options {
@@ -59,7 +61,7 @@ impl Leading {
     }
 }
 
-/// A name that no other replica has, and none had before: a restarted one is another one.
+/// A name that no other replica has or had. A restarted replica has a new one.
 fn identity() -> String {
     let name = ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok());
     // The keys of a RandomState are random.

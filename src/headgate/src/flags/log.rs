@@ -1,13 +1,13 @@
-//! What is logged, and how.
+//! The log: its level and its format.
 
 use std::io::{IsTerminal, stderr};
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// Libraries that log each failure themselves, with dumps of what they got: what counts of it is logged here.
+/// Libraries that log each failure themselves, with dumps. Headgate logs the relevant part.
 const LOUD: [&str; 4] = ["kube_runtime", "kube_client", "aws_config", "aws_smithy_runtime"];
-/// What may stand where a level is expected.
+/// The valid levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// The flags.
@@ -29,7 +29,7 @@ enum Format {
 }
 
 impl Log {
-    /// Begins to log.
+    /// Starts the log.
     pub fn start(&self) {
         let text = match self.log_format {
             Some(format) => matches!(format, Format::Text),
@@ -46,14 +46,15 @@ impl Log {
     }
 }
 
-/// A word alone is a level: a library would take one that is none for the name of a module, and log nothing else.
+/// Checks a filter. A single word must be a level: a library would read any other word as the name of a module, and log
+/// nothing else.
 fn filter(text: &str) -> Result<String, String> {
     let expected = "set error, warn, info, debug or trace, or e.g. info,headgate=debug";
     for part in text.split(',').map(str::trim) {
         let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
         let is_level = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
         if !is_level && !part.contains('[') {
-            return Err(format!("\"{level}\" is no level; {expected}"));
+            return Err(format!("\"{level}\" is not a level; {expected}"));
         }
     }
     EnvFilter::try_new(text).map_err(|error| format!("{error}; {expected}"))?;

@@ -18,7 +18,7 @@ pub use self::{certificates::Certificates, daemonsets::Daemonsets, pace::duratio
 use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
 use crate::{app::run::Options, journal::keeper, kube::installation::Serves, metrics::Level};
 
-// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
+// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
 /// The flags of `headgate run`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
@@ -95,10 +95,10 @@ impl Run {
         self.help.all
     }
 
-    /// Starts the log, and gives what was asked for.
+    /// Starts the log, and converts the arguments.
     ///
     /// # Errors
-    /// If the times of the Lease contradict each other.
+    /// The durations of the Lease contradict each other.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {
@@ -120,7 +120,7 @@ impl Run {
     }
 }
 
-/// The address of a site, without the slash at its end; empty: none.
+/// The address of a site, without its final slash. Empty: none.
 fn docs_url(text: &str) -> Result<Box<str>, String> {
     let is_url = text.starts_with("https://") || text.starts_with("http://");
     let is_shown = text.chars().all(|c| c.is_ascii_graphic()) && text.len() <= 500;
@@ -149,7 +149,7 @@ pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
 }
 
-/// That of a Lease, with room for what the names of ledgers begin with.
+/// The rule for the name of a Lease. It leaves room for the prefix of the names of ledgers.
 pub fn lease_name(text: &str) -> Result<String, String> {
     let good = text.len() <= 190 && is_subdomain(text);
     if good {

@@ -1,4 +1,4 @@
-//! How fast `headgate run` works: the limits of AWS, and how long is waited for what.
+//! The rates and timeouts of `headgate run`.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use jiff::SignedDuration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
-    /// RegisterTargets and DeregisterTargets calls per second, and 5 times as many at once. The default is AWS's limit.
-    /// Lower it if others call them too.
+    /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower it if other
+    /// programs of the account call them too.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
-    /// Describe calls per second, on average; 4 times as many at once. Reads of target groups use at most half of them.
+    /// Maximum Describe calls per second; bursts are 4 times as large. Reads of target groups use at most half of them.
     #[arg(long, env = "HEADGATE_AWS_READ_RATE", default_value_t = limits().reads.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_read_rate: f64,
     /// Interval between reads of a target group in which nothing changes. Longer if there are more than 750 target
@@ -36,8 +36,8 @@ pub struct Pace {
     /// How long a deleted Service keeps its targets, in case it is created again.
     #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION", hide = true)]
     service_grace: Duration,
-    /// When a change replaces all targets and only some new ones become healthy: keep old ones this long after the
-    /// last. 0s: remove them immediately.
+    /// If a change replaces all targets: how long to keep old ones after the last new one became healthy. 0s:
+    /// deregister them immediately.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
     /// Open the gate of a new pod (HealthUnread) if AWS registered it but its health was unreadable for this long, 1m
@@ -55,16 +55,16 @@ pub struct Pace {
     /// reported (HoldTooShort).
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
-    /// Maximum time that an eviction waits for AWS, for an answer about PodDisruptionBudgets, or for the zone guard.
-    /// Three times as long for the leader.
+    /// Maximum time that an eviction waits for AWS, PodDisruptionBudgets or the zone guard. It waits three times as
+    /// long for a leader's decision.
     #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_patience: Duration,
-    /// Register an evicted pod again if nobody has requested its eviction for this long, unless its node is cordoned
-    /// or about to be removed.
+    /// Register an evicted pod again if no client has requested its eviction for this long, unless its node is cordoned
+    /// or will be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     eviction_given_up_after: Duration,
-    /// Registrations of a busy target group that come within this time share a call, at most five times as long. The
-    /// first is immediate.
+    /// How long registrations of a busy target group wait for others, to share a call; at most 5 times this. The first
+    /// is immediate.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION", hide = true)]
     add_window: Duration,
     /// Write nothing to AWS. Report in the log, in Events and in metrics what Headgate would do.
@@ -76,13 +76,13 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// This rate, with the share of it at once that AWS has.
+/// This rate, with the burst of AWS's limit in proportion.
 fn scaled(aws: Limit, per_second: f64) -> Limit {
     Limit { per_second, burst: (per_second * aws.burst / aws.per_second).max(1.0) }
 }
 
 impl Pace {
-    /// The engine's settings, as far as these flags say them.
+    /// The engine's settings from these flags.
     pub fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
@@ -109,13 +109,13 @@ impl Pace {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.01..=10_000.0).contains(rate));
-    rate.ok_or_else(|| "set calls a second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
+    rate.ok_or_else(|| "set calls per second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
 }
 
-/// Reads a duration as people write it.
+/// Reads a duration such as `90s` or `5m`.
 ///
 /// # Errors
-/// Says what was expected.
+/// What to write instead.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
     read.ok_or_else(|| "set a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
@@ -129,7 +129,8 @@ fn at_least_a_second(text: &str) -> Result<Duration, String> {
     Ok(read)
 }
 
-/// A read takes up to 8 s, and its next try comes 10 s later at most: so at least three have failed by then.
+/// A read takes up to 8 s, and its next attempt begins at most 10 s later. Therefore at least three have failed by
+/// then.
 const SHORTEST_GATE_PATIENCE: Duration = Duration::from_mins(1);
 const LONGEST_GATE_PATIENCE: Duration = Duration::from_hours(1);
 
@@ -138,8 +139,8 @@ fn gate_patience(text: &str) -> Result<Duration, String> {
     if read.is_zero() || (SHORTEST_GATE_PATIENCE..=LONGEST_GATE_PATIENCE).contains(&read) {
         return Ok(read);
     }
-    Err("set a duration from 1m, so that a few slow reads open no readiness gate, to 1h; or 0s: readiness gates wait \
-         until health can be read"
+    Err("set a duration from 1m to 1h, so that a few slow reads open no readiness gate; or 0s: readiness \
+         gates wait until health can be read"
         .to_owned())
 }
 
@@ -205,8 +206,8 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_is_refused_with_what_was_expected() {
         for (argument, said) in [
-            ("--aws-change-rate=0", "set calls a second"),
-            ("--aws-change-rate=NaN", "set calls a second"),
+            ("--aws-change-rate=0", "set calls per second"),
+            ("--aws-change-rate=NaN", "set calls per second"),
             ("--read-interval=60", "set a duration with its unit"),
             ("--read-interval=-1s", "set a duration with its unit"),
             ("--read-interval=10ms", "at least 1s"),

@@ -1,4 +1,4 @@
-//! Which signs of nodes that are about to go `headgate run` looks at.
+//! The signs of nodes that will be removed, for `headgate run`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use headgate_core::model::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct Signals {
-    /// Taint keys of nodes that are about to fail, comma-separated. Headgate deregisters their pods immediately.
+    /// Taint keys of nodes that will fail soon, comma-separated. Headgate deregisters their pods immediately.
     #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     dying_node_taints: String,
     /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters their pods without a hold
@@ -29,7 +29,7 @@ fn each(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|key| !key.is_empty())
 }
 
-/// Their form is that of labels.
+/// Whether a text has the form of a label key.
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').unwrap_or(("", key));
     let prefix_is_good = !key.starts_with('/') && (prefix.is_empty() || super::is_subdomain(prefix));
@@ -45,7 +45,7 @@ fn keys(text: &str) -> Result<String, String> {
     match each(text).find(|key| !is_key(key)) {
         None => Ok(text.to_owned()),
         Some(bad) => {
-            Err(format!("\"{bad}\": set keys of taints, as in example.com/gone, without value and effect"))
+            Err(format!("\"{bad}\": set keys of taints, such as example.com/gone, without value and effect"))
         }
     }
 }
@@ -59,7 +59,7 @@ fn cordon(text: &str) -> Result<Cordon, String> {
 }
 
 impl Signals {
-    /// What the engine is told.
+    /// The signs for the engine.
     pub fn signs(&self) -> Signs {
         let read = |text: &str| each(text).map(Into::into).collect::<BTreeSet<_>>();
         Signs {

@@ -1,4 +1,4 @@
-//! The keeper of the journal, and its readers.
+//! The task that keeps the journal, and its readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,27 +15,27 @@ use super::{
 };
 use crate::runtime::{clock::Clock, times::Times};
 
-/// The default number of entries: enough for about three thousand pods. Measured: 2.9 MiB for 6,576 of them (`make
-/// bench ONLY=looked`).
+/// The default number of entries, which is enough for about 3,000 pods. Measured: 2.9 MiB for 6,576 of them
+/// (`make bench ONLY=looked`).
 pub const MOST: usize = 32_768;
-/// Entries of one pod or node in an answer, at most.
+/// The maximum number of entries about one pod or node in an answer.
 const OF_ONE: usize = 200;
-/// Entries in one answer, at most.
+/// The maximum number of entries in an answer.
 pub const IN_ONE_ANSWER: usize = 1000;
 
-/// The side that writes. It never waits.
+/// The writing side. It never waits.
 #[derive(Clone, Debug)]
 pub struct Recorder(mpsc::UnboundedSender<(Transition, Moment)>);
 
 impl Recorder {
     /// Records a change.
     pub fn record(&self, what: Transition, at: Moment) {
-        // The keeper has ended: the program ends.
+        // If the keeper has ended, the program is ending.
         let _ = self.0.send((what, at));
     }
 }
 
-/// The side that reads.
+/// The reading side.
 #[derive(Clone, Debug)]
 pub struct Kept {
     journal: Arc<Mutex<Journal>>,
@@ -44,8 +44,8 @@ pub struct Kept {
     clock: Clock,
 }
 
-/// A journal for this many entries that begins now: its writer, its reader, and the task that keeps it until the
-/// writer is dropped.
+/// A journal for this many entries that begins now. Returns its writer, its reader, and the task that keeps it until
+/// the writer is dropped.
 pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output = ()>) {
     let (sender, mut records) = mpsc::unbounded_channel();
     let id = Timestamp::now().as_microsecond().to_string();
@@ -60,27 +60,27 @@ pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output
 }
 
 impl Kept {
-    /// Locked only while an answer is copied; the engine's owner never waits for it.
+    /// The lock is only held while an answer is copied. The engine's owner never waits for it.
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when it is kept, as a word that no other replica's journal has.
+    /// When the journal began, as a text that identifies this replica's journal.
     pub fn began(&self) -> String {
         self.id.clone()
     }
 
-    /// What has become of the pods of this name.
+    /// The history of the pods with this name.
     pub fn of_pod(&self, pod: &ObjectKey) -> Past {
         self.past(|journal| journal.of_pod(pod, OF_ONE))
     }
 
-    /// What has become of the node of this name.
+    /// The history of the node with this name.
     pub fn of_node(&self, node: &str) -> Past {
         self.past(|journal| journal.of_node(node, OF_ONE))
     }
 
-    /// The last entries. With a number, the first entries after it, for clients that read on.
+    /// The last entries. With a number, the first entries after it, for clients that continue to read.
     pub fn entries(&self, namespace: Option<&str>, after: Option<u64>, most: usize) -> Past {
         let most = most.min(IN_ONE_ANSWER);
         self.past(|journal| match after {

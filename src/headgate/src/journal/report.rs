@@ -1,4 +1,4 @@
-//! The past in its JSON form. The names of the fields and the words are stable.
+//! The JSON form of the history. The names of the fields and the kinds of changes are stable.
 
 use headgate_core::{
     Cause, Reason,
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::times::Times;
 
-/// Entries of a replica's journal, and from when on it can know what.
+/// Entries of a replica's journal, and since when it can know about changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
-    /// When the replica began: of what was before it knows nothing.
+    /// When the replica started. It knows nothing about the time before.
     pub since: Option<MicroTime>,
-    /// Since when it leads: what AWS answered and showed before, another replica knew. None: it does not lead.
+    /// When the replica became the leader. Before that, it did not know AWS's answers. `None`: it does not lead.
     pub leads_since: Option<MicroTime>,
     /// How many entries were dropped to make room for later ones.
     pub forgotten: u64,
-    /// The entries, the oldest first.
+    /// The entries, oldest first.
     pub entries: Vec<Entry>,
     /// What this replica cannot know of that time, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +35,13 @@ pub struct Past {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Which one it is, counted from 1 since the replica began.
+    /// The number of the entry, counted from 1 since the replica started.
     pub number: u64,
-    /// When it came to be known.
+    /// When the replica learned of it.
     pub at: MicroTime,
-    /// What has become of it: a word of [`WORDS`].
+    /// The kind of the change, one of [`WORDS`].
     pub what: String,
-    /// What it is about: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, or `Headgate`.
+    /// The kind of the object: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, or `Headgate`.
     pub kind: String,
     /// Its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -58,27 +58,27 @@ pub struct Entry {
     /// `IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Of `health`: what the load balancer reported before; none: the target was absent.
+    /// For `health`, the earlier state. `None`: the target was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Of `health` and `gate`: what it is now; none: the target is not there.
+    /// For `health` and `gate`, the new state. `None`: the target is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// The reason word; of `health` that of AWS.
+    /// The reason. For `health`, that of AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `said`: the sentence.
+    /// For `said`, the sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What happened, as a sentence without the name of the object.
     #[serde(default)]
     pub text: String,
-    /// Whether it is a problem: AWS refused a call, a target became unhealthy, or a Warning was emitted.
+    /// Whether it is a problem: AWS rejected a call, a target became unhealthy, or a Warning was emitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub problem: bool,
 }
 
-/// What can become of something.
+/// The kinds of changes.
 pub const WORDS: [&str; 17] = [
     "wanted",
     "registered",
@@ -130,7 +130,7 @@ pub fn entry(entry: CoreEntry, times: Times) -> Entry {
     Entry { number, at: times.time(at), problem, ..told }
 }
 
-/// Whether somebody who looks for problems wants to see it.
+/// Whether it is shown if only problems are requested.
 fn is_problem(what: &Transition) -> bool {
     match what {
         Transition::Target(.., TargetStep::NotRegistered(_) | TargetStep::NotDeregistered(_)) => true,

@@ -33,8 +33,8 @@ fn sentence(entry: &Entry) -> String {
         "eviction-allowed" => format!("the eviction is allowed{because}"),
         "ended" => "all containers have stopped".to_owned(),
         "gone" => "the pod no longer exists".to_owned(),
-        "node-goes" => format!("the node is about to be removed{because}"),
-        "node-stays" => "the node is no longer about to be removed".to_owned(),
+        "node-goes" => format!("the node will be removed{because}"),
+        "node-stays" => "the node will not be removed any more".to_owned(),
         "leads" => "this replica leads".to_owned(),
         "stands-by" => "this replica no longer leads".to_owned(),
         "said" => format!("reported {reason}: {}", entry.message.as_deref().unwrap_or_default()),
@@ -43,11 +43,11 @@ fn sentence(entry: &Entry) -> String {
     place + &text
 }
 
-/// What the replica cannot know, if it became the leader after the past began.
+/// What the replica cannot know, if it became the leader after the history began.
 pub fn gap(past: &Past) -> Option<String> {
     let (since, leads) = (past.since.as_ref()?, past.leads_since.as_ref()?);
     let begins = past.entries.first().map_or(since, |first| &first.at);
-    let text = "this replica leads since then; only an earlier leader knew what AWS answered before";
+    let text = "this replica leads since then; only an earlier leader knew AWS's earlier answers";
     (begins.0 < leads.0).then(|| format!("{}  {text}", clock(leads)))
 }
 
@@ -56,7 +56,7 @@ pub fn clock(time: &MicroTime) -> String {
     time.0.strftime("%H:%M:%S%.3fZ").to_string()
 }
 
-/// The name in an ARN of a target group.
+/// The name in the ARN of a target group.
 fn name(arn: &str) -> &str {
     arn.split('/').nth(1).unwrap_or(arn)
 }

@@ -1,13 +1,13 @@
-//! The TargetBindings as users see them: those made from annotations, the status of all, and the finalizer of written
-//! ones.
+//! The TargetBindings that users see: those generated from annotations, the status of all, and the finalizer of those
+//! that users wrote.
 //!
-//! An ordinary reconciler next to the engine. Once a second it compares the views with the objects of its watch, and
-//! writes the differences, a few objects at a time. It decides nothing about targets, and nothing waits for it. A
-//! failure is logged and retried. Only the leader writes.
+//! An ordinary reconciler next to the engine. Once per second it compares the views with the objects of its watch, and
+//! writes the differences, a few objects at a time. It decides nothing about targets, and nothing waits for it. It logs
+//! and retries failures. Only the leader writes.
 //!
-//! With `--namespace-selector` it sees the TargetBindings of all namespaces. Those of others may belong to another
-//! installation, so it does not change them. When a namespace is no longer selected, it removes its finalizers there,
-//! once.
+//! With `--namespace-selector` it sees the TargetBindings of all namespaces. Those in other namespaces may belong to
+//! another installation, so it does not change them. When a namespace is no longer selected, it removes its finalizers
+//! there, once.
 
 mod writes;
 
@@ -55,29 +55,28 @@ use crate::{
     },
 };
 
-/// How often is looked.
+/// How often it compares.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Writes at one look: all TargetBindings share them.
+/// The maximum number of writes per comparison, for all TargetBindings together.
 const BUDGET: usize = 10;
-/// Between two writes of one status.
+/// The minimum time between two writes of one status.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
-/// A status in which only the time of the last read changed is written this often.
+/// If only the time of the last read has changed, the status is written this often.
 const READ_PERIOD: Duration = Duration::from_secs(60);
-/// A write that was refused because of the object's content is retried after this time. Until then it delays no
-/// other.
+/// A write that was rejected because of the object's content is retried after this time. Until then it delays no other.
 const REFUSED: Duration = Duration::from_secs(60);
-/// A generated TargetBinding that is not in force, although its Service has the annotation, is deleted after this
+/// A generated TargetBinding without a binding in force, although its Service has the annotation, is deleted after this
 /// time. At a start, target groups are still being looked up.
 const GRACE: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it removes finalizers from TargetBindings of a namespace that is no longer selected. Longer than
+/// How long it removes finalizers from TargetBindings of a namespace that is no longer selected. This is longer than
 /// [`GRACE`] and the takeover by another replica.
 const PARTING: Duration = Duration::from_secs(60);
 /// In a namespace that is not selected, the finalizer of a deleted TargetBinding is removed after this time. No other
 /// Headgate manages it, and nothing else would remove it.
 const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the reconciler needs.
+/// The data that the reconciler needs.
 pub struct Bindings<L> {
     /// The API server.
     pub client: Client,
@@ -87,7 +86,7 @@ pub struct Bindings<L> {
     pub namespaces_are_selected: bool,
     /// The engine's views.
     pub views: Arc<Views>,
-    /// Whether it has seen everything.
+    /// Whether the engine has listed everything.
     pub pulse: Arc<Pulse>,
     /// The time.
     pub clock: Clock,
@@ -95,14 +94,14 @@ pub struct Bindings<L> {
     pub leads: L,
 }
 
-/// Whose a TargetBinding is.
+/// The owner of a TargetBinding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
-    /// This installation's.
+    /// This installation.
     Own,
-    /// It was, until its namespace came not to be selected any more.
+    /// This installation, until the namespace was no longer selected.
     Parting,
-    /// Another installation's, or without any.
+    /// Another installation, or none.
     Others,
 }
 
@@ -111,9 +110,9 @@ enum Care {
 struct Memory {
     written: HashMap<ObjectKey, Instant>,
     unwanted: HashMap<ObjectKey, Instant>,
-    /// Those that the API server takes no write of, because of what stands in them, and since when.
+    /// Objects that the API server rejects because of their content, and since when.
     refused: HashMap<ObjectKey, Instant>,
-    /// Those that it has parted from, in namespaces that are not selected any more.
+    /// Objects in namespaces that are no longer selected, whose finalizers were removed.
     parted: HashSet<ObjectKey>,
     outage: Outage,
 }
@@ -122,7 +121,7 @@ impl<L: Fn() -> bool> Bindings<L> {
     /// Never returns.
     ///
     /// # Errors
-    /// If a watch has ended, which never happens normally.
+    /// A watch has ended, which should not happen.
     pub async fn keep(self) -> Result<(), String> {
         let mut readers = Vec::new();
         let mut watches = Vec::new();
@@ -132,7 +131,7 @@ impl<L: Fn() -> bool> Bindings<L> {
             let watch = reflector::reflector(writer, watch(&self.client, scope)).map(|event| {
                 if let Err(error) = event {
                     let error = judge("targetbindings", &error).1;
-                    debug!(error, "the watch of all TargetBindings was interrupted, trying again");
+                    debug!(error, "the watch of all TargetBindings was interrupted; retrying");
                 }
             });
             watches.push(watch.boxed());
@@ -152,7 +151,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                             Memory { outage: memory.outage, parted: memory.parted, ..Memory::default() };
                         continue;
                     }
-                    // Before everything was listed, what is missing may well be there.
+                    // Before everything was listed, a missing object may exist.
                     if !readers.iter().all(|reader| reader.wait_until_ready().now_or_never().is_some()) {
                         continue;
                     }
@@ -164,7 +163,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// What to write, the most urgent first.
+    /// The writes that are due, most urgent first.
     fn due(&self, there: &BTreeMap<ObjectKey, Arc<TargetBinding>>, memory: &mut Memory) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut made = BTreeSet::new();
@@ -179,7 +178,7 @@ impl<L: Fn() -> bool> Bindings<L> {
             let wanted = status::made(&view.key, &origin.uid);
             let key = ObjectKey::new(service.namespace.clone(), wanted.name_any());
             match there.get(&key) {
-                // Kubernetes removes what a deleted Service owns, and would do so again.
+                // Kubernetes deletes the objects of a deleted Service, and would delete them again.
                 _ if !origin.exists => {}
                 Some(object) if status::is_as_made(object, &wanted) => {}
                 Some(object) if object.meta().deletion_timestamp.is_some() => {}
@@ -228,7 +227,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
         memory.written.retain(|key, _| there.contains_key(key));
         self.views.released.retain(|key, _| there.contains_key(key));
-        // The object with the oldest status comes first, so that none waits without end.
+        // The object with the oldest status comes first, so that none waits forever.
         statuses.sort_by_key(|(written, _, _)| *written);
         writes
             .extend(statuses.into_iter().map(|(_, object, status)| Write::Status(object, Box::new(status))));
@@ -248,7 +247,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         !bound || since.elapsed() >= GRACE
     }
 
-    /// The finalizers that a written TargetBinding should have, if they are others than it has.
+    /// The finalizers that a user's TargetBinding should have, if they differ from the present ones.
     fn finalizers(&self, key: &ObjectKey, object: &TargetBinding) -> Option<Vec<String>> {
         if object.meta().deletion_timestamp.is_none() {
             let mut finalizers = object.finalizers().to_vec();
@@ -258,7 +257,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         (is_kept(object) && self.is_released(key, object)).then(|| without_own(object))
     }
 
-    /// Whether it is deleted, and has no target left to be removed.
+    /// Whether it is deleted and all its targets are deregistered.
     fn is_released(&self, key: &ObjectKey, object: &TargetBinding) -> bool {
         let released = self.views.released.get(key).map(|uid| uid.to_string());
         released.is_some() && released == object.uid()
@@ -278,13 +277,13 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// Whether its namespace was selected a moment ago, and is not any more.
+    /// Whether its namespace was selected recently, and no longer is.
     fn left(&self, key: &ObjectKey) -> bool {
         let selection = self.views.selections.get(&key.namespace);
         matches!(selection.as_deref(), Some(Selection::Left(then)) if then.elapsed() < PARTING)
     }
 
-    /// Removes the finalizer from one of another installation, or of a former one that would have removed it long
+    /// Removes the finalizer from a TargetBinding of another or a former installation, which would have removed it long
     /// ago.
     fn nobodys(&self, key: &ObjectKey, object: &Arc<TargetBinding>) -> Option<Write> {
         let deleted = object.meta().deletion_timestamp.as_ref()?.0;
@@ -305,7 +304,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         let origin = view.map_or_else(|| Origin::TargetBinding(key.clone()), |view| view.key.origin.clone());
         let mut said = Vec::new();
         if let Some(origin) = self.views.origins.get(&origin) {
-            // The Service reports errors of other parts of an annotation.
+            // The Service reports errors in other parts of an annotation.
             let here = |problem: &&Problem| match (&origin.origin, view) {
                 (Origin::Service(_), Some(view)) => problem.is_about(&view.key.port),
                 _ => true,
@@ -326,7 +325,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         status::status(&known, object.status.as_ref(), &wall_now())
     }
 
-    /// When that was, to the second, as Kubernetes writes times.
+    /// The wall time of a moment, in seconds, as Kubernetes writes times.
     fn wall(&self, moment: headgate_core::Moment) -> Time {
         let ago = SignedDuration::try_from(self.clock.since(moment)).unwrap_or_default();
         let then = Timestamp::try_from(SystemTime::now()).unwrap_or_default() - ago;
@@ -366,17 +365,15 @@ impl<L: Fn() -> bool> Bindings<L> {
                     continue;
                 }
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                    debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
+                    debug!(what, error = %status.message, "a TargetBinding has changed in the meantime; \
+                                                           comparing again");
                     continue;
                 }
-                // An object that was stored before the schema refused it. The others are not affected.
+                // The object was stored before the schema rejected such content. The others are not affected.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
                     let object = key.as_ref().map(ToString::to_string);
                     let error = &*excerpt(&status.message);
-                    warn!(
-                        what,
-                        object, error, "a TargetBinding could not be written, tried again in a minute"
-                    );
+                    warn!(what, object, error, "cannot write a TargetBinding; retrying in a minute");
                     memory.refused.extend(key.map(|key| (key, Instant::now())));
                     continue;
                 }
@@ -384,12 +381,12 @@ impl<L: Fn() -> bool> Bindings<L> {
                 Err(_) => format!("no answer within {TIMEOUT:?}"),
             };
             self.report(what, key.as_ref(), &error, memory);
-            // The API server is away, or refuses: the others would fare no better now.
+            // The API server is unreachable or rejects all writes, so the others would fail too.
             return;
         }
     }
 
-    /// Logs it when it begins, changes, and continues for some time: it is tried every second.
+    /// Logs a failure when it begins, changes or continues for some time, because it is retried every second.
     fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
         // A write that fails for one object may succeed for the next.
         let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };
@@ -400,20 +397,17 @@ impl<L: Fn() -> bool> Bindings<L> {
         };
         warn!(
             what,
-            object,
-            error,
-            failures,
-            "TargetBindings could not be written{since}; tried again, targets are not affected"
+            object, error, failures, "cannot write TargetBindings{since}; retrying. Targets are not affected"
         );
     }
 }
 
-/// Whether the finalizer keeps it.
+/// Whether Headgate's finalizer keeps it.
 fn is_kept(object: &TargetBinding) -> bool {
     object.finalizers().iter().any(|name| name == FINALIZER)
 }
 
-/// Its finalizers without Headgate's.
+/// The finalizers without Headgate's.
 fn without_own(object: &TargetBinding) -> Vec<String> {
     object.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect()
 }

@@ -20,50 +20,47 @@ use super::{
 pub enum ClientError {
     /// Neither a kubeconfig nor a service account was found, or it cannot be read.
     #[error(
-        "no usable Kubernetes configuration: {0}; expected KUBECONFIG or ~/.kube/config, or a pod with a service \
-         account"
+        "no usable Kubernetes configuration: {0}. Set KUBECONFIG, create ~/.kube/config, or run in a pod \
+         with a service account"
     )]
     Config(#[from] kube::config::InferConfigError),
-    /// The kubeconfig that was named cannot be read, or has no such context.
-    #[error(
-        "the kubeconfig cannot be used: {0}; expected one in --kubeconfig, and the name of one of its contexts in --context"
-    )]
+    /// The kubeconfig cannot be read, or does not have this context.
+    #[error("cannot use the kubeconfig: {0}. Correct --kubeconfig, or the context in --context")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// There is a proxy that cannot be used.
+    /// The configured proxy cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// `NO_PROXY` is not read by the Kubernetes client.
+    /// The Kubernetes client cannot read `NO_PROXY`.
     #[error(
-        "NO_PROXY cannot be read: {0}; expected host names, domains, addresses and CIDRs, with one comma between two and \
-         none at the end"
+        "cannot read NO_PROXY: {0}. Write host names, domains, addresses and CIDRs, separated by single \
+         commas"
     )]
     NoProxy(String),
-    /// The configuration was read, but no client can be made from it.
-    #[error("the Kubernetes configuration cannot be used: {0}")]
+    /// The configuration was read, but does not make a valid client.
+    #[error("cannot use the Kubernetes configuration: {0}")]
     Client(#[from] kube::Error),
 }
 
-/// A connection is given up if an answer is awaited and nothing arrives for this time. A watch is shorter
-/// ([`watch`](super::watch)). A dead connection, or an API server that hangs, is therefore detected within half a
-/// minute.
+/// A connection is given up if nothing arrives for this time while an answer is pending. A watch is shorter
+/// ([`watch`](super::watch)). A dead connection, or an API server that hangs, is therefore detected within 30 s.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The file with the namespace of a pod.
 const OWN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Headgate's own namespace, if no flag sets it. In a pod it is that of its ServiceAccount, elsewhere the one of all
-/// commands and manifests. The namespace of the kubeconfig's context is where somebody works, and does not count.
+/// Headgate's own namespace, if no flag sets it. In a pod, it is that of its ServiceAccount. Outside of a pod, it is
+/// the default of all commands and manifests. The namespace of the kubeconfig's context does not matter.
 pub fn own_namespace() -> String {
     let pods = std::fs::read_to_string(OWN).ok().map(|text| text.trim().to_owned());
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// The cluster; unset options have the defaults of kubectl.
+/// The cluster. Unset options have the defaults of kubectl.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Which {
     /// The kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of it.
+    /// A context of the kubeconfig.
     pub context: Option<String>,
 }
 
@@ -90,7 +87,7 @@ impl Which {
     }
 }
 
-/// `proxy-url` of the cluster that a context, or the current one, is about.
+/// The `proxy-url` of the cluster in this or the current context.
 fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> {
     let context = context.or(read.current_context.as_deref())?;
     let named = read.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
@@ -100,18 +97,17 @@ fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> 
 
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///
-/// Retries inside the client are off. Each caller has its own retries, and a hidden one would delay it: the client's
-/// own last minutes.
+/// Retries inside the client are disabled. Each caller has its own retries, and the client's would delay it by minutes.
 pub async fn connect() -> Result<Client, ClientError> {
     connect_to(&Which::default()).await
 }
 
-/// The same for this cluster.
+/// A client for this cluster.
 pub async fn connect_to(which: &Which) -> Result<Client, ClientError> {
     let mut config = which.config().await?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(SILENCE);
-    // A connection of the pool may have been idle for a while: the time counts from the request.
+    // A pooled connection may have been idle, so the timeout counts from the request.
     config.reset_reader_on_write = true;
     config.default_retry = false;
     Ok(ClientBuilder::try_from(config)?.with_layer(&Bounded).build())

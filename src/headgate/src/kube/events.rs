@@ -1,7 +1,8 @@
-//! Events on Services, pods, TargetBindings, grants and IngressDaemonSets, written by a task of its own so that nothing ever waits for them.
+//! Events on Services, pods, TargetBindings, grants and IngressDaemonSets. A separate task writes them, so that nothing
+//! waits for them.
 //!
-//! Each Warning is also a log line. An Event that cannot be written is dropped and counted. A log line marks the
-//! beginning and the end of that; the log line of the Event itself exists.
+//! Each Warning is also a log line. An Event that cannot be written is dropped and counted. Log lines mark the
+//! beginning and the end of such a failure.
 
 mod queue;
 
@@ -38,22 +39,22 @@ use crate::{
 /// The page of the docs with a section for each reason.
 const REASONS: &str = "reference/reasons.html";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Normal Events of all namespaces, after the first hundred.
+/// The rate of Normal Events of all namespaces per second, after the first hundred.
 const GOOD_NEWS_A_SECOND: f64 = 10.0;
 
-/// Writes Events until the sender is dropped. With the address of the docs, each Event ends with a link to its reason.
+/// Writes Events until the sender is dropped. If `docs` is set, each Event ends with a link to its reason.
 pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>, docs: Option<Box<str>>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     let (clock, mut outage) = (Clock::start(), Outage::default());
-    // Three for each pod that is replaced would keep the API server busy when a thousand are. What is left out is in the log
-    // and in the journal.
+    // If a thousand pods are replaced, three Events for each would overload the API server. The log and the journal
+    // contain those that are left out.
     let mut allowance = Allowance::new(GOOD_NEWS_A_SECOND, clock.now());
     while let Some(notice) = notices.recv().await {
         if notice.reason.is_good_news() && !allowance.take(clock.now()) {
             continue;
         }
-        // A recorder for each Event. A longer-lived one would count a second problem with the same reason as a
+        // Each Event needs its own recorder. A shared recorder would count a second problem with the same reason as a
         // repetition of the first, and drop its text. Repetitions were removed before.
         let recorder = Recorder::new(client.clone(), reporter.clone());
         let (regarding, event) = render(&notice, docs.as_deref());
@@ -78,7 +79,7 @@ pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>,
         };
         warn!(
             reason = %notice.reason, about = regarding.name, error, lost = told.failures,
-            "Events could not be written{since}; what they say is in this log"
+            "cannot write Events{since}; this log contains their texts"
         );
     }
 }
@@ -91,7 +92,7 @@ fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
         About::Pod(key, uid) => ("v1", "Pod", of(key), uid),
         About::TargetBinding(key, uid) => (OWN, "TargetBinding", of(key), uid),
         About::IngressDaemonSet(key, uid) => (OWN, "IngressDaemonSet", of(key), uid),
-        // Of no namespace: its Events are in that which Kubernetes has for them.
+        // Events about cluster-scoped objects are in the namespace that Kubernetes uses for them.
         About::Grant(name, uid) => (OWN, "TargetGroupGrant", (None, name.to_string()), uid),
     };
     let regarding = ObjectReference {
@@ -112,7 +113,7 @@ fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
     (regarding, event)
 }
 
-/// A note, and where its reason is explained.
+/// A note with a link to its reason.
 fn linked(note: &str, reason: Reason, docs: Option<&str>) -> String {
     let note = shorten(&shown(note));
     match docs {
@@ -121,7 +122,7 @@ fn linked(note: &str, reason: Reason, docs: Option<&str>) -> String {
     }
 }
 
-/// At most [`LONGEST`] characters.
+/// The text with at most [`LONGEST`] characters.
 fn shorten(note: &str) -> String {
     match note.char_indices().nth(LONGEST - 1) {
         Some((end, last)) if end + last.len_utf8() < note.len() => format!("{}…", &note[..end]),

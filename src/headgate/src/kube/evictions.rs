@@ -1,7 +1,7 @@
-//! What evictions need from the API server: annotations on pods, and whether PodDisruptionBudgets allow an eviction.
+//! Requests for evictions: annotations on pods, and whether PodDisruptionBudgets allow an eviction.
 //!
 //! Annotations are written as a merge patch with the pod's UID. If another pod has the name by then, the API server
-//! refuses the patch. The eviction is requested as a dry run, which changes and reserves nothing; it carries the UID
+//! rejects the patch. The eviction is requested as a dry run, which changes and reserves nothing. It contains the UID
 //! as well.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use super::{failure, marks};
 use crate::redact::redacted;
 
-/// The maximum wait for an eviction: the API server waits for webhooks.
+/// The timeout of an eviction: the API server waits for webhooks.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The API server of the pods.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Evictions {
         written.map(|_| ()).map_err(|error| failure::of(&error))
     }
 
-    /// Whether a pod may be evicted.
+    /// Checks whether a pod may be evicted.
     pub async fn check(&self, check: &Check) -> Result<Checked, Failure> {
         let refused = self.post(&check.pod, &check.uid, true).await.err();
         let refused = refused.map(|error| refusal(&error)).transpose()?;
@@ -62,8 +62,8 @@ impl Evictions {
         Ok(checked(&budgets.items, refused, check))
     }
 
-    /// Evicts a pod, or asks for the result without an effect. Returns why it must wait, in the words of the program
-    /// that refuses it, and when to ask again. A pod that does not exist counts as evicted.
+    /// Evicts a pod, or does a dry run. If the eviction must wait, returns why, in the words of the program that
+    /// rejects it, and when to retry. A pod that does not exist counts as evicted.
     pub async fn evict(
         &self,
         pod: &ObjectKey,
@@ -82,7 +82,7 @@ impl Evictions {
                 let retry = Duration::from_secs(u64::from(seconds).max(1));
                 Ok(Some((words(&status).to_owned(), retry)))
             }
-            // With failurePolicy: Fail it names the URL of a webhook that did not answer.
+            // With failurePolicy: Fail, the error contains the URL of a webhook that did not answer.
             Err(error) => Err(kube::Error::Service(redacted(&error.to_string()).into())),
         }
     }
@@ -90,12 +90,12 @@ impl Evictions {
     /// Evicts a pod.
     ///
     /// # Errors
-    /// If it is refused, or has no answer.
+    /// The eviction is rejected, or has no answer.
     pub async fn ask(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<()> {
         self.post(pod, uid, false).await.map(|_| ())
     }
 
-    /// kube's own `Api::evict` sends the options under a name that the API server does not know, and so without the UID.
+    /// kube's own `Api::evict` sends the options under an unknown name, and therefore without the UID.
     async fn post(&self, pod: &ObjectKey, uid: &Uid, dry_run: bool) -> kube::Result<Value> {
         let (namespace, name) = (&*pod.namespace, &*pod.name);
         let body = json!({
@@ -116,10 +116,10 @@ impl Evictions {
     }
 }
 
-/// The words in which a budget refuses an eviction.
+/// Why a budget rejects an eviction, in its words.
 ///
 /// # Errors
-/// If it is refused for another reason, or there was no answer.
+/// The eviction is rejected for another reason, or has no answer.
 fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
     if let kube::Error::Api(status) = error {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
@@ -131,14 +131,14 @@ fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
     Err(Failure { message: redacted(&failure.message).into(), ..failure })
 }
 
-/// The words of a refusal: those of the first cause, if there is one.
+/// The text of a rejection: that of the first cause, if there is one.
 pub fn words(status: &Status) -> &str {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }
 
-/// The result of all budgets and of the dry run. Kubernetes cannot compute some budgets, such as `maxUnavailable`
-/// over the pods of a DaemonSet. These refuse every eviction, so they count only for pods that somebody evicts.
+/// Combines all budgets and the dry run. Kubernetes cannot compute some budgets, such as `maxUnavailable` over the pods
+/// of a DaemonSet. These reject every eviction, so they count only for pods that are evicted.
 fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &Check) -> Checked {
     let about = budgets.iter().filter_map(|budget| Some((budget, told(budget, check)?)));
     let (uncomputed, computed): (Vec<_>, Vec<_>) = about.partition(|(budget, _)| is_uncomputed(budget));
@@ -148,7 +148,7 @@ fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &C
     Checked { refused: refused.filter(|_| !is_excused), budgets }
 }
 
-/// Whether Kubernetes cannot compute what a budget allows (its condition `DisruptionAllowed` is false for
+/// Whether Kubernetes cannot compute what a budget allows (its condition `DisruptionAllowed` is false with reason
 /// `SyncFailed`).
 fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     let conditions = budget.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -159,7 +159,7 @@ fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     })
 }
 
-/// What a budget allows for the pod, if it selects it.
+/// What a budget allows for the pod, if it selects the pod.
 fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
     let selector: Selector = budget.spec.as_ref()?.selector.clone()?.try_into().ok()?;
     let selects = |labels: &Labels| {

@@ -1,22 +1,22 @@
-//! The meaning of a request that the API server did not carry out.
+//! The meaning of a request that the API server did not execute.
 
 use headgate_core::{Failure, FailureClass};
 use kube::core::Status;
 
 use super::words::plain;
 
-/// What a failed request means, by its status code.
+/// The failure for a status code.
 pub fn of(error: &kube::Error) -> Failure {
     let kube::Error::Api(status) = error else {
         return Failure::new(FailureClass::Unavailable, "NoAnswer", plain(error));
     };
     let class = match status.code {
         _ if is_gone(status) => FailureClass::Gone,
-        // Others have written too often just now, or changed what was read.
+        // Another client has changed the object, or there were too many writes.
         409 => FailureClass::Conflict,
         429 => FailureClass::Throttled,
         401 | 403 => FailureClass::Denied,
-        // An admission policy may refuse something in many ways; none of them passes soon.
+        // An admission policy may reject in many ways. None of them is temporary.
         400..=499 => FailureClass::Refused,
         _ => FailureClass::Unavailable,
     };
@@ -24,8 +24,8 @@ pub fn of(error: &kube::Error) -> Failure {
     Failure::new(class, code, plain(error))
 }
 
-/// Whether what it is about is not there. A pod of another UID than the one in a patch is answered with 409 or 422 and a
-/// word about the UID.
+/// Whether the object does not exist. If the pod's UID differs from that in a patch, the API server returns 409 or 422
+/// with a text about the UID.
 pub fn is_gone(status: &Status) -> bool {
     let about_the_uid = || status.message.contains("metadata.uid") || status.message.contains("UID");
     status.code == 404 || (matches!(status.code, 409 | 422) && about_the_uid())

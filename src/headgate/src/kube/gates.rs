@@ -1,7 +1,7 @@
 //! Writes the condition of readiness gates into the status of pods.
 //!
-//! A strategic merge patch: it does not change other conditions. It carries the pod's UID, so the API server refuses
-//! it (422) if another pod has the name by then.
+//! A strategic merge patch does not change other conditions. It contains the pod's UID, so the API server rejects it
+//! (422) if another pod has the name by then.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +34,7 @@ impl Pods {
 
     /// Writes a condition.
     pub async fn write(&self, write: &GateWrite) -> Result<(), Failure> {
-        // Only whether it succeeds counts, not what the pod looks like then.
+        // Only its success matters, not the returned pod.
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &write.pod.namespace);
         let patch = Patch::Strategic(patch(write, SystemTime::now(), self.clock.since(write.since)));
         let params = PatchParams::default();

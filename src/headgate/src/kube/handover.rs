@@ -1,9 +1,8 @@
-//! A leader that cannot lead releases the Lease, if another replica is ready. This module asks for that, and reports
-//! it.
+//! Lets a leader that cannot lead release the Lease, if another replica is ready.
 //!
-//! [`headgate_core::leadership::ability`] has the rule. This module asks which other replicas are ready, only during
-//! a trouble and at most every few seconds. It reports the result: a log line, an Event on the own pod, a metric, and
-//! a line of the probes after their `ok`.
+//! [`headgate_core::leadership::ability`] contains the rule. This module lists the other ready replicas, only during a
+//! problem and at most every few seconds. It reports the result as a log line, an Event on the own pod, a metric, and a
+//! line of the probes after their `ok`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,22 +25,22 @@ use crate::{
     },
 };
 
-/// The others are asked for no more often.
+/// The minimum time between two lists of the others.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// See the module docs.
 pub struct Handover {
     troubles: Troubles,
     replicas: Replicas,
     notices: events::Sender,
     metrics: Arc<Metrics>,
     next: Moment,
-    /// The last report, and the end of this replica's backoff, if it has one.
+    /// The last report, and the end of this replica's backoff, if it is in backoff.
     unable: Option<Unable>,
 }
 
 impl Handover {
-    /// Of a replica that has nothing to complain of yet.
+    /// The state of a replica without problems.
     pub fn new(
         troubles: Troubles,
         replicas: Replicas,
@@ -51,12 +50,13 @@ impl Handover {
         Self { troubles, replicas, notices, metrics, next: Moment::START, unable: None }
     }
 
-    /// What the probes show of it.
+    /// What the probes show.
     pub fn unable(&self) -> Option<Unable> {
         self.unable.clone()
     }
 
-    /// Whether the leader releases the Lease now: why, and the length of its backoff. Asks until `by`.
+    /// Decides whether the leader releases the Lease now. Returns why, and the length of its backoff. The timeout is
+    /// `by`.
     pub async fn decide(
         &mut self,
         lease: &Lease,
@@ -90,7 +90,7 @@ impl Handover {
         Some((reason, pause))
     }
 
-    /// While this replica does not lead.
+    /// Records that this replica does not lead.
     pub fn stands_by(&mut self, now: Moment) {
         if self.unable.as_ref().is_some_and(|unable| unable.until.is_none_or(|until| until <= now)) {
             self.over();

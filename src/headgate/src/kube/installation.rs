@@ -1,10 +1,10 @@
 //! What distinguishes one installation of Headgate from another: the name of its Lease, and the namespaces that it
 //! manages.
 //!
-//! Several may use one namespace. Each has a Lease with another name, and its own TargetLedgers, which are named
-//! after it. Replicas of one Lease must manage the same namespaces. Only one of them works at a time, and it treats
-//! the targets of the others as its own. The Lease contains what the holder manages, so that a replica with other
-//! settings is detected.
+//! Several installations may use one namespace. Each has a Lease with its own name, and its own TargetLedgers, which
+//! are named after the Lease. Replicas with the same Lease must manage the same namespaces: only one of them works at a
+//! time, and it treats the targets of the others as its own. The Lease contains what the holder manages, so that a
+//! replica with other settings is detected.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use headgate_core::Scope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
-/// Headgate's own namespace, unless another is given.
+/// The default of Headgate's own namespace.
 pub const NAMESPACE: &str = "headgate";
-/// The name of the Lease, unless another is given.
+/// The default name of the Lease.
 pub const LEASE: &str = "headgate";
 /// The annotation of the Lease with the namespaces that its holder manages.
 pub const SERVES: &str = "headgate.dev/serves";
-/// The annotation of the Lease with what earlier holders managed, if that differs and nobody has handled it yet.
+/// The annotation of the Lease with what earlier holders managed, if that differs and their gates were not opened yet.
 pub const SERVED_BEFORE: &str = "headgate.dev/served-before";
 
 const NAMED: &str = "the namespaces ";
 
-/// Which namespaces are served.
+/// The managed namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Serves {
-    /// Only these; none: all.
+    /// Only these. Empty: all.
     pub namespaces: Vec<String>,
     /// Only those with these labels.
     pub selector: Option<String>,
@@ -45,12 +45,12 @@ impl fmt::Display for Serves {
     }
 }
 
-/// Namespaces that were served and are not any more.
+/// Namespaces that are no longer managed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What was served.
+    /// What was managed.
     before: Serves,
-    /// What of that still is, if it may be some.
+    /// What may still be managed of that.
     but: Option<Serves>,
 }
 
@@ -68,18 +68,18 @@ impl fmt::Display for Left {
 }
 
 impl Left {
-    /// Their names, some of which may be in [`but`](Self::but); `None`: all.
+    /// Their names, some of which may be in [`but`](Self::but). `None`: all.
     ///
     /// # Errors
-    /// If they have to be listed, and cannot be.
+    /// They must be listed, and cannot be.
     pub async fn names(&self, client: &Client) -> kube::Result<Option<Vec<String>>> {
         self.before.names(client).await
     }
 
-    /// Those that are not meant.
+    /// The excluded namespaces.
     ///
     /// # Errors
-    /// If they have to be listed, and cannot be.
+    /// They must be listed, and cannot be.
     pub async fn but(&self, client: &Client) -> kube::Result<Vec<String>> {
         match &self.but {
             None => Ok(Vec::new()),
@@ -87,7 +87,7 @@ impl Left {
         }
     }
 
-    /// The flags that select them, as far as a command has them.
+    /// The flags of commands that select them.
     pub fn flag(&self) -> String {
         match (self, &self.before.selector) {
             (Self { but: None, .. }, None) => format!(" --namespaces={}", self.before.namespaces.join(",")),
@@ -120,7 +120,7 @@ impl Serves {
         }
     }
 
-    /// What was served by this, and is not by one that serves `now`.
+    /// The namespaces that this manages and `now` does not. `None`: there are none.
     pub fn left_by(&self, now: &Self) -> Option<Left> {
         let serves_all = now.namespaces.is_empty() && now.selector.is_none();
         if serves_all || self == now {
@@ -134,10 +134,10 @@ impl Serves {
         (!before.namespaces.is_empty()).then_some(Left { before, but: None })
     }
 
-    /// The names of the namespaces; `None`: all.
+    /// The names of the namespaces. `None`: all.
     ///
     /// # Errors
-    /// If they have to be listed, and cannot be.
+    /// They must be listed, and cannot be.
     pub async fn names(&self, client: &Client) -> kube::Result<Option<Vec<String>>> {
         let Some(selector) = &self.selector else {
             return Ok((!self.namespaces.is_empty()).then(|| self.namespaces.clone()));
@@ -148,7 +148,7 @@ impl Serves {
     }
 }
 
-/// The named namespaces that do not exist. Without the right to read them, this is unknown.
+/// The named namespaces that do not exist. Without permission to read them, this is unknown.
 pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) -> Vec<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let mut missing = Vec::new();
@@ -160,19 +160,19 @@ pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) 
     missing
 }
 
-/// The namespaces that these words of [`Serves`] name.
+/// The namespaces in this text form of [`Serves`].
 pub fn named(serves: &str) -> impl Iterator<Item = &str> {
     serves.strip_prefix(NAMED).into_iter().flat_map(|names| names.split(", "))
 }
 
-/// The end of the names of this installation's TargetLedgers, after the part that identifies the target group. It is
+/// The suffix of the names of this installation's TargetLedgers, after the part that identifies the target group. It is
 /// empty for the Lease with the default name.
 pub fn ledger_suffix(lease: &str) -> Option<String> {
     (lease != LEASE).then(|| format!(".{lease}"))
 }
 
-/// Whether the TargetLedger of this name is one of the installation whose ledgers end so. The name of a target group has
-/// no dot in it.
+/// Whether the TargetLedger with this name belongs to the installation with this suffix. The name of a target group
+/// contains no dot.
 pub fn is_own_ledger(name: &str, suffix: Option<&str>) -> bool {
     match (name.find('.'), suffix) {
         (None, None) => true,

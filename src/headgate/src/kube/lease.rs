@@ -1,13 +1,13 @@
-//! The Lease object: makes the requests of the machine in [`headgate_core::leadership::lease`], and publishes whether
+//! The Lease object: sends the requests of the machine in [`headgate_core::leadership::lease`], and publishes whether
 //! this replica leads.
 //!
-//! It sends one request at a time, each with a time-out well before the renew deadline, on a client of its own. While
-//! another replica leads, a watch shows its release at once. The watch is only a hint: the machine reads the Lease
-//! every retry period anyway.
+//! It sends one request at a time on its own client, each with a timeout well before the renew deadline. While another
+//! replica leads, a watch shows its release at once. The watch is only a hint: the machine also reads the Lease every
+//! retry period.
 //!
-//! When the engine has stopped, the Lease is released, so another replica takes over without waiting for it to expire. If
-//! the leader is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged
-//! when it begins, changes, continues and ends, and retried without limit.
+//! When the engine has stopped, the Lease is released, so that another replica takes over before it expires. If the
+//! leader is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged when
+//! it begins, changes, continues and ends. Requests are retried forever.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,23 +45,23 @@ use crate::{
     },
 };
 
-/// A watch of the Lease is opened again after this many seconds; at this rate nothing is lost.
+/// A watch of the Lease is opened again after this many seconds. A gap loses nothing.
 const WATCH_SECONDS: u32 = 20;
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
 
-/// Which Lease, and how it is kept.
+/// The options of the Lease.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Its name.
     pub name: String,
     /// Its namespace, Headgate's own.
     pub namespace: String,
-    /// How this replica calls itself in it.
+    /// The name of this replica in the Lease.
     pub identity: Arc<str>,
     /// How long it lasts.
     pub timing: Timing,
-    /// What this replica manages, in words: the holder writes it to the Lease.
+    /// What this replica manages, as text. The holder writes it to the Lease.
     pub serves: String,
 }
 
@@ -71,21 +71,21 @@ pub struct Election {
     options: Options,
     machine: Lease,
     handover: Handover,
-    /// The object as it was last read, so that a write changes nothing in it that is others'.
+    /// The object as last read, so that a write does not change other fields.
     object: Option<Object>,
     clock: Clock,
     tell: watch::Sender<Standing>,
     metrics: Arc<Metrics>,
     outage: Outage,
-    /// What cannot be done; that something else can be does not end it.
+    /// The request that fails. Success of another request does not end the failure.
     fails: Option<&'static str>,
-    /// Another replica holds the Lease, and serves something else.
+    /// Another replica with other settings holds the Lease.
     stranger: Option<Stranger>,
 }
 
 impl Election {
-    /// A candidate that reports its state to `tell`. No other task should use `client`; `handover` is of the
-    /// namespace of the Lease.
+    /// A candidate that publishes its state through `tell`. No other task should use `client`. `handover` belongs to
+    /// the namespace of the Lease.
     pub fn new(
         client: Client,
         options: Options,
@@ -111,7 +111,8 @@ impl Election {
         }
     }
 
-    /// Runs until `retired`, and then until the Lease is released or cannot be. `proofs` are of the namespace of the Lease.
+    /// Runs until `retired`, and then until the Lease is released or cannot be. `proofs` belongs to the namespace of
+    /// the Lease.
     pub async fn run(mut self, mut proofs: Proofs, retired: CancellationToken) -> Result<(), String> {
         let mut watching: Option<Watching> = None;
         let mut leave_by: Option<Moment> = None;
@@ -153,7 +154,7 @@ impl Election {
         }
     }
 
-    /// Gives the Lease back if this replica leads and cannot.
+    /// Releases the Lease if this replica leads and cannot work.
     async fn hand_over(&mut self) {
         let clock = self.clock;
         if self.machine.term(clock.now()).is_none() {
@@ -207,16 +208,16 @@ impl Election {
             (404, Request::Create(_)) => {
                 let namespace = &self.options.namespace;
                 let text = format!(
-                    "there is no namespace {namespace}; expected Headgate's own namespace: create it, or name another \
-                     one with --own-namespace"
+                    "there is no namespace {namespace}. Create Headgate's own namespace, or name another one \
+                     with --own-namespace"
                 );
                 Failure::Other(text.into())
             }
             (403, _) => {
                 let namespace = &self.options.namespace;
                 let text = format!(
-                    "{}; expected a Role in namespace {namespace} with the verbs get, create, update and watch on \
-                     leases.coordination.k8s.io, see config/rbac/own-namespace.yaml",
+                    "{}. Create a Role in namespace {namespace} with the verbs get, create, update and watch \
+                     on leases.coordination.k8s.io, see config/rbac/own-namespace.yaml",
                     plain(error)
                 );
                 Failure::Other(text.into())
@@ -234,9 +235,9 @@ impl Election {
         let opened = timeout(self.options.timing.request_timeout(), self.api.watch(&only, version)).await;
         match opened {
             Ok(Ok(stream)) => Some(stream.boxed()),
-            // The next look at the Lease opens another one.
+            // The next read of the Lease opens another watch.
             Ok(Err(error)) => {
-                debug!(error = plain(&error), "the lease cannot be watched");
+                debug!(error = plain(&error), "cannot watch the Lease");
                 None
             }
             Err(_) => None,
@@ -266,7 +267,7 @@ impl Election {
                 info!(
                     holder = self.machine.holder(),
                     reason = &*container.reason,
-                    "the container of the leader has ended: its lease is taken without waiting until it has run out"
+                    "the container of the leader has terminated: acquiring its Lease before it expires"
                 );
             }
         }
@@ -281,7 +282,8 @@ impl Election {
         let now = self.clock.now();
         match failure {
             None => {
-                // The Lease is looked at before it is made or renewed: to see it is not to hold it.
+                // The Lease is read before it is created or renewed. A successful read does not mean that this replica
+                // holds it.
                 if self.fails.is_none_or(|fails| fails != verb && verb == "get") {
                     return;
                 }
@@ -290,12 +292,12 @@ impl Election {
                     info!(
                         verb,
                         failures = told.failures,
-                        "the lease can be kept again, after {}",
+                        "the Lease can be renewed again, after {}",
                         Spelled(told.lasted)
                     );
                 }
             }
-            Some(Failure::Conflict) => debug!(verb, "the lease was changed by somebody else"),
+            Some(Failure::Conflict) => debug!(verb, "another client has changed the Lease"),
             Some(Failure::Other(error)) => {
                 self.metrics.lease_failed(verb);
                 self.fails = Some(verb);
@@ -303,19 +305,19 @@ impl Election {
                 let failures = told.failures;
                 match told.what {
                     What::Begins | What::Changed => {
-                        warn!(verb, %error, "the lease cannot be kept or looked at, tried again");
+                        warn!(verb, %error, "cannot renew or read the Lease; retrying");
                     }
                     _ => warn!(
                         verb, %error, failures,
-                        "the lease cannot be kept or looked at for {} now, tried again", Spelled(told.lasted)
+                        "cannot renew or read the Lease for {} now; retrying", Spelled(told.lasted)
                     ),
                 }
             }
         }
     }
 
-    /// Looks whether the Lease is another installation's. While replicas are replaced by such that serve something else,
-    /// it is for a while.
+    /// Checks whether the Lease belongs to another installation. While an upgrade changes the settings, this is normal
+    /// for a while.
     fn compare(&mut self) {
         let holder = self.machine.holder().filter(|holder| **holder != *self.options.identity);
         let serves = holder.and_then(|_| self.object.as_ref()?.annotations().get(SERVES));
@@ -373,7 +375,7 @@ async fn next(watching: &mut Option<Watching>) -> Option<kube::Result<WatchEvent
 fn write(object: &mut Object, claim: &Claim, serves: &str) {
     let before = object.annotations_mut().insert(SERVES.to_owned(), serves.to_owned());
     if let Some(before) = before.filter(|before| before != serves) {
-        // Kept until a leader has seen to what is not served any more.
+        // Kept until a leader has handled the namespaces that are no longer managed.
         let known = object.annotations_mut().entry(SERVED_BEFORE.to_owned()).or_default();
         if known.is_empty() {
             *known = before;
@@ -385,7 +387,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
-    // A released Lease has an empty holder, the form of client-go.
+    // A released Lease has an empty holder, like in client-go.
     let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
     object.spec = Some(LeaseSpec {
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),

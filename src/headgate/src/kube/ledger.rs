@@ -1,9 +1,8 @@
 //! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Those of other
-//! installations are not seen.
+//! installations are ignored.
 //!
-//! A write names the state that it replaces, so it never overwrites anything unseen. This module returns how a
-//! request ended, never what to do about it. An object that cannot be read is passed on as such, with its name: it
-//! does not hide the others.
+//! A write contains the version that it replaces, so it never overwrites an unseen change. This module only returns the
+//! result of a request. An object that cannot be read is returned as such, with its name, and does not hide the others.
 
 use std::sync::Arc;
 
@@ -28,22 +27,22 @@ use crate::{
     kube::{failure, installation},
 };
 
-/// The code of the failure that the kind is not there.
+/// The error code if the CRD is not installed.
 pub const NOT_INSTALLED: &str = "NotInstalled";
 
-/// The ledgers of this Headgate.
+/// The ledgers of this installation.
 #[derive(Clone)]
 pub struct Ledgers {
-    /// For reading: a broken object does not hide the content of another one.
+    /// For reads: a broken object does not hide the others.
     loose: Api<DynamicObject>,
-    /// To write.
+    /// For writes.
     strict: Api<TargetLedger>,
-    /// What the names of this installation's end in.
+    /// The suffix of the names of this installation's ledgers.
     suffix: Option<Arc<str>>,
 }
 
 impl Ledgers {
-    /// Those in `namespace`, Headgate's own, of the installation whose Lease is called `lease`.
+    /// The ledgers in `namespace`, Headgate's own, of the installation with this `lease`.
     pub fn new(client: Client, namespace: &str, lease: &str) -> Self {
         let kind = ApiResource::erase::<TargetLedger>(&());
         let loose = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -55,7 +54,7 @@ impl Ledgers {
         object_name(group) + self.suffix.as_deref().unwrap_or_default()
     }
 
-    /// Sends a request and returns how it ended.
+    /// Sends a request and returns the result.
     pub async fn answer(&self, request: &LedgerRequest) -> Result<Answer, Failure> {
         match request {
             LedgerRequest::LoadAll => self.load_all().await.map(Answer::Ledgers),
@@ -67,9 +66,9 @@ impl Ledgers {
         }
     }
 
-    /// All of them.
+    /// Reads all ledgers.
     pub async fn load_all(&self) -> Result<Vec<StoredLedger>, Failure> {
-        // No resourceVersion: a consistent read, never older than what the last leader wrote.
+        // Without a resourceVersion: a consistent read, never older than what the last leader wrote.
         let listed = self.loose.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
         let own =
             |object: &DynamicObject| installation::is_own_ledger(&object.name_any(), self.suffix.as_deref());
@@ -105,7 +104,7 @@ impl Ledgers {
         })
     }
 
-    /// Deletes this state of one, and no other.
+    /// Deletes this version of a ledger only.
     pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), Failure> {
         let only = Preconditions { resource_version: Some(base.as_str().to_owned()), uid: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
@@ -126,7 +125,7 @@ fn failed(error: &kube::Error) -> Failure {
         }
         (_, FailureClass::Denied) => {
             let message = format!(
-                "{}; expected the Role of config/rbac/own-namespace.yaml in Headgate's own namespace",
+                "{}. Create the Role of config/rbac/own-namespace.yaml in Headgate's own namespace",
                 failure.message
             );
             Failure { message: message.into(), ..failure }
@@ -135,7 +134,8 @@ fn failed(error: &kube::Error) -> Failure {
     }
 }
 
-/// If an object does not exist, Kubernetes names it. If the kind does not exist, it does not.
+/// Whether an error is about a ledger. If only the object does not exist, Kubernetes names it. If the kind does not
+/// exist, it does not.
 fn is_about_a_ledger(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
@@ -144,7 +144,7 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-/// A stored TargetLedger; `None` for an object without name or version, which the API server never sends.
+/// A stored TargetLedger. `None`: the object has no name or version, which the API server never sends.
 pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();
@@ -152,7 +152,7 @@ pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let spec = data.get_mut("spec").map(serde_json::Value::take).unwrap_or_default();
     let content = serde_json::from_value::<TargetLedgerSpec>(spec)
         .map_err(|error| {
-            format!("its spec is not one of a TargetLedger: {}", excerpt(&error.to_string())).into()
+            format!("its spec is not that of a TargetLedger: {}", excerpt(&error.to_string())).into()
         })
         .and_then(|spec| unpack(spec).map_err(Into::into));
     Some(StoredLedger { name, version, content })
@@ -160,7 +160,7 @@ pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
 
 fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
     let group = TargetGroupArn::parse(&spec.target_group_arn).map_err(|_| {
-        format!("spec.targetGroupARN is {:?}, no ARN of a target group", excerpt(&spec.target_group_arn))
+        format!("spec.targetGroupARN is {:?}, not the ARN of a target group", excerpt(&spec.target_group_arn))
     })?;
     let family = match spec.ip_family {
         LedgerFamily::IPv4 => IpFamily::V4,
@@ -236,9 +236,9 @@ mod tests {
         for (spec, why) in [
             (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "%%"}), "invalid symbol"),
             (json!({"targetGroupARN": ARN, "ipFamily": "IPv5"}), "IPv5"),
-            (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "no ARN of a target group"),
-            (json!("garbage"), "not one of a TargetLedger"),
-            (Value::Null, "not one of a TargetLedger"),
+            (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "not the ARN of a target group"),
+            (json!("garbage"), "not that of a TargetLedger"),
+            (Value::Null, "not that of a TargetLedger"),
         ] {
             let said = content(&spec).unwrap_err();
             assert!(said.to_lowercase().contains(&why.to_lowercase()), "{spec}: {said}");

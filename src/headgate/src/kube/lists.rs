@@ -1,7 +1,7 @@
-//! The pages of lists, bounded in bytes.
+//! Limits the size of list pages.
 //!
-//! The API server limits only the number of objects in a page, and each may have 1.5 MiB. A page larger than [`MOST`]
-//! is not read: the client then requests fewer objects at a time ([`smaller`]).
+//! The API server only limits the number of objects in a page, and each object may have 1.5 MiB. A page larger than
+//! [`MOST`] is not read. The client then requests fewer objects at a time ([`smaller`]).
 
 use std::{
     error::Error,
@@ -14,10 +14,10 @@ use hyper::{Request, Response, Uri};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-/// A page of a list is no larger, in bytes.
+/// The maximum size of a page, in bytes.
 pub const MOST: usize = 16 * 1024 * 1024;
 
-/// The number of objects for a page, after one of this many was too large.
+/// The number of objects for the next page, after one with this many was too large.
 pub const fn smaller(page: u32) -> u32 {
     if page > 8 { page / 8 } else { 1 }
 }
@@ -34,7 +34,7 @@ pub fn is_too_large(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Bounds the answers of a client to requests for pages.
+/// Limits the size of the answers to requests for pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounded;
 
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Whether it is a page of a list; a watch continues while it has something to send.
+/// Whether the request is for a page of a list. A watch has no size limit.
 fn is_page(uri: &Uri) -> bool {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.any(|parameter| parameter.starts_with("limit="))

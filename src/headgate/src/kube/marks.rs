@@ -1,7 +1,7 @@
 //! The annotations with the state of a pod's eviction: how they are read and written.
 //!
-//! Each begins with the UID of its pod: an annotation that was copied to another pod has no meaning there. One that
-//! cannot be read counts as absent. The core reports and removes implausible values
+//! Each begins with the UID of its pod, so that an annotation which was copied to another pod has no meaning there. An
+//! invalid annotation counts as absent. The core reports and removes implausible values
 //! ([`LeavingFacts::credible`](headgate_core::model::LeavingFacts::credible)).
 //!
 //! ```text
@@ -29,7 +29,7 @@ fn time(text: &str) -> Option<WallTime> {
     Some(WallTime::since_1970(Duration::from_millis(u64::try_from(millis).ok()?)))
 }
 
-/// As times are written in annotations.
+/// The form of times in annotations.
 pub(super) fn shown(time: WallTime) -> String {
     let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
@@ -39,7 +39,7 @@ fn cause(text: &str) -> Option<Cause> {
     Cause::of_word(text)
 }
 
-/// What is written on the pod of this UID.
+/// The records on the pod with this UID.
 pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Annotations {
     let words = |name: &str| -> Option<Vec<&'a str>> {
         let mut words = annotation(name)?.split_whitespace();
@@ -101,7 +101,7 @@ mod tests {
         WallTime::since_1970(Duration::from_millis(1_800_000_000_250 + seconds * 1000))
     }
 
-    /// What is read of a pod after these marks were written, with this UID in them, if its own is `u-1`.
+    /// The result of reading a pod with UID `u-1` after these records were written with this UID.
     fn written(uid: &str, marks: &[Mark]) -> Option<LeavingFacts> {
         let mut all = Map::new();
         for mark in marks {

@@ -1,4 +1,4 @@
-//! The Kubernetes side: watches in, Events and readiness gates out; the Lease and the ledgers.
+//! The Kubernetes side: watches, Events, readiness gates, the Lease and the ledgers.
 
 pub mod bindings;
 pub mod client;

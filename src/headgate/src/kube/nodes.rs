@@ -1,5 +1,5 @@
-//! Nodes as they are watched and read: their zone, whether they take pods, and signs that they are about to be
-//! removed. Also the one annotation that Headgate writes on them.
+//! Nodes as watched and read: their zone, whether they accept pods, and signs that they will be removed. Also the one
+//! annotation that Headgate writes on them.
 
 use headgate_core::{
     Failure,
@@ -22,8 +22,8 @@ use super::{
     slim::{OfNode, with_annotations},
 };
 
-/// The message of the Ready condition of a kubelet that shuts down, apart from other troubles (`ShutdownStatus` in
-/// its nodeshutdown package, v1.36).
+/// The message of the Ready condition while a kubelet shuts down, which distinguishes this from other problems
+/// (`ShutdownStatus` in its nodeshutdown package, v1.36).
 const SHUTTING_DOWN: &str = "node is shutting down";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -80,7 +80,7 @@ impl Condition {
 }
 
 impl SlimNode {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub fn into_facts(mut self) -> Option<NodeFacts> {
         let spec = self.spec.unwrap_or_default();
         let keeps_away = |taint: &Taint| matches!(taint.effect.as_deref(), Some("NoSchedule" | "NoExecute"));
@@ -104,7 +104,7 @@ impl SlimNode {
     }
 }
 
-/// Reads nodes, and writes on them that no load balancer sends to them.
+/// Reads nodes, and writes on them that no load balancer sends to their pods.
 #[derive(Clone)]
 pub struct Nodes {
     client: Client,
@@ -123,8 +123,8 @@ impl Nodes {
         Ok(node.and_then(SlimNode::into_facts))
     }
 
-    /// Writes it, or takes it away. The patch carries the UID of the Node, so that one which has got the name since is
-    /// refused.
+    /// Writes or removes the annotation. The patch contains the UID of the Node, so that it is rejected if another Node
+    /// has the name.
     pub async fn write(&self, write: &DetachedWrite) -> Result<(), Failure> {
         let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let written = api.patch(&write.node, &PatchParams::default(), &Patch::Merge(patch(write))).await;

@@ -1,4 +1,4 @@
-//! Lists page by page, for what looks at many objects once.
+//! Lists objects page by page.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// One for each namespace, or one for all.
+/// One API per namespace, or one for all.
 pub fn apis<K>(client: &Client, namespaces: Option<&[String]>) -> Vec<Api<K>>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,

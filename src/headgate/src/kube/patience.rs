@@ -1,8 +1,8 @@
-//! How long a watch that fails waits before it tries again.
+//! How long a failing watch waits before it retries.
 //!
-//! Longer each time, up to some seconds. kube's own wrapper restarts its pause after everything except an error. A
-//! watcher announces each list, also one that fails, so that pause would never grow. This one restarts only when
-//! nothing has failed for a while.
+//! The pause grows up to some seconds. kube's own wrapper resets its pause after everything except an error. A watcher
+//! announces each list, even one that fails, so that pause would never grow. This one resets only after some time
+//! without failures.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use kube::runtime::{
     watcher::ExponentialBackoff,
 };
 
-/// After the first failure.
+/// The pause after the first failure.
 const FIRST: Duration = Duration::from_millis(100);
-/// At most, and as much again at random.
+/// The longest pause, to which up to the same time is added at random.
 const LONGEST: Duration = Duration::from_secs(5);
-/// The pause restarts after this time without a failure.
+/// The pause is reset after this time without a failure.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// The pauses.
@@ -43,13 +43,13 @@ impl Iterator for Patience {
 }
 
 impl Backoff for Patience {
-    /// Only time does that.
+    /// Only time resets the pause.
     fn reset(&mut self) {}
 }
 
 /// A stream that waits after each error.
 pub trait Patient: Sized {
-    /// With growing pauses.
+    /// Adds growing pauses.
     fn patient(self) -> StreamBackoff<Self, Patience>;
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_fails_again_and_again_is_tried_every_few_seconds() {
-        // Like a watcher: it announces the start, and then the failure.
+        // Like a watcher, it announces the start, and then the failure.
         let failing = futures::stream::iter([Ok(()), Err(())].into_iter().cycle());
         let begun = Instant::now();
         let mut failures = 0;

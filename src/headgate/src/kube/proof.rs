@@ -1,10 +1,10 @@
-//! What proves that a leader has terminated: both sides of it. [`headgate_core::leadership::lease`] explains why that
-//! is enough.
+//! The evidence that a leader has terminated: how it is left and how it is read. [`headgate_core::leadership::lease`]
+//! explains why it is sufficient.
 //!
-//! At its start each replica writes its identity to its termination log, a file that the kubelet mounts. While
-//! another replica leads, only its pod is watched, by name. The states of terminated containers are passed on, and
-//! the machine decides. Without the file, or the right to watch, there is no proof, and the Lease of a killed leader
-//! must expire.
+//! At its start, each replica writes its identity to its termination log, a file that the kubelet mounts. While another
+//! replica leads, this module watches only that replica's pod, by name. It passes on the states of terminated
+//! containers, and the machine decides. Without the file or the permission to watch, there is no evidence, and the
+//! Lease of a killed leader must expire.
 
 use std::{
     fs::OpenOptions,
@@ -36,30 +36,30 @@ use crate::{
     },
 };
 
-/// A watch ends after this many seconds and continues in a new request, so a dead connection is detected.
+/// A watch ends after this many seconds and continues in a new request, so that a dead connection is detected.
 const WATCH_TIMEOUT: u32 = 20;
 
-/// Leaves the identity of this replica where the kubelet finds it when the container has ended.
+/// Writes the identity of this replica to a file that the kubelet reads after the container has terminated.
 pub fn leave(identity: &str, termination_log: &Path) {
     let path = termination_log.display();
-    // The kubelet has created the file. If there is none, this is no pod, and none is created.
+    // The kubelet creates the file. Without a file, this is not a pod, and no file is created.
     let opened = OpenOptions::new().write(true).truncate(true).open(termination_log);
     match opened.and_then(|mut file| file.write_all(identity.as_bytes())) {
         Ok(()) => {
-            debug!(identity, %path, "should this replica be killed, its container's status will say so");
+            debug!(identity, %path, "if this replica is killed, its container's status will show that");
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            debug!(%path, "there is no termination log: should this replica be killed, its lease has to run out");
+            debug!(%path, "there is no termination log: if this replica is killed, its Lease must expire");
         }
         Err(error) => warn!(
             %path, %error,
-            "the termination log cannot be written: should this replica be killed, its lease has to run out; expected a \
-             file that its user may write, as the kubelet makes it, in --termination-log"
+            "cannot write the termination log: if this replica is killed, its Lease must expire. Set \
+             --termination-log to a file that its user may write, like the kubelet creates it"
         ),
     }
 }
 
-/// A pod of Headgate's own, and what has become of its containers.
+/// A pod of Headgate, and the states of its containers.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 struct Replica {
@@ -119,13 +119,13 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// Watches nothing yet.
+    /// No watch yet.
     pub fn new(client: Client, own_namespace: &str, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, clock, metrics, pod: None, watching: None, outage: Outage::default() }
     }
 
-    /// Watches this pod from now on, and no other.
+    /// Watches only this pod from now on.
     pub fn follow(&mut self, pod: Option<&str>) {
         if self.pod.as_deref() == pod {
             return;
@@ -138,7 +138,7 @@ impl Proofs {
         });
     }
 
-    /// Waits until the pod is seen; gives its containers that have ended.
+    /// Waits for news of the pod. Returns its terminated containers.
     pub async fn next(&mut self) -> Vec<EndedContainer> {
         loop {
             let event = match &mut self.watching {
@@ -165,7 +165,7 @@ impl Proofs {
         self.metrics.watch_failed("pods");
         let Some(said) = refusal("pods", error) else {
             // An unavailable API server breaks every watch, and the other watches report it.
-            debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted, trying again");
+            debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted; retrying");
             return;
         };
         let Some(told) = self.outage.failed("", self.clock.now()) else { return };
@@ -175,7 +175,7 @@ impl Proofs {
         };
         warn!(
             pod = self.pod,
-            "the leader's pod cannot be watched{since}, so should it be killed, its lease has to run out; expected the \
+            "cannot watch the leader's pod{since}, so if it is killed, its Lease must expire. Create the \
              Role of config/rbac/own-namespace.yaml in Headgate's own namespace: {said}"
         );
     }

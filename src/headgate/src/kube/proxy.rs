@@ -1,10 +1,11 @@
-//! The proxy that leads to the API server, as kubectl finds it.
+//! The proxy to the API server, with the rules of kubectl.
 //!
 //! * `proxy-url` of the kubeconfig's cluster comes first, and `NO_PROXY` does not apply to it (client-go:
 //!   `http.ProxyURL`).
-//! * Else `HTTPS_PROXY`, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API server or it is
-//!   on this machine (Go: `http.ProxyFromEnvironment`). Each may be written in lower case.
-//! * In a pod, with its ServiceAccount, none: the API server is in the cluster. The proxy there is for AWS.
+//! * If it is unset, `HTTPS_PROXY` applies, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API
+//!   server or the server is on this machine (Go: `http.ProxyFromEnvironment`). Each variable may be in lower case.
+//! * In a pod, with its ServiceAccount, there is no proxy, because the API server is in the cluster. A proxy setting
+//!   there is for AWS.
 
 use std::net::IpAddr;
 
@@ -15,17 +16,18 @@ use thiserror::Error;
 /// Why a proxy cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the proxy of {from} cannot be used: it is no URL of http, https or socks5; expected one such as http://proxy.example.com:3128"
+    "cannot use the proxy of {from}: it is not a URL of http, https or socks5. Set one such as \
+     http://proxy.example.com:3128"
 )]
 pub struct ProxyError {
     /// The source of the URL. The URL itself may contain a password.
     from: &'static str,
 }
 
-/// The proxy that leads to `cluster`; `named`: that of its kubeconfig; `variable`: reads a variable of the environment.
+/// The proxy for `cluster`. `named`: that of its kubeconfig. `variable`: reads an environment variable.
 ///
 /// # Errors
-/// If it is none.
+/// The setting is not a valid proxy.
 pub fn of(
     cluster: &Uri,
     named: Option<&str>,
@@ -46,7 +48,7 @@ pub fn of(
     };
     let Some((from, text)) = set.filter(|_| !is_local(cluster)) else { return Ok(None) };
     let none_for = either("NO_PROXY", "no_proxy").map(|(_, text)| for_port(&text, port(cluster)));
-    // Only whether it leads there is asked.
+    // The matcher only decides whether a proxy is used.
     let matcher = Matcher::builder().all("http://proxy").no(none_for.unwrap_or_default()).build();
     if matcher.intercept(cluster).is_none() {
         return Ok(None);
@@ -56,9 +58,9 @@ pub fn of(
 
 fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.trim();
-    // The same rule as for curl and Go: without a scheme it is one of HTTP.
+    // The same rule as in curl and Go: without a scheme, it is an HTTP proxy.
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    // The name is looked up by the proxy in either case.
+    // The proxy resolves the name in either case.
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));
     let proxy: Uri = text.parse().map_err(|_| ProxyError { from })?;
     let is_known = matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"));
@@ -82,7 +84,7 @@ fn is_local(cluster: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// What counts of `NO_PROXY` for this port: an entry may name one. An entry of a domain may begin with `*.`.
+/// The part of `NO_PROXY` that applies to this port: an entry may contain a port. A domain entry may begin with `*.`.
 fn for_port(text: &str, wanted: u16) -> String {
     let counts = |entry: &str| {
         let entry = entry.trim();
@@ -135,7 +137,7 @@ mod tests {
             ),
             (CLUSTER, &[("HTTP_PROXY", "http://p:1")], None),
             ("http://10.0.0.1:8080", &[("HTTP_PROXY", "http://p:1")], Some("http://p:1/")),
-            // The proxy's own name is not what NO_PROXY is about.
+            // NO_PROXY does not apply to the name of the proxy.
             (CLUSTER, &[proxy, ("NO_PROXY", ".corp.example,10.0.0.0/8")], url),
             (CLUSTER, &[proxy, ("NO_PROXY", ".eks.amazonaws.com")], None),
             (CLUSTER, &[proxy, ("NO_PROXY", "localhost, *.eks.amazonaws.com,")], None),
@@ -160,7 +162,7 @@ mod tests {
     fn what_is_no_proxy_is_said_without_its_password() {
         for odd in ["ftp://proxy:1", "http://", "not a url", "socks4://user:secret@p:1"] {
             let error = of(&CLUSTER.parse().unwrap(), Some(odd), |_| None).unwrap_err().to_string();
-            assert!(error.contains("expected one such as http://proxy.example.com:3128"), "{error}");
+            assert!(error.contains("Set one such as http://proxy.example.com:3128"), "{error}");
             assert!(error.contains("proxy-url in the kubeconfig") && !error.contains("secret"), "{error}");
         }
     }

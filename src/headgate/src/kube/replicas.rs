@@ -1,8 +1,8 @@
-//! Which other replicas are ready: asked of the API server only when a leader wants to hand over.
+//! Lists which other replicas are ready, only when a leader wants to hand over.
 //!
-//! The own pod shows what the others look like: they have its labels, without those that distinguish ReplicaSets or
-//! pods. A replica is ready when its probe is, so nothing else must be stored. A replica outside of a pod, or in a
-//! pod without labels, knows no others.
+//! The others have the labels of the own pod, without those that distinguish ReplicaSets or pods. A replica is ready if
+//! its probe succeeds, so nothing else must be stored. A replica outside of a pod, or in a pod without labels, knows no
+//! others.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::{slim::without_annotations, words::plain};
 
-/// They differ between replicas of one installation.
+/// Labels that differ between replicas of one installation.
 const OWN: [&str; 4] = [
     "pod-template-hash",
     "controller-revision-hash",
@@ -54,7 +54,7 @@ impl Replica {
         self.metadata.deletion_timestamp.is_none() && conditions.into_iter().any(is)
     }
 
-    /// The labels of the others; `None`: nothing distinguishes them from other pods.
+    /// The label selector of the others. `None`: nothing distinguishes them from other pods.
     fn selector(&self) -> Option<String> {
         let labels = self.metadata.labels.iter().flatten().filter(|(key, _)| !OWN.contains(&key.as_str()));
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
@@ -66,28 +66,28 @@ impl Replica {
 pub struct Replicas {
     pods: Api<Replica>,
     namespace: String,
-    /// The own pod, if this may be one.
+    /// The own pod, if the program runs in one.
     pod: Option<Box<str>>,
     uid: Option<Uid>,
 }
 
 impl Replicas {
-    /// The other replicas, without the one in this pod.
+    /// The replicas other than that in this pod.
     pub fn new(client: Client, own_namespace: &str, pod: Option<&str>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, namespace: own_namespace.to_owned(), pod: pod.map(Box::from), uid: None }
     }
 
-    /// The pod of this replica, once the others were asked for.
+    /// The pod of this replica, after the others were listed.
     pub fn own(&self) -> Option<(ObjectKey, Uid)> {
         let key = ObjectKey::new(self.namespace.as_str(), self.pod.as_deref()?);
         Some((key, self.uid.clone()?))
     }
 
-    /// The names of the pods of others that are ready.
+    /// The pods of the other ready replicas.
     ///
     /// # Errors
-    /// If the API server does not answer in time.
+    /// The API server does not answer in time.
     pub async fn others(&mut self, by: Duration) -> Result<Vec<Box<str>>, String> {
         let asked = timeout(by, self.ask()).await;
         asked.map_err(|_| format!("no answer within {by:?}"))?.map_err(|error| plain(&error))

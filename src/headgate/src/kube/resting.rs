@@ -1,6 +1,6 @@
-//! The notes in the Lease of replicas that could not lead: an annotation, a list in JSON.
+//! The records in the Lease about replicas in backoff: an annotation with a JSON list.
 //!
-//! If it cannot be read, there is no record.
+//! If it cannot be read, there are no records.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) fn read(object: &Object) -> Vec<Rest> {
     notes.into_iter().map(rest).collect()
 }
 
-/// Writes the notes; one that is new began `now`.
+/// Writes the records. A new one began `now`.
 pub(super) fn write(object: &mut Object, rests: &[Rest], now: &str) {
     let note = |rest: &Rest| Note {
         identity: rest.identity.clone(),

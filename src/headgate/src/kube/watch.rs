@@ -1,16 +1,16 @@
-//! The watches. Each is a task of its own that turns a stream of the API server into inputs of the engine, or into
-//! news for [`grants`](super::grants).
+//! The watches. Each is a task that turns a stream of the API server into inputs of the engine, or into news for
+//! [`grants`](super::grants).
 //!
 //! A broken watch continues from its last position. If the API server no longer knows that position, the watch lists
-//! everything again. Errors are retried without limit, with growing pauses ([`patience`](super::patience)). They are
-//! counted, and logged together ([`watch_failures`](super::watch_failures)). Silence is never a removal.
+//! everything again. Errors are retried forever, with growing pauses ([`patience`](super::patience)). They are counted,
+//! and logged together ([`watch_failures`](super::watch_failures)). Missing news never removes an object.
 //!
-//! Lists are consistent reads (no `resourceVersion`), so they are never older than earlier data. They come in pages,
-//! so a large cluster needs no large answer. Streaming lists (WatchList) would cost less. But kube requests them with
+//! Lists are consistent reads (no `resourceVersion`), so they are never older than earlier data. They come in pages, so
+//! a large cluster needs no large answer. Streaming lists (WatchList) would cost less. But kube requests them with
 //! `resourceVersion=0`, which an API server may answer from an old cache: a deleted pod would appear again.
 //!
-//! No watch is dead without notice: the API server ends each one after [`WATCH_TIMEOUT`]. A watch that is silent for
-//! 5 s more is given up.
+//! Every dead watch is detected: the API server ends each one after [`WATCH_TIMEOUT`], and a watch without data for 5 s
+//! more is given up.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -44,24 +44,24 @@ use crate::{
     runtime::clock::Clock,
 };
 
-/// Objects in a page of a list, unless they are large: the text of larger ones leaves holes in the heap.
+/// The number of objects in a page, unless they are large. Larger pages would fragment the heap.
 pub const PAGE: u32 = 100;
 /// A watch ends after this many seconds and continues in a new request.
 const WATCH_TIMEOUT: u32 = 20;
-/// A watch that failed, and has not failed again for this time, works, even if it is silent. An API server that does
-/// not answer is detected sooner.
+/// A watch that failed, and has not failed again for this time, counts as working even without news. An API server that
+/// does not answer is detected earlier.
 const QUIET: Duration = Duration::from_secs(45);
 
-/// What the watches need.
+/// The data that the watches need.
 #[derive(Clone)]
 pub struct Watches {
     /// The API server.
     pub client: Client,
     /// The receiver of the inputs.
     pub inbox: mpsc::Sender<Input>,
-    /// How it is followed.
+    /// The clock, the metrics and the failures.
     pub following: Following,
-    /// Requests another list.
+    /// Requests for another list.
     pub relists: Relists,
 }
 
@@ -70,13 +70,13 @@ pub struct Watches {
 pub struct Following {
     /// The time.
     pub clock: Clock,
-    /// Errors are counted.
+    /// The metrics, which count errors.
     pub metrics: Arc<Metrics>,
-    /// And a report.
+    /// The reports about failures.
     pub failures: WatchFailures,
 }
 
-/// Asks watches to list once more.
+/// Requests for watches to list once more.
 #[derive(Clone, Debug)]
 pub struct Relists(Arc<BTreeMap<(Watch, Scope), Arc<Notify>>>);
 
@@ -89,7 +89,7 @@ impl Relists {
         Self(Arc::new(all.map(|watch| (watch, Arc::default())).collect()))
     }
 
-    /// Lets what `watch` sees of `scope` be listed once more.
+    /// Requests another list of `watch` in `scope`.
     pub fn ask(&self, watch: Watch, scope: &Scope) {
         if let Some(asked) = self.0.get(&(watch, scope.clone())) {
             asked.notify_one();
@@ -126,7 +126,7 @@ impl Watches {
         .await
     }
 
-    /// Watches the TargetBindings of `scope` that somebody has written.
+    /// Watches the TargetBindings of `scope` that users wrote.
     pub async fn bindings(self, scope: Scope) -> Result<(), Closed> {
         let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
         let api = self.api::<SlimBinding>(&scope);
@@ -206,7 +206,7 @@ impl Watches {
 }
 
 impl Following {
-    /// Sends the news of a watch to `into`, in these `words`; lists once more on request.
+    /// Sends the news of a watch to `into`, converted by `words`. Lists once more on request.
     pub async fn tell<K, T, W>(
         self,
         (kind, again): (&'static str, Option<Arc<Notify>>),
@@ -232,7 +232,7 @@ impl Following {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = asked() => {
-                    info!(kind, %scope, "listing once more: it is doubted that most are gone");
+                    info!(kind, %scope, "listing once more to confirm that most objects are deleted");
                     events = stream(page);
                     continue;
                 }
@@ -292,7 +292,7 @@ impl Following {
     }
 }
 
-/// What there is of a kind in a scope.
+/// The API of a kind in a scope.
 pub fn within<K>(client: &Client, scope: &Scope) -> Api<K>
 where
     K: Resource<Scope = <Pod as Resource>::Scope>,

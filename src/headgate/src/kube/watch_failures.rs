@@ -1,8 +1,8 @@
-//! The reports of failing watches: together, not one by one.
+//! Reports failing watches together, not one by one.
 //!
 //! An unavailable API server breaks every watch at once, and each retries every few seconds. One line announces the
-//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure never counts as
-//! over while another watch still has it.
+//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure is not over
+//! while any watch has it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ pub enum Cause {
     UnknownKind(&'static str),
     /// The API server returns another error.
     Refused(u16),
-    /// It cannot be reached, or does not answer.
+    /// The API server is unreachable, or does not answer.
     Unreachable,
 }
 
@@ -53,43 +53,43 @@ pub fn is_too_old(error: &watcher::Error) -> bool {
 }
 
 impl WatchFailures {
-    /// None yet; `troubles` learns what keeps this replica from leading.
+    /// No failures yet. `troubles`: receives what prevents this replica from leading.
     pub fn new(troubles: Troubles) -> Self {
         Self { all: Arc::default(), troubles }
     }
 
-    /// A watch has failed.
+    /// Records that a watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        // A missing right or kind affects every replica.
+        // A missing permission or kind affects every replica.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
             self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        // A watch has one trouble at a time.
+        // A watch has one failure at a time.
         let watch = (kind, scope.clone());
         for (other, failing) in &mut *all {
             if *other != cause && failing.watches.remove(&watch) && failing.watches.is_empty() {
                 over(failing.outage.worked(now));
             }
         }
-        // What else is in the words of one cause changes from one time to the next.
+        // The other parts of the text may change each time.
         let failing = all.entry(cause).or_default();
         failing.watches.insert(watch);
         let watches = failing.watches.len();
         let Some(Told { what, lasted, failures }) = failing.outage.failed("", now) else { return };
         match what {
             What::Begins | What::Changed => {
-                warn!(kind, %scope, "watch interrupted, tried again every few seconds: {said}");
+                warn!(kind, %scope, "watch interrupted, retrying every few seconds: {said}");
             }
             _ => warn!(
                 kind, %scope, watches, failures,
-                "watch interrupted for {} now, tried again every few seconds: {said}", Spelled(lasted)
+                "watch interrupted for {} now, retrying every few seconds: {said}", Spelled(lasted)
             ),
         }
     }
 
-    /// A watch that had failed has worked since `works`.
+    /// Records that a watch has worked since `works`.
     pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
         self.troubles.worked(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"));
         let watch = (kind, scope.clone());
@@ -102,7 +102,7 @@ impl WatchFailures {
     }
 }
 
-/// An answer of the API server that will not change without help: the right is missing, or the kind.
+/// A permanent error of the API server: a permission or the kind is missing.
 pub fn refusal(kind: &'static str, error: &watcher::Error) -> Option<String> {
     match judge(kind, error) {
         (Cause::Forbidden(_) | Cause::UnknownKind(_), said) => Some(said),
@@ -116,31 +116,31 @@ fn over(told: Option<Told>) {
     }
 }
 
-/// The failure, and what to do about it, in words that do not change from one time to the next.
+/// The failure, and what to do about it, in a text that does not change between retries.
 pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
     match status(error) {
         Some(status) if status.code == 403 => (
             Cause::Forbidden(kind),
             format!(
-                "{}; expected a Role or ClusterRole with the verbs list and watch on {kind}, see config/rbac",
+                "{}. Create a Role or ClusterRole with the verbs list and watch on {kind}, see config/rbac",
                 status.message
             ),
         ),
         Some(status) if status.code == 404 => (
             Cause::UnknownKind(kind),
             format!(
-                "the API server does not know the kind; expected the CustomResourceDefinitions that `headgate crd` \
-                 prints, of which {kind} is one"
+                "the API server does not know the kind. Install the CustomResourceDefinitions that `headgate \
+                 crd` prints, which include {kind}"
             ),
         ),
         Some(status) => (
             Cause::Refused(status.code),
-            format!("the API server answers {}: {}", status.code, status.message),
+            format!("the API server returns {}: {}", status.code, status.message),
         ),
         None => (
             Cause::Unreachable,
             format!(
-                "the API server cannot be reached or does not answer ({}); targets stay as they are meanwhile",
+                "the API server is unreachable or does not answer ({}); targets remain unchanged",
                 innermost(error)
             ),
         ),
@@ -176,7 +176,7 @@ mod tests {
         assert!(said(&answered(404, "404 page not found")).contains("`headgate crd`"));
         assert!(said(&answered(500, "etcd is away")).contains("answers 500: etcd is away"));
         let cut = kube::Error::Service("connection refused".into());
-        assert!(said(&watcher::Error::InitialListFailed(cut)).contains("cannot be reached"));
+        assert!(said(&watcher::Error::InitialListFailed(cut)).contains("is unreachable"));
         let refused = |code| refusal("targetgroupgrants", &answered(code, "no")).is_some();
         assert!(refused(403) && refused(404) && !refused(500) && !refused(429) && !refused(410));
         assert!(is_too_old(&answered(410, "too old")) && !is_too_old(&answered(403, "no")));

@@ -1,19 +1,19 @@
 //! Errors of the Kubernetes client in plain words.
 //!
-//! The client's own sentences carry a dump of the whole answer, or only the name of the layer that failed.
+//! The client's own messages contain a dump of the whole answer, or only the name of the failed layer.
 
 use std::error::Error;
 
-/// The API server's error, or why it could not be asked.
+/// The API server's error, or why it did not answer.
 pub fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("the API server answers {} {}", status.code, status.reason),
+        kube::Error::Api(status) => format!("the API server returns {} {}", status.code, status.reason),
         error => innermost(error),
     }
 }
 
-/// The same of a chain that may end in such an error.
+/// The same for a chain that may end in such an error.
 pub fn plain_chain(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -26,7 +26,7 @@ pub fn plain_chain(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// The words of the first cause, which those of the others are about.
+/// The message of the innermost cause, which the outer ones only wrap.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,4 @@
-//! Written TargetBindings as they are watched: lenient, so that one that makes no sense never stops a list.
+//! TargetBindings of users as they are watched. Reading is lenient, so that an invalid object never stops a list.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub struct SlimBinding {
     spec: Lenient,
 }
 
-/// The spec, or why it cannot be read. The schema refuses most of what cannot, but not of objects that were stored before
-/// it did.
+/// The spec, or why it cannot be read. The schema rejects most invalid content, but not in objects that were stored
+/// earlier.
 #[derive(Clone, Debug)]
 struct Lenient(Result<Spec, String>);
 
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Lenient {
     }
 }
 
-/// What is `null` counts as not there.
+/// Treats `null` values as missing.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -72,7 +72,7 @@ struct Spec {
     /// Some of them have the meaning of annotations of a Service.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
-    /// All of it, for this reason.
+    /// Set if the whole spec cannot be read.
     #[serde(skip)]
     unreadable: Option<String>,
 }
@@ -98,7 +98,7 @@ struct Selector {
 }
 
 impl SlimBinding {
-    /// What the core needs to know; `None` for an object without identity, which the API server never sends.
+    /// The facts for the core. `None`: the object has no identity, which the API server never sends.
     pub fn into_facts(mut self) -> Option<BindingFacts> {
         let ending = self.metadata.deletion_timestamp.is_some();
         let (key, uid) = identity(&mut self.metadata)?;
@@ -120,7 +120,7 @@ impl Spec {
         policy
     }
 
-    /// Which pods; `Err`: the schema would refuse it.
+    /// The pods. `Err`: the schema would reject the content.
     fn pods(self) -> Result<Pods, String> {
         if let Some(error) = self.unreadable {
             return Err(format!(
@@ -154,7 +154,7 @@ impl Spec {
     }
 }
 
-/// A whole TargetBinding, as far as it can be read: one that makes no sense hides no other.
+/// A whole TargetBinding, read as far as possible: an invalid one hides no other.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetBinding)]
 pub struct AnyBinding {
@@ -175,7 +175,7 @@ impl From<AnyBinding> for TargetBinding {
     }
 }
 
-/// The annotation with the meaning of this field: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
+/// The annotation with the meaning of this field. For example, `gateWhenUnused` means `headgate.dev/gate-when-unused`.
 fn annotation_of(field: &str) -> String {
     let mut name = "headgate.dev/".to_owned();
     for letter in field.chars() {

@@ -48,23 +48,23 @@ impl Calls {
 }
 
 impl Metrics {
-    /// A call has ended.
+    /// Counts a call that has ended.
     pub fn called(&self, action: &'static str, outcome: &'static str, took: Duration) {
         self.calls.ended.get_or_create(&CallLabels { action, outcome }).inc();
         self.calls.duration.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
     }
 
-    /// A call is sent that waited this long for a token.
+    /// Records how long a call has waited for a token.
     pub fn waited(&self, action: &'static str, wait: Duration) {
         self.calls.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
     }
 
-    /// Calls get through to AWS, or do not.
+    /// Sets whether AWS is reachable.
     pub fn aws_reachable(&self, reachable: bool) {
         self.calls.reachable.set(flag(reachable));
     }
 
-    /// A call did not get through to AWS.
+    /// Counts a call that could not reach AWS.
     pub fn aws_out_of_reach(&self, cause: &str) {
         self.calls.unreachable.get_or_create(&CauseLabel { cause: cause.to_owned() }).inc();
     }

@@ -1,4 +1,4 @@
-//! What Headgate sees of the cluster, and what it reports to users.
+//! What Headgate knows about the cluster, and what it reports to users.
 
 use headgate_core::Reason;
 
@@ -48,32 +48,32 @@ impl Cluster {
 }
 
 impl Metrics {
-    /// A watch was interrupted or refused.
+    /// Counts an interrupted or rejected watch.
     pub fn watch_failed(&self, kind: &'static str) {
         self.cluster.watch_failures.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// A user got a report.
+    /// Counts a report to a user.
     pub fn noticed(&self, reason: Reason) {
         self.cluster.notices.get_or_create(&ReasonLabel::of(reason)).inc();
     }
 
-    /// An Event was written, or could not be.
+    /// Counts an Event that was written, or could not be.
     pub fn event_written(&self, written: bool) {
         self.cluster.event(if written { "written" } else { "failed" });
     }
 
-    /// An Event found the queue full.
+    /// Counts an Event that was dropped because the queue was full.
     pub fn event_dropped(&self) {
         self.cluster.event("dropped");
     }
 
-    /// The wall clock was set, in this direction.
+    /// Counts a step of the wall clock in this direction.
     pub fn clock_stepped(&self, direction: &'static str) {
         self.cluster.clock_steps.get_or_create(&DirectionLabel { direction }).inc();
     }
 
-    /// How much is known.
+    /// Sets the number of known pods, and whether everything was listed.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
     pub fn known(&self, pods: usize, synced: bool) {
         self.cluster.pods.set(pods as f64);

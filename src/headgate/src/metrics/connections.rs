@@ -28,17 +28,17 @@ impl Connections {
 }
 
 impl Metrics {
-    /// A connection to this server is open.
+    /// Counts an open connection to this server.
     pub fn connection_opened(&self, server: &'static str) {
         self.connections.open.get_or_create(&ServerLabel { server }).inc();
     }
 
-    /// It is no longer.
+    /// Counts the end of a connection.
     pub fn connection_ended(&self, server: &'static str) {
         self.connections.open.get_or_create(&ServerLabel { server }).dec();
     }
 
-    /// This server closes a connection.
+    /// Counts a connection that this server closes.
     pub fn connection_closed(&self, server: &'static str, reason: &'static str) {
         self.connections.closed.get_or_create(&ClosedLabels { server, reason }).inc();
     }

@@ -1,5 +1,5 @@
-//! The metrics of bindings and target groups, counted from the views at each scrape. The leader has them alone: it is the only
-//! one that knows, and sums over the replicas are right.
+//! The metrics of bindings and target groups, counted from the views at each scrape. Only the leader has them, so that
+//! sums over the replicas are right.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use prometheus_client::{
 use super::{level::Level, page::Page, said::Said};
 use crate::runtime::{clock::Clock, views::Views};
 
-/// One of them.
+/// One metric.
 struct Count {
     name: &'static str,
     labels: &'static [&'static str],
@@ -32,33 +32,33 @@ struct Count {
     of: Of,
 }
 
-/// What is counted. A part is the value of the last label.
+/// The source of a metric. A part is the value of the last label.
 enum Of {
-    /// One number of each target group.
+    /// One number per target group.
     Group(fn(&GroupView) -> usize),
-    /// Several of each target group.
+    /// Several numbers per target group.
     GroupParts(fn(&GroupView) -> Vec<(&'static str, usize)>),
-    /// One number of each zone of a target group.
+    /// One number per zone of a target group.
     Zone(fn(&ZoneView) -> usize),
-    /// Several of each zone of a target group.
+    /// Several numbers per zone of a target group.
     ZoneParts(fn(&ZoneView) -> Vec<(&'static str, usize)>),
-    /// How long something of each target group has lasted, in seconds.
+    /// How long a state of each target group has lasted, in seconds.
     Age(fn(&GroupView) -> Age),
-    /// Objects that bind, by their problems.
+    /// The number of objects that bind, by their problems.
     Problems,
-    /// The problems, as `headgate status` shows them.
+    /// The number of problems in `headgate status`.
     Said,
-    /// Unhealthy targets, by AWS's reason.
+    /// The number of unhealthy targets, by AWS's reason.
     Unhealthy,
-    /// Several of each binding.
+    /// Several numbers per binding.
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
 }
 
-/// Since when it has lasted.
+/// Since when a state has lasted.
 enum Age {
-    /// Since then.
+    /// Since this time.
     Since(Moment),
-    /// It is not so.
+    /// The state does not apply.
     Never,
     /// Unknown.
     Unknown,
@@ -159,7 +159,7 @@ const COUNTS: [Count; 14] = [
 
 /// The label with the name of a binding's Service.
 const SERVICE: &str = "service";
-/// What the label is called if a TargetBinding that somebody has written makes the binding.
+/// The name of the label if a user's TargetBinding makes the binding.
 const TARGET_BINDING: &str = "target_binding";
 
 fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
@@ -167,7 +167,7 @@ fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
     HealthState::ALL.iter().map(|state| (state.as_str(), of(*state))).collect()
 }
 
-/// Nothing of a target group that is not paused.
+/// The numbers of a paused target group. Empty for others.
 fn by_change(group: &GroupView) -> Vec<(&'static str, usize)> {
     group.paused.map_or_else(Vec::new, |(registrations, removals)| {
         vec![("registrations", registrations), ("removals", removals)]
@@ -188,7 +188,7 @@ fn by_progress(binding: &BindingView) -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// The targets that AWS calls unhealthy, by target group and AWS's reason code. One that two bind counts once.
+/// The unhealthy targets, by target group and AWS's reason code. A target of two bindings counts once.
 fn unhealthy(views: &Views) -> BTreeMap<(TargetGroupArn, &'static str), BTreeSet<Target>> {
     let mut all: BTreeMap<_, BTreeSet<Target>> = BTreeMap::new();
     for binding in views.all_bindings() {
@@ -199,7 +199,7 @@ fn unhealthy(views: &Views) -> BTreeMap<(TargetGroupArn, &'static str), BTreeSet
     all
 }
 
-/// Declares them, and has the page count them in `views` while this replica leads.
+/// Declares the metrics, and counts them from `views` at each scrape while this replica leads.
 pub(super) fn register(
     mut page: Page,
     views: Arc<Views>,
@@ -243,7 +243,7 @@ impl Count {
         now: Moment,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), fmt::Error> {
-        // As the registry does it.
+        // The registry does the same.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
         match self.of {
@@ -323,7 +323,7 @@ impl Count {
         Ok(())
     }
 
-    /// The labels of a binding that this makes.
+    /// The labels of a binding that this object makes.
     fn labels_of(&self, origin: &Origin) -> Vec<&'static str> {
         let service = match origin {
             Origin::Service(_) => SERVICE,
@@ -333,7 +333,7 @@ impl Count {
     }
 }
 
-/// Writes one number, with these values of the labels in their order.
+/// Writes one sample with these label values in order.
 fn sample(
     family: &mut MetricEncoder<'_>,
     labels: &[&str],

@@ -1,4 +1,4 @@
-//! The metrics of IngressDaemonSets: on the page of `headgate daemonsets` alone.
+//! The metrics of IngressDaemonSets, which only `headgate daemonsets` serves.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use super::{
     page::{Counters, Histograms, Page},
 };
 
-/// What the names of the metrics begin with.
+/// The prefix of the names of the metrics.
 pub(super) const PREFIX: &str = "headgate_daemonsets";
 
 #[derive(Debug)]
@@ -45,26 +45,26 @@ impl Daemonsets {
 }
 
 impl Metrics {
-    /// A request for a set has ended.
+    /// Counts a request for a set that has ended.
     pub fn set_asked(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.daemonsets.requests.get_or_create(&RequestLabels { verb, outcome }).inc();
         self.daemonsets.duration.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
     }
 }
 
-/// How many are how.
+/// The number of nodes or pods in each state.
 type States = [(&'static str, usize); 5];
 
-/// How many nodes and pods of a set are how.
+/// The counts of a set.
 #[derive(Clone, Debug)]
 pub struct SetCounts {
     /// The set.
     pub set: ObjectKey,
-    /// Its nodes, by how they are.
+    /// The number of its nodes by state.
     pub nodes: States,
-    /// Its pods, by how they are.
+    /// The number of its pods by state.
     pub pods: States,
-    /// How its roll is, in a word.
+    /// The state of its rollout.
     pub roll: &'static str,
 }
 
@@ -78,7 +78,7 @@ const PODS: (&str, &str) =
 const ROLLS: (&str, &str) =
     ("roll", "1, with the reason of the condition Progressing of an IngressDaemonSet");
 
-/// Declares those that are counted when they are asked for, and has the page count them while this replica leads.
+/// Declares the metrics that are counted at each scrape, and counts them while this replica leads.
 pub(super) fn counted(
     mut page: Page,
     leads: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The list of all metrics in `docs/reference/metrics.md`, compared with what the code declares. `make docs` writes it.
+//! The list of all metrics in `docs/reference/metrics.md`, compared with the declarations. `make docs` writes it.
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ const END: &str = "<!-- end -->\n";
 fn table(metrics: &[Declared]) -> String {
     let mut table = String::from("\n| metric | type | level | what |\n|---|---|---|---|\n");
     for Declared { name, labels, kind, help, level } in metrics {
-        assert!(!help.contains(['|', '<', '`', '*', '\n']), "{name}: expected plain text, found {help}");
+        assert!(!help.contains(['|', '<', '`', '*', '\n']), "{name}: use plain text, found {help}");
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         let level = if *level == Level::Debug { "debug" } else { "" };
         writeln!(table, "| `{name}{labels}` | {} | {level} | {help}. |", kind.as_str()).unwrap();

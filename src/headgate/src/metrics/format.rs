@@ -1,18 +1,18 @@
-//! The two formats of the page, and which one a scraper asks for.
+//! The two formats of the page, and how a scraper chooses one.
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// The text format of Prometheus, version 0.0.4: what everything can read.
+    /// The text format of Prometheus, version 0.0.4, which every scraper can read.
     Prometheus,
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// The format that the header `Accept` prefers; the older one if it has no preference.
+    /// The format that the header `Accept` prefers. Without a preference, the older one.
     pub fn accepted(accept: Option<&str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
         for range in accept.unwrap_or_default().split(',') {

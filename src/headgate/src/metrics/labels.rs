@@ -6,9 +6,9 @@ use std::hash::Hash;
 use headgate_core::{Reason, model::target_group::TargetGroupArn};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-/// A set of labels whose names are known.
+/// A set of labels with known names.
 pub(super) trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// Their names, in the order in which they are served.
+    /// The names, in the order of the page.
     const NAMES: &'static [&'static str];
 }
 
@@ -56,7 +56,7 @@ impl ReasonLabel {
     }
 }
 
-/// A reason, by its word.
+/// A reason as a label value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Word(pub(super) Reason);
 

@@ -1,4 +1,4 @@
-//! Which replica leads, and what Headgate keeps in Kubernetes for itself: the Lease and the ledgers.
+//! Which replica leads, and Headgate's own objects in Kubernetes: the Lease and the ledgers.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -34,7 +34,7 @@ impl Leader {
     }
 }
 
-/// Requests about the Lease.
+/// Requests for the Lease.
 #[derive(Debug)]
 pub(super) struct Leases {
     failures: Counters<VerbLabel>,
@@ -54,7 +54,7 @@ impl Leases {
     }
 }
 
-/// Requests about the ledgers.
+/// Requests for the ledgers.
 #[derive(Debug)]
 pub(super) struct Stored {
     ledger_requests: Counters<RequestLabels>,
@@ -78,33 +78,33 @@ impl Stored {
 }
 
 impl Metrics {
-    /// This replica leads, or does not.
+    /// Sets whether this replica leads.
     pub fn leads(&self, leads: bool) {
         self.leads.store(leads, Ordering::Relaxed);
         self.leader.leads.set(flag(leads));
     }
 
-    /// Another installation holds the Lease, or does not.
+    /// Sets whether another installation holds the Lease.
     pub fn lease_is_anothers(&self, is: bool) {
         self.leader.lease_conflict.set(flag(is));
     }
 
-    /// Something keeps this replica from leading, or does not any more.
+    /// Sets whether something prevents this replica from leading.
     pub fn cannot_lead(&self, is: bool) {
         self.leader.cannot_lead.set(flag(is));
     }
 
-    /// This replica gives the Lease back because it cannot lead.
+    /// Counts a release of the Lease because this replica cannot lead.
     pub fn gives_lease_back(&self, reason: Reason) {
         self.leases.given_back.get_or_create(&ReasonLabel::of(reason)).inc();
     }
 
-    /// A request about the Lease has failed.
+    /// Counts a failed request for the Lease.
     pub fn lease_failed(&self, verb: &'static str) {
         self.leases.failures.get_or_create(&VerbLabel { verb }).inc();
     }
 
-    /// A request about a ledger has ended.
+    /// Counts a request for a ledger that has ended.
     pub fn ledger_answered(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.stored.ledger_requests.get_or_create(&RequestLabels { verb, outcome }).inc();
         self.stored.ledger_request_duration.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());

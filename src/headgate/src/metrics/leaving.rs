@@ -1,4 +1,4 @@
-//! Pods that will be evicted, and nodes that are about to be removed.
+//! Pods that will be evicted, and nodes that will be removed.
 
 use std::sync::atomic::Ordering;
 
@@ -51,24 +51,24 @@ impl Leaving {
 }
 
 impl Metrics {
-    /// Somebody requested the eviction of a pod, and it was allowed or not.
+    /// Counts a requested eviction, and whether it was allowed.
     pub fn eviction_asked(&self, passes: bool, reason: Reason) {
         let answer = if passes { "pass" } else { "wait" };
         self.leaving.eviction_requests.get_or_create(&EvictionLabels { answer, reason: Word(reason) }).inc();
     }
 
-    /// That the eviction of a pod is asked for was noted on it, or could not be.
+    /// Counts the result of recording a requested eviction on its pod.
     pub fn note_ended(&self, outcome: &'static str) {
         self.leaving.notes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// The number of records that are still to be written.
+    /// Sets the number of records that are still to be written.
     #[allow(clippy::cast_precision_loss)] // far from it
     pub fn notes_wait(&self, count: usize) {
         self.leaving.notes_waiting.set(count as f64);
     }
 
-    /// The number of nodes that are about to be removed. Each replica sees them, and only the leader reports them.
+    /// Sets the number of nodes that will be removed. Each replica knows them, but only the leader reports them.
     #[allow(clippy::cast_precision_loss)] // far from it
     pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
         if !self.leads.load(Ordering::Relaxed) {

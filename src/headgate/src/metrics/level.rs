@@ -2,18 +2,18 @@
 
 use clap::ValueEnum;
 
-/// How much is served.
+/// The level of metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Level {
-    /// What an operator needs.
+    /// The metrics that an operator needs.
     #[default]
     Default,
     /// Also details for developers.
     Debug,
 }
 
-/// The metrics that only [`Level::Debug`] serves, without prefix and unit: details of Headgate's own work, and numbers that
-/// `problems` has by reason.
+/// The metrics that only [`Level::Debug`] serves, without prefix and unit: details of Headgate's own work, and numbers
+/// that `problems` contains by reason.
 const DEBUG: [&str; 18] = [
     "aws_unreachable",
     "clock_steps",
@@ -41,7 +41,7 @@ impl Level {
         if DEBUG.contains(&name) { Self::Debug } else { Self::Default }
     }
 
-    /// Whether it serves a metric of this name.
+    /// Whether this level serves a metric with this name.
     pub(super) fn serves(self, name: &str) -> bool {
         self >= Self::of(name)
     }

@@ -1,6 +1,6 @@
 //! The metrics, in the OpenMetrics format and in that of Prometheus.
 //!
-//! Each is declared once, in the file of its concern, with its name, its help text and, by its type, its labels.
+//! Each is declared once, in the file of its topic, with its name, its help text and, by its type, its labels.
 //! `docs/reference/metrics.md` lists them in this order; `make docs` writes that list.
 
 mod aws;
@@ -61,7 +61,7 @@ pub struct Metrics {
     readiness: Readiness,
     leaving: Leaving,
     connections: Connections,
-    /// Whether this replica leads: what only the leader knows is on no other page.
+    /// Whether this replica leads. Only the leader's page has the metrics that only a leader knows.
     leads: Arc<AtomicBool>,
     said: Said,
     daemonsets: Daemonsets,
@@ -69,11 +69,11 @@ pub struct Metrics {
     shared: Shared,
 }
 
-/// How long a page is kept and sent to all clients. A thousand readers cost as much as one, and there is one page in
-/// memory.
+/// How long a page is kept and sent to all clients. A thousand clients then cost as much as one, and there is one page
+/// in memory.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// The page in each format as it was made last, and when.
+/// The last page in each format, and when it was made.
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
@@ -87,14 +87,14 @@ impl Shared {
 }
 
 impl Metrics {
-    /// The metrics; those of bindings and target groups are read from `views` when they are asked for.
+    /// The metrics. Those of bindings and target groups are read from `views` at each scrape.
     pub fn new(views: Arc<Views>, clock: Clock, level: Level) -> Self {
         let mut page = Page::new(level);
         let leads: Arc<AtomicBool> = Arc::default();
         let said = Said::default();
         let daemonsets = Daemonsets::register(&mut Page::new(level));
         page.build_info();
-        // They are served and listed in this order.
+        // The order of declaration is the order on the page.
         Self {
             changes: Changes::register(&mut page),
             calls: Calls::register(&mut page),
@@ -114,8 +114,8 @@ impl Metrics {
         }
     }
 
-    /// Those of `headgate daemonsets`. They have their own page and names, so a sum over the replicas of one program
-    /// includes nothing of the other. `sets` returns the state of each set.
+    /// The metrics of `headgate daemonsets`. They have their own page and names, so a sum over the replicas of one
+    /// program excludes the other. `sets` returns the state of each set.
     pub fn of_daemonsets(
         clock: Clock,
         level: Level,
@@ -136,10 +136,10 @@ impl Metrics {
         Self { page: process::register(daemonsets::counted(page, leads, sets)), ..its }
     }
 
-    /// The page at `/metrics`, made at most once a second and shared by all who read it.
+    /// The page at `/metrics`, made at most once per second and shared by all clients.
     ///
     /// # Errors
-    /// Only if a metric cannot be formatted.
+    /// A metric cannot be formatted.
     pub fn shared_page(&self, format: Format) -> Result<Bytes, fmt::Error> {
         let mut pages = self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.shared.clock.now();
@@ -154,12 +154,12 @@ impl Metrics {
     /// The present page.
     ///
     /// # Errors
-    /// Only if a metric cannot be formatted.
+    /// A metric cannot be formatted.
     pub fn page(&self, format: Format) -> Result<String, fmt::Error> {
         self.page.text(format)
     }
 
-    /// What the page may show: every metric of any level, also those that have no sample yet.
+    /// All declared metrics of every level, including those without a sample.
     pub fn declared(&self) -> &[Declared] {
         self.page.declared()
     }

@@ -1,4 +1,4 @@
-//! The page at `/metrics` in either format, and what was declared to be on it.
+//! The page at `/metrics` in either format, and its declared metrics.
 
 use std::{
     fmt::{self, Debug, Write},
@@ -21,13 +21,13 @@ use super::{
 const PREFIX: &str = "headgate";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Seconds; fine where a removal should be, coarse where AWS is.
+/// Buckets in seconds: fine for the duration of deregistrations, coarse for AWS's answers.
 pub(super) const FAST: [f64; 18] = [
     0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
     60.0,
 ];
 
-/// Seconds that a load balancer takes to call a new target healthy.
+/// Buckets in seconds for the time until a new target is healthy.
 pub(super) const SLOW: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 300.0];
 
 /// A gauge without labels.
@@ -37,7 +37,7 @@ pub(super) type Counters<L> = Family<L, Counter>;
 /// A histogram of seconds for each set of labels.
 pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// A metric as it was declared.
+/// A declared metric.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// Its served name, with prefix, unit and, for a counter, `_total`.
@@ -52,11 +52,11 @@ pub struct Declared {
     pub level: Level,
 }
 
-/// All metrics. Each is registered by the method that names its type.
+/// All metrics. A separate method for each type registers them.
 #[derive(Debug)]
 pub(super) struct Page {
     registry: Registry,
-    /// Those that every program has, under the names that they have everywhere.
+    /// The standard metrics that every program has.
     process: Registry,
     declared: Vec<Declared>,
     prefix: &'static str,
@@ -69,7 +69,7 @@ impl Page {
         Self::of(PREFIX, level)
     }
 
-    /// A page whose metrics begin with this.
+    /// A page whose metrics have this prefix.
     pub(super) fn of(prefix: &'static str, level: Level) -> Self {
         Self {
             registry: Registry::with_prefix(prefix),
@@ -142,7 +142,7 @@ impl Page {
         metric
     }
 
-    /// Only declares the metric; a collector serves its samples.
+    /// Only declares a metric, whose samples come from a collector.
     pub(super) fn declare(
         &mut self,
         name: &str,
@@ -160,12 +160,12 @@ impl Page {
         self.declared.push(Declared { name, labels, kind, help, level });
     }
 
-    /// What counts the metrics at each scrape that were declared without being registered.
+    /// Adds a collector of declared metrics, which runs at each scrape.
     pub(super) fn collect(&mut self, collector: impl Collector) {
         self.registry.register_collector(Box::new(collector));
     }
 
-    /// What counts those of the process at each scrape, all under the names that they have everywhere.
+    /// Adds a collector of the standard process metrics, which runs at each scrape.
     pub(super) fn collect_of_process(&mut self, metrics: &[Declared], collector: impl Collector) {
         self.declared.extend_from_slice(metrics);
         self.process.register_collector(Box::new(collector));
@@ -185,7 +185,7 @@ impl Page {
         }
     }
 
-    /// What is served.
+    /// The level of the page.
     pub(super) const fn level(&self) -> Level {
         self.level
     }
@@ -196,12 +196,12 @@ impl Page {
     }
 }
 
-/// 1 or 0.
+/// 1 for true, 0 for false.
 pub(super) fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// The same page in the older format: a counter's name has its `_total` in all lines, and there are no units.
+/// The page in the older format: the name of a counter ends in `_total` on all lines, and there are no units.
 fn plain(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut help = None;

@@ -1,4 +1,4 @@
-//! How long pods take to become ready and to terminate, and what is lost in between.
+//! How long pods take to become ready and to terminate, and what is dropped in between.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Changes {
     }
 }
 
-/// How soon registered pods are ready, and whether they serve long enough at their end.
+/// How soon registered pods are ready, and whether they serve long enough when they terminate.
 #[derive(Debug)]
 pub(super) struct Readiness {
     register_to_healthy: Histogram,
@@ -76,17 +76,17 @@ impl Readiness {
 }
 
 impl Metrics {
-    /// A pod is registered for the first time, `wait` after its IP was seen.
+    /// Records the first registration of a pod, `wait` after its IP was seen.
     pub fn registering(&self, wait: Duration) {
         self.changes.ip_to_register.observe(wait.as_secs_f64());
     }
 
-    /// A terminating or deleted pod is deregistered for the first time, `wait` after Headgate learned of it.
+    /// Records the first deregistration of a terminating or deleted pod, `wait` after Headgate learned of it.
     pub fn deregistering(&self, wait: Duration) {
         self.changes.deletion_to_deregister.observe(wait.as_secs_f64());
     }
 
-    /// The time that something took.
+    /// Records the duration of a span.
     pub fn took(&self, span: Span, took: Duration) {
         let histogram = match span {
             Span::RegisterToHealthy => &self.readiness.register_to_healthy,
@@ -96,28 +96,28 @@ impl Metrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// A readiness gate was written, or could not be.
+    /// Counts a write of a readiness gate, by outcome.
     pub fn gate_written(&self, outcome: &'static str) {
         self.readiness.gate_writes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// This target group is served: what is counted of it begins at zero, so that the first one is seen as an increase.
+    /// Starts the counters of a target group at zero, so that its first event is an increase.
     pub fn serves(&self, group: &TargetGroupArn) {
         let _ = self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group));
     }
 
-    /// This target group is served no more.
+    /// Removes the counters of a target group.
     pub fn serves_no_more(&self, group: &TargetGroupArn) {
         self.readiness.holds_too_short.remove(&GroupLabel::of(group));
     }
 
-    /// The number of pods that show an address of a pod on another node.
+    /// Sets the number of pods that show an address of a pod on another node.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
     pub fn contested(&self, pods: usize) {
         self.readiness.contested.set(pods as f64);
     }
 
-    /// A pod of this target group was not held long enough.
+    /// Counts a pod of this target group that was not held long enough.
     pub fn hold_too_short(&self, group: &TargetGroupArn) {
         self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group)).inc();
     }

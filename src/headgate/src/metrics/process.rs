@@ -1,4 +1,4 @@
-//! What every program reports about itself, under the usual names (Prometheus, "Writing client libraries").
+//! The standard process metrics (Prometheus, "Writing client libraries").
 
 use std::{fmt, time::SystemTime};
 
@@ -15,7 +15,7 @@ use super::{
     page::{Declared, Page},
 };
 
-/// Its name without `_total`, its type, and its value.
+/// The name without `_total`, the type, and the help text.
 const METRICS: [(&str, MetricType, &str); 6] = [
     ("process_cpu_seconds", MetricType::Counter, "Processor time of this process in seconds"),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
@@ -25,7 +25,7 @@ const METRICS: [(&str, MetricType, &str); 6] = [
     ("process_start_time_seconds", MetricType::Gauge, "Start time of this process in seconds since 1970"),
 ];
 
-/// Has the page show them.
+/// Adds the process metrics to the page.
 pub(super) fn register(mut page: Page) -> Page {
     let declared = METRICS.map(|(name, kind, help)| Declared {
         name: if matches!(kind, MetricType::Counter) { format!("{name}_total") } else { name.to_owned() },
@@ -45,7 +45,7 @@ struct Process {
 }
 
 impl Process {
-    /// The values, in the order of [`METRICS`]; those that the system does not report are missing.
+    /// The values, in the order of [`METRICS`]. `None`: the system does not report it.
     #[cfg(target_os = "linux")]
     fn values(&self) -> [Option<f64>; 6] {
         let process = Read::myself().ok();
@@ -69,7 +69,7 @@ impl Process {
         ]
     }
 
-    /// Only Linux has the others in files.
+    /// Other systems do not have these files.
     #[cfg(not(target_os = "linux"))]
     const fn values(&self) -> [Option<f64>; 6] {
         [None, None, None, None, None, Some(self.began)]

@@ -78,7 +78,7 @@ fn views(origin: Origin) -> Views {
     views
 }
 
-/// The metrics, each with something in it.
+/// The metrics, each with a sample.
 fn filled() -> Metrics {
     filled_at(Level::Debug)
 }

@@ -1,4 +1,4 @@
-//! What the webhooks answer, and their certificate.
+//! The answers of the webhooks, and their certificate.
 
 use std::time::Duration;
 
@@ -41,20 +41,20 @@ impl Webhook {
 }
 
 impl Metrics {
-    /// A request to the webhook was answered with this HTTP status.
+    /// Counts an answer of the webhook with this HTTP status.
     pub fn webhook_answered(&self, status: u16, took: Duration) {
         self.webhook.requests.get_or_create(&StatusLabel { status }).inc();
         self.webhook.request_duration.observe(took.as_secs_f64());
     }
 
-    /// This was decided about a new pod.
+    /// Counts the decisions about a new pod.
     pub fn injected(&self, decisions: &[Decision]) {
         for decision in decisions {
             self.webhook.injections.get_or_create(&DecisionLabel { decision: decision.as_str() }).inc();
         }
     }
 
-    /// When the certificate ends that is served, in seconds since 1970.
+    /// Sets when the served certificate expires, in seconds since 1970.
     pub fn certificate_ends(&self, at: i64) {
         #[allow(clippy::cast_precision_loss)] // exact until the year 285 million
         self.webhook.certificate_end.set(at as f64);

@@ -1,7 +1,7 @@
-//! Whether this replica may act right now. The holder of the Lease writes it. Every task asks it immediately before
-//! it calls AWS or writes to Kubernetes.
+//! Whether this replica may act now. The task that holds the Lease writes it, and every task checks it immediately
+//! before it calls AWS or writes to Kubernetes.
 //!
-//! It gets no message about its end: a term has an end, and without a renewal it is over.
+//! A term needs no message to end: without a renewal, it ends at its end time.
 
 use std::time::Duration;
 
@@ -13,62 +13,62 @@ use crate::runtime::clock::Clock;
 /// What is known about the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The present term of this replica, if it has one; it may be over.
+    /// The last term of this replica, which may be over.
     pub term: Option<LeaseTerm>,
     /// The holder of the Lease, if it is known.
     pub holder: Option<Box<str>>,
-    /// The holder serves something else than this replica.
+    /// Set if the holder has other settings than this replica.
     pub stranger: Option<Stranger>,
-    /// This replica cannot lead, or could not and rests.
+    /// Set if this replica cannot lead, or is in backoff.
     pub unable: Option<Unable>,
 }
 
 /// Why a replica cannot lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable {
-    /// What fails.
+    /// The reason.
     pub reason: Reason,
     /// Since when.
     pub since: Moment,
-    /// Until when it does not compete for the Lease; `None`: it leads anyway, because no other replica could.
+    /// The end of its backoff. `None`: it leads anyway, because no other replica could.
     pub until: Option<Moment>,
 }
 
-/// A holder of the Lease with other settings than this replica. During an upgrade that is normal. If it lasts, two
+/// A holder of the Lease with other settings than this replica. During an upgrade, that is normal. If it lasts, two
 /// installations share one Lease, and one of them does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// The namespaces that it manages, in words.
+    /// The namespaces that it manages, as text.
     pub serves: Box<str>,
-    /// What that means and what to do, in a sentence.
+    /// What that means and what to do, as a sentence.
     pub said: Box<str>,
-    /// Since when it, or another one, holds the Lease.
+    /// Since when such a holder has the Lease.
     pub since: Moment,
 }
 
 impl Stranger {
-    /// One that serves this, for a replica that serves `own`.
+    /// A holder with these settings, seen by a replica with the settings `own`.
     pub fn new(serves: &str, own: &str, since: Moment) -> Self {
         let said = format!(
-            "the Lease is held by a Headgate that serves {serves}, and this one serves {own}: only one of them works \
-             at a time; if replicas are being replaced, that passes by itself; if these are two installations, give \
-             each a --lease-name of its own"
+            "a Headgate that manages {serves} holds the Lease, and this one manages {own}: only one of them \
+             works at a time. During an upgrade, this ends automatically. If these are two installations, \
+             give each its own --lease-name"
         );
         Self { serves: serves.into(), said: said.into(), since }
     }
 }
 
 impl Standing {
-    /// The other installation that holds the Lease, if it has for longer than replacing replicas takes.
+    /// The other installation that holds the Lease, if it has held it for longer than a rollout takes.
     fn shut_out(&self, now: Moment) -> Option<&Stranger> {
         self.stranger.as_ref().filter(|stranger| now.since(stranger.since) >= ROLLOUT)
     }
 }
 
-/// Replacing all replicas takes no longer than this.
+/// The longest rollout of all replicas.
 const ROLLOUT: Duration = Duration::from_secs(10 * 60);
 
-/// The asking side.
+/// The reading side.
 #[derive(Clone, Debug)]
 pub struct Authority {
     clock: Clock,
@@ -76,13 +76,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority that the sender sets; at first no replica leads.
+    /// The authority that the sender sets. At first no replica leads.
     pub fn new(clock: Clock) -> (watch::Sender<Standing>, Self) {
         let (sender, standing) = watch::channel(Standing::default());
         (sender, Self { clock, standing })
     }
 
-    /// The authority of a replica without others, which always leads.
+    /// The authority of a single replica, which always leads.
     pub fn alone(clock: Clock) -> Self {
         let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
@@ -96,7 +96,7 @@ impl Authority {
         self.standing.borrow().term.filter(|term| now < term.until)
     }
 
-    /// Whether this replica leads, and has without a break since that term began.
+    /// Whether this replica has led without interruption since that term began.
     pub fn permits(&self, term: u64) -> bool {
         self.term().is_some_and(|now| now.number == term)
     }
@@ -106,22 +106,22 @@ impl Authority {
         self.standing.borrow().holder.clone()
     }
 
-    /// The other installation that holds the Lease, if it has for longer than replacing replicas takes.
+    /// The other installation that holds the Lease, if it has held it for longer than a rollout takes.
     pub fn shut_out(&self) -> Option<Stranger> {
         self.standing.borrow().shut_out(self.clock.now()).cloned()
     }
 
-    /// What a holder serves that is another installation, or of another age.
+    /// The settings of a holder of another installation or version.
     pub fn stranger(&self) -> Option<Stranger> {
         self.standing.borrow().stranger.clone()
     }
 
-    /// Why this replica cannot lead, if it cannot.
+    /// Why this replica cannot lead, if so.
     pub fn unable(&self) -> Option<Unable> {
         self.standing.borrow().unable.clone()
     }
 
-    /// Waits for the next word of the one that holds the Lease.
+    /// Waits for the next change.
     pub async fn changed(&mut self) {
         if self.standing.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -157,8 +157,11 @@ mod tests {
         let standing = Standing { stranger: Some(stranger), ..Standing::default() };
         assert_eq!(standing.shut_out(at(659)), None);
         let said = &standing.shut_out(at(660)).unwrap().said;
-        assert!(said.contains("serves the namespaces a, and this one serves all namespaces"), "{said}");
-        assert!(said.contains("give each a --lease-name of its own"), "{said}");
+        assert!(
+            said.contains("manages the namespaces a holds the Lease, and this one manages all namespaces"),
+            "{said}"
+        );
+        assert!(said.contains("give each its own --lease-name"), "{said}");
         assert_eq!(Standing::default().shut_out(at(9999)), None);
     }
 

@@ -1,7 +1,7 @@
-//! The only place that reads the monotonic clock, and whether the wall clock keeps step with it.
+//! The only place that reads the monotonic clock and compares the wall clock with it.
 //!
-//! Every wait uses the monotonic clock. The wall clock only dates what is written for others, so it may be wrong, and
-//! change while the process runs. Headgate follows a change, and logs a step.
+//! Every wait uses the monotonic clock. The wall clock only provides stored times, so it may be wrong, and may change
+//! while the process runs. Headgate follows such a change, and logs a step.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ impl Clock {
         tokio::time::sleep_until(self.start + moment.elapsed()).await;
     }
 
-    /// How long `moment` lies back.
+    /// The time since `moment`.
     pub fn since(self, moment: Moment) -> Duration {
         self.now().since(moment)
     }
@@ -41,17 +41,17 @@ pub fn wall() -> WallTime {
     WallTime::since_1970(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A wall clock that is off by less is not corrected: reading two clocks takes time.
+/// A smaller deviation of the wall clock is not corrected, because reading two clocks takes time.
 const FOLLOWED: Duration = Duration::from_millis(500);
-/// A difference of the two clocks from the last report that is worth another one.
+/// A further deviation of the two clocks that is worth another report.
 const SAID: Duration = Duration::from_secs(5);
 
-/// By how much the wall clock was set.
+/// How far the wall clock was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It shows a later time than it would without the step.
+    /// Forwards.
     Forwards(Duration),
-    /// An earlier one.
+    /// Back.
     Back(Duration),
 }
 
@@ -67,35 +67,36 @@ impl Step {
     }
 }
 
-/// What is known of the wall clock: its value when the process began, and its present setting. See the module.
+/// The known state of the wall clock: its value at the start of the process, and its present setting. See the module
+/// docs.
 #[derive(Clone, Copy, Debug)]
 pub struct Wall {
     followed: WallTime,
     said: WallTime,
 }
 
-/// The wall clock is not as it was reckoned.
+/// A deviation of the wall clock from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parted {
-    /// It shows this.
+    /// Its present value.
     pub shows: WallTime,
-    /// That is worth a word.
+    /// The step, if it is worth a report.
     pub step: Option<Step>,
 }
 
 impl Wall {
-    /// It shows `wall` now.
+    /// A wall clock with the value `wall` at `now`.
     pub fn new(wall: WallTime, now: Moment) -> Self {
         let started = wall - now.elapsed();
         Self { followed: started, said: started }
     }
 
-    /// What it showed when the process began.
+    /// Its value at the start of the process.
     pub const fn started(self) -> WallTime {
         self.followed
     }
 
-    /// It shows `wall` now: does that agree with the time that passed?
+    /// Compares the value `wall` at `now` with the expected one.
     pub fn look(&mut self, wall: WallTime, now: Moment) -> Option<Parted> {
         let started = wall - now.elapsed();
         if Step::between(self.followed, started).by() < FOLLOWED {

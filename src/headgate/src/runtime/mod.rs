@@ -1,5 +1,5 @@
-//! The base of every part: the clock, supervised tasks, and the authority to write. Also how often an outage is
-//! reported, and what the engine's owner shows to the other parts.
+//! The base of every part: the clock, supervised tasks, and the authority to write. Also the reports of outages, and
+//! the views of the engine.
 
 pub mod authority;
 pub mod clock;

@@ -1,13 +1,14 @@
-//! Something that fails again and again: what is worth a log line, and when.
+//! Decides when a repeated failure is worth a log line.
 //!
 //! ```text
 //! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
-//! Each failure is counted, also one that is not reported. It owns no clock and writes no line itself.
 //!
-//! Guarantees: an outage of an hour is reported at most 20 times, with any number of failures. An intermittent outage
-//! is reported like a continuous one.
+//! Each failure is counted, even if it is not reported. The module owns no clock and does not log.
+//!
+//! Guarantees: an outage of one hour is reported at most 20 times, for any number of failures. An intermittent outage is
+//! reported like a continuous one.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -15,38 +16,38 @@ use headgate_core::Moment;
 
 /// The first pause between two lines about the same outage; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
-/// The longest.
+/// The longest pause between two lines.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// What has failed and works again is trusted after this time.
+/// A success counts as the end of an outage after this time without failures, if the outage had returned soon before.
 const SETTLED: Duration = Duration::from_secs(60);
-/// The number of causes of one outage that are reported when they occur; more are only counted.
+/// The number of causes of one outage that are reported when they occur. More are only counted.
 const CAUSES: usize = 8;
 
-/// The report.
+/// The kind of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It fails, and did not before.
+    /// It fails for the first time.
     Begins,
-    /// It fails for a reason without a report so far.
+    /// It fails for a cause that was not reported yet.
     Changed,
-    /// It fails still.
+    /// It continues to fail.
     GoesOn,
     /// It works again.
     Over,
 }
 
-/// Something worth a line.
+/// A report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What.
+    /// The kind.
     pub what: What,
-    /// From the first failure until now, or until the first success.
+    /// The time from the first failure until now, or until the first success.
     pub lasted: Duration,
-    /// Failures so far.
+    /// The number of failures so far.
     pub failures: u64,
 }
 
-/// One kind of outage.
+/// An outage of one thing.
 #[derive(Debug, Default)]
 pub struct Outage(Option<State>);
 
@@ -57,16 +58,16 @@ struct State {
     causes: BTreeSet<Box<str>>,
     pause: Duration,
     due: Moment,
-    /// It works since then.
+    /// Since when it works again.
     works: Option<Moment>,
-    /// That was reported.
+    /// Whether its end was reported.
     over: bool,
-    /// It failed again soon after that report.
+    /// Whether it failed again soon after that report.
     relapsed: bool,
 }
 
 impl Outage {
-    /// It has failed. `cause` identifies the cause, and contains nothing that changes each time.
+    /// Records a failure. `cause` identifies the cause, and contains nothing that changes each time.
     pub fn failed(&mut self, cause: &str, now: Moment) -> Option<Told> {
         let settled =
             |state: &State| state.over && state.works.is_some_and(|works| now.since(works) >= SETTLED);
@@ -104,12 +105,12 @@ impl Outage {
         Some(Told { what, lasted: now.since(state.since), failures: state.failures })
     }
 
-    /// It has worked.
+    /// Records a success.
     pub fn worked(&mut self, now: Moment) -> Option<Told> {
         self.has_worked_since(now, now)
     }
 
-    /// Nothing has failed since `works`, and that is long enough to report that it works.
+    /// Records that nothing has failed since `works`. Returns a report if that is long enough.
     pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
         let state = self.0.as_mut().filter(|state| !state.over)?;
         let works = *state.works.get_or_insert(works);
@@ -126,7 +127,7 @@ impl Outage {
     }
 }
 
-/// A time in the notation of people: `45 s`, `12 min`, `5 h 10 min`.
+/// A duration for people: `45 s`, `12 min`, `5 h 10 min`.
 pub struct Spelled(pub Duration);
 
 impl fmt::Display for Spelled {

@@ -1,4 +1,4 @@
-//! Whether the engine moves, and whether it has seen everything.
+//! Whether the engine is progressing, and whether it has listed everything.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,24 +16,24 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// A pulse that counts from now.
+    /// A pulse that begins now.
     pub fn new(clock: Clock) -> Self {
         Self { clock, moved_at_millis: AtomicU64::new(millis(clock)), synced: AtomicBool::new(false) }
     }
 
-    /// The engine has moved.
+    /// Records that the engine has progressed.
     pub fn beat(&self, synced: bool) {
         self.moved_at_millis.store(millis(self.clock), Ordering::Relaxed);
         self.synced.store(synced, Ordering::Relaxed);
     }
 
-    /// For how long it has not moved.
+    /// How long it has not progressed.
     pub fn still_for(&self) -> Duration {
         let moved = self.moved_at_millis.load(Ordering::Relaxed);
         Duration::from_millis(millis(self.clock).saturating_sub(moved))
     }
 
-    /// Whether every watch has listed all there is.
+    /// Whether every watch has listed all objects.
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! IngressDaemonSets as readers may see them. `headgate daemonsets` manages them, and writes their status.
+//! IngressDaemonSets for readers. `headgate daemonsets` manages them, and writes their status.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
 pub struct ShownSet {
     /// The generation of its spec.
     pub generation: i64,
-    /// The status that `headgate daemonsets` wrote; `None`: none so far.
+    /// The status from `headgate daemonsets`. `None`: there is none yet.
     pub status: Option<IngressDaemonSetStatus>,
 }
 
 impl ShownSet {
-    /// A condition of its present generation.
+    /// A condition of the present generation.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         let status = self.status.as_ref()?;
         let is_it = |condition: &&Condition| {
@@ -28,5 +28,5 @@ impl ShownSet {
     }
 }
 
-/// The sets, by name. Written by the watch of them alone.
+/// The sets by name. Only their watch writes them.
 pub type Sets = DashMap<ObjectKey, Arc<ShownSet>>;

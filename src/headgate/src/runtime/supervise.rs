@@ -10,13 +10,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-/// Tasks that have not ended this long after the signal to stop are given up.
+/// Tasks that have not ended this long after the signal to stop are abandoned.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A task that should have continued has ended.
+/// A task ended that should have continued.
 #[derive(Debug, Error)]
 #[error(
-    "the task \"{name}\" ended by itself: {why}; this is a bug or a lost connection, see the log lines before"
+    "the task \"{name}\" ended unexpectedly: {why}; this is a bug or a lost connection, see the earlier log \
+     lines"
 )]
 pub struct TaskEnded {
     name: String,
@@ -31,12 +32,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// No tasks yet. Cancelling `stop` ends the program.
+    /// No tasks. Cancelling `stop` ends the program.
     pub fn new(stop: CancellationToken) -> Self {
         Self { tasks: JoinSet::new(), stop }
     }
 
-    /// Starts a task. It should run until `stop`, or be dropped then.
+    /// Starts a task. It should run until `stop`, and is dropped then.
     pub fn spawn(
         &mut self,
         name: impl Into<String>,
@@ -55,7 +56,7 @@ impl Supervisor {
         });
     }
 
-    /// Starts a task that ends some time after `stop`.
+    /// Starts a task that may continue for some time after `stop`.
     pub fn spawn_draining(
         &mut self,
         name: impl Into<String>,
@@ -68,7 +69,7 @@ impl Supervisor {
     /// Waits for the end.
     ///
     /// # Errors
-    /// If a task ended before the signal to stop.
+    /// A task ended before the signal to stop.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let mut failed = None;
         while let Some(ended) = self.tasks.join_next().await {
@@ -94,10 +95,10 @@ impl Supervisor {
     }
 }
 
-/// Has SIGTERM and SIGINT stop the program.
+/// Makes SIGTERM and SIGINT stop the program.
 ///
 /// # Errors
-/// If they cannot be caught.
+/// The signals cannot be caught.
 pub fn stop_on_signals(stop: &CancellationToken) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -134,7 +135,7 @@ mod tests {
         supervisor.spawn("watch", std::future::pending());
         supervisor.spawn("admin", async { Err("the port is gone".to_owned()) });
         let error = supervisor.run().await.unwrap_err().to_string();
-        assert!(error.contains("\"admin\" ended by itself: the port is gone"), "{error}");
+        assert!(error.contains("\"admin\" ended unexpectedly: the port is gone"), "{error}");
         assert!(stop.is_cancelled());
     }
 

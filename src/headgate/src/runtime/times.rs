@@ -8,17 +8,17 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 
-/// Turns moments of the process into times.
+/// Converts moments of the process to times.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Now, on the clock of the process.
+    /// The present moment on the clock of the process.
     pub now: Moment,
-    /// The same in time.
+    /// The same on the wall clock.
     pub time: Timestamp,
 }
 
 impl Times {
-    /// It is `now`.
+    /// A conversion for the present moment.
     pub fn at(now: Moment) -> Self {
         Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
     }
@@ -31,7 +31,7 @@ impl Times {
     }
 }
 
-/// What the engine takes for a time of day.
+/// The time of a wall clock value of the engine.
 pub fn of_wall(wall: WallTime) -> MicroTime {
     let since = SignedDuration::try_from(wall.since(WallTime::default())).unwrap_or_default();
     MicroTime(Timestamp::UNIX_EPOCH.checked_add(since).unwrap_or(Timestamp::UNIX_EPOCH))

@@ -1,5 +1,5 @@
-//! What keeps this replica from leading. Tasks that make calls and watches report it, and the holder of the Lease
-//! asks.
+//! What prevents this replica from leading. Tasks that send calls and watches report it, and the task that holds the
+//! Lease reads it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,7 +11,7 @@ use headgate_core::{
     leadership::ability::{Ability, Trouble},
 };
 
-/// The cause, in words.
+/// The cause as text.
 pub const fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::RemovalsFail => "AWS accepts no deregistration",
@@ -21,7 +21,7 @@ pub const fn why(reason: Reason) -> &'static str {
     }
 }
 
-/// See the module. Clones share it.
+/// See the module docs. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles(Arc<Mutex<Ability>>);
 
@@ -30,22 +30,22 @@ impl Troubles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It has failed; `of` distinguishes what fails for the same reason.
+    /// Records a failure. `of` distinguishes failures with the same cause.
     pub fn failed(&self, cause: Cause, of: &str, now: Moment) {
         self.ability().failed(cause, of, now);
     }
 
-    /// It has worked.
+    /// Records a success.
     pub fn worked(&self, cause: Cause, of: &str) {
         self.ability().worked(cause, of);
     }
 
-    /// What has failed for too long.
+    /// The failure that has lasted too long, if any.
     pub fn present(&self, now: Moment) -> Option<Trouble> {
         self.ability().trouble(now)
     }
 
-    /// Whether the leader releases the Lease, when this many others are ready and not in backoff.
+    /// Whether the leader releases the Lease, if this many others are ready and not in backoff.
     pub fn step_down(&self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         self.ability().steps_down(others, now)
     }

@@ -1,5 +1,5 @@
-//! What readers may see without asking the engine: one entry per binding and per target group, replaced only when
-//! that one has changed.
+//! The views that readers can read without the engine: one entry per binding and per target group, replaced only when
+//! it changes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,31 +18,31 @@ use tokio::time::Instant;
 
 use super::sets::{Sets, ShownSet};
 
-/// The views. Written by the owner of the engine alone.
+/// The views. Only the owner of the engine writes them.
 #[derive(Debug, Default)]
 pub struct Views {
-    /// By binding.
+    /// The views of bindings.
     pub bindings: DashMap<BindingKey, Arc<BindingView>>,
-    /// By target group.
+    /// The views of target groups.
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
-    /// By object that binds.
+    /// The views of objects that bind.
     pub origins: DashMap<Origin, Arc<OriginView>>,
-    /// Namespaces that are selected, or were and no longer are. Unused if all namespaces count.
+    /// Namespaces that are or were selected. Unused if all namespaces are managed.
     pub selections: DashMap<Arc<str>, Selection>,
-    /// Deleted TargetBindings that nothing keeps any more. The task that removes a finalizer also removes the entry.
+    /// Deleted TargetBindings without remaining targets. The task that removes a finalizer also removes the entry.
     pub released: DashMap<ObjectKey, Uid>,
-    /// Nodes that are about to be removed, or were deleted while they have pods.
+    /// Nodes that will be removed, or were deleted while they have pods.
     pub nodes: DashMap<Arc<str>, Fate>,
-    /// By target group: pods that ended before the load balancer had stopped sending to them.
+    /// By target group, the pods that stopped before the load balancer had stopped sending to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
-    /// Whether only those namespaces count that are selected.
+    /// Whether only selected namespaces are managed.
     pub namespaces_are_selected: bool,
-    /// IngressDaemonSets, where they should be shown. They are as the API server has them, not the engine's.
+    /// IngressDaemonSets, if they are shown. They come from the API server, not from the engine.
     pub sets: Arc<Sets>,
 }
 
 impl Views {
-    /// These nodes are about to be removed, and no others.
+    /// Replaces the nodes that will be removed.
     pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
         let going: HashMap<&Arc<str>, Fate> = going.collect();
         self.nodes.retain(|node, fate| going.get(node) == Some(fate));
@@ -53,14 +53,14 @@ impl Views {
         }
     }
 
-    /// The bindings, in their order. A reader that needs long holds nothing that the owner of the engine waits for.
+    /// The bindings in order. The copy means that a slow reader does not block the owner of the engine.
     pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
         let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.key.cmp(&other.key));
         all
     }
 
-    /// The IngressDaemonSets of the namespaces that count, in the same way.
+    /// A copy of the IngressDaemonSets of managed namespaces.
     pub fn all_sets(&self) -> Vec<(ObjectKey, Arc<ShownSet>)> {
         let counts = |namespace: &Arc<str>| {
             let selection = || self.selections.get(namespace).map(|selection| *selection);
@@ -72,7 +72,7 @@ impl Views {
         all
     }
 
-    /// The objects that bind, in the same way.
+    /// A copy of the objects that bind.
     pub fn all_origins(&self) -> Vec<Arc<OriginView>> {
         let mut all: Vec<_> = self.origins.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.origin.cmp(&other.origin));
@@ -80,20 +80,20 @@ impl Views {
     }
 }
 
-/// Pods that ended too soon.
+/// Pods that stopped too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {
-    /// How many, since this replica began.
+    /// Their number, since this replica started.
     pub pods: u64,
-    /// When that was seen of the last one.
+    /// When the last one was seen.
     pub last: Moment,
 }
 
 /// Whether a namespace is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// It is.
+    /// It is selected.
     Selected,
-    /// It was, until then.
+    /// It was selected until this time.
     Left(Instant),
 }

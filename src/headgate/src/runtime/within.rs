@@ -1,14 +1,14 @@
-//! Requests that are given up.
+//! Requests with a timeout.
 
 use std::{future::Future, time::Duration};
 
 use headgate_core::{Failure, FailureClass};
 use tokio::time::timeout;
 
-/// The code of a request without an answer in time.
+/// The error code of a request without an answer in time.
 pub const TIMEOUT: &str = "Timeout";
 
-/// The end of a request, or that there was no answer within `patience`.
+/// The result of a request, or a timeout after `patience`.
 pub async fn within<T>(
     patience: Duration,
     request: impl Future<Output = Result<T, Failure>>,

@@ -1,12 +1,12 @@
-//! How much of all request bodies may be in memory at once.
+//! Limits the memory of all request bodies together.
 //!
-//! Room is taken as bytes arrive, so a client that announces much and sends little takes little. Connections that have not
-//! sent a valid request yet share a part of the room, so they cannot take it from the others. Who finds no room waits, which
-//! its server's time-out ends; then its room is free.
+//! Memory is reserved as bytes arrive, so a client that announces much and sends little reserves little. Connections
+//! without a valid request so far share a part of the memory, so they cannot block the others. If no memory is free,
+//! the request waits until it is, or until the server's timeout.
 //!
-//! A request with an unknown path is refused before its body. For some time, however, the webhook serves a path that
-//! is no secret. That is so until the first secret path is in use, and after somebody replaced the configurations.
-//! Then every body is read.
+//! A request with an unknown path is rejected before its body is read. For some time, however, the webhook serves a
+//! path that is not secret: until the first secret path is in use, and after somebody replaced the configurations. Then
+//! every body is read.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use hyper::body::{Body, Bytes};
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The room for all bodies, in bytes.
+/// The memory for all bodies, in bytes.
 pub const ROOM: u32 = 32 * 1024 * 1024;
-/// The part of it that is for connections which have not sent a valid request yet.
+/// The part for connections that have not sent a valid request yet.
 const UNPROVEN: u32 = 8 * 1024 * 1024;
 
-/// The room.
+/// The memory of bodies.
 #[derive(Clone, Debug)]
 pub struct Bodies {
     proven: Arc<Semaphore>,
@@ -34,10 +34,10 @@ impl Default for Bodies {
     }
 }
 
-/// A whole body. Its room is free again when it is dropped.
+/// A whole body. Dropping it frees its memory.
 #[derive(Debug)]
 pub struct Whole {
-    /// What was sent.
+    /// The content.
     pub bytes: Vec<u8>,
     taken: Option<OwnedSemaphorePermit>,
 }
@@ -45,19 +45,19 @@ pub struct Whole {
 /// Why there is no whole body.
 #[derive(Debug, Error)]
 pub enum BadBody {
-    /// It is longer than may be.
-    #[error("the body is too large; expected at most {0} bytes")]
+    /// It is longer than allowed.
+    #[error("the body is too large; send at most {0} bytes")]
     TooLarge(usize),
     /// It ended early.
-    #[error("the body did not arrive ({0}); expected it whole")]
+    #[error("the body did not arrive ({0}); send it completely")]
     Broken(String),
 }
 
 impl Bodies {
-    /// Reads a body of at most `largest` bytes, for a connection that is `trusted` or not.
+    /// Reads a body of at most `largest` bytes. `trusted`: whether the connection has sent a valid request.
     ///
     /// # Errors
-    /// If it is larger, or does not arrive.
+    /// The body is larger, or does not arrive.
     pub async fn read<B>(&self, body: B, largest: usize, trusted: bool) -> Result<Whole, BadBody>
     where
         B: Body<Data = Bytes>,
@@ -106,7 +106,7 @@ mod tests {
         Full::from(vec![b'x'; length])
     }
 
-    /// One that sends so much and then stops.
+    /// A body that sends this many bytes, and then neither continues nor ends.
     fn stuck(length: usize) -> impl Body<Data = Bytes, Error = Infallible> {
         let first = stream::iter([Ok(Frame::data(Bytes::from(vec![b'x'; length])))]);
         StreamBody::new(first.chain(stream::pending()))

@@ -1,6 +1,6 @@
-//! The connections of one server: what each of them does, since when, and which one is closed for a newer one.
+//! The connections of one server: the phase of each, since when, and which one is closed for a newer one.
 //!
-//! It does no I/O. A connection that is closed here gets a signal ([`Connection::closed`]) and ends itself.
+//! This module does no I/O. A connection that must close gets a signal ([`Connection::closed`]) and closes itself.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,31 +16,31 @@ use tracing::warn;
 use super::seldom::Seldom;
 use crate::{metrics::Metrics, runtime::clock::Clock};
 
-/// What connections may do.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The maximum number at the same time.
+    /// The maximum number of connections.
     pub connections: usize,
-    /// Of one address; if that is all of them, addresses have no parts.
+    /// The maximum number per address. If it equals `connections`, addresses have no limit of their own.
     pub of_an_address: usize,
-    /// For the TLS handshake.
+    /// The timeout of the TLS handshake.
     pub handshake: Duration,
-    /// From the first byte of a request to the end of its header.
+    /// The timeout from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// From the end of a header to the answer; a server may set a shorter one.
+    /// The timeout from the end of a header to the answer. A server may set a shorter one.
     pub request: Duration,
-    /// Without a byte of a request.
+    /// The timeout without a request.
     pub idle: Duration,
 }
 
-/// What a connection does.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is accepted, and perhaps agrees on TLS.
+    /// It was accepted, and the TLS handshake may be in progress.
     Handshake,
     /// It sends the header of a request.
     Header,
-    /// Its request is read or answered.
+    /// Its request is being read or answered.
     Request,
     /// It waits for a request.
     Idle,
@@ -56,7 +56,7 @@ impl Phase {
         }
     }
 
-    /// The label of the metric for those that took too long.
+    /// The label of the metric for connections that took too long in this phase.
     fn word(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
@@ -92,14 +92,14 @@ impl Table {
         (id, close)
     }
 
-    /// Which one is closed when there are too many, now that this one has come.
+    /// The connection to close if there are too many after this one.
     fn to_close(&self, newest: u64) -> Option<u64> {
         let others = || self.entries.iter().filter(|(id, _)| **id != newest);
         let mut strangers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (id, entry) in others().filter(|(_, entry)| !entry.trusted) {
             strangers.entry(entry.peer).or_insert((0, *id)).0 += 1;
         }
-        // The oldest connection of the address that has most.
+        // The oldest connection of the address with most connections.
         let stranger = strangers.values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest));
         let idle = || others().filter(|(_, entry)| entry.phase != Phase::Request);
         stranger
@@ -108,7 +108,7 @@ impl Table {
             .or_else(|| self.entries.contains_key(&newest).then_some(newest))
     }
 
-    /// Which one of an address is closed when it has too many, now that this one has come.
+    /// The connection of an address to close if it has too many after this one.
     fn to_close_of(&self, peer: IpAddr, newest: u64) -> u64 {
         let own = || self.entries.iter().filter(|(id, entry)| entry.peer == peer && **id != newest);
         let closable = own().filter(|(_, entry)| !entry.trusted || entry.phase != Phase::Request);
@@ -149,13 +149,13 @@ impl Shared {
 }
 
 impl Connections {
-    /// None yet.
+    /// No connections yet.
     pub fn new(server: &'static str, limits: Limits, metrics: Arc<Metrics>, clock: Clock) -> Self {
         let (table, crowd) = (Mutex::default(), Seldom::default());
         Self { shared: Arc::new(Shared { server, limits, metrics, clock, table, crowd }) }
     }
 
-    /// One has come. If there are too many now, another one is closed.
+    /// Adds a connection. If there are too many then, another one is closed.
     pub fn enter(&self, peer: IpAddr) -> Connection {
         let shared = &self.shared;
         let peer = peer.to_canonical();
@@ -179,7 +179,7 @@ impl Connections {
         Connection { place: Arc::new(Place { id, peer, close, shared: shared.clone() }) }
     }
 
-    /// Closes one, as if another had come.
+    /// Closes one connection, as if another had arrived.
     pub fn close_one(&self) {
         let mut table = self.shared.table();
         let closed = table.to_close(u64::MAX).and_then(|id| table.close(id));
@@ -198,13 +198,13 @@ impl Connections {
                 limit = limits.connections,
                 %peer,
                 others,
-                "too many connections: one is closed for each new one, first those that never sent a valid request; \
-                 expected a NetworkPolicy that keeps this client out"
+                "too many connections: each new one closes another, first those without a valid request. \
+                 Create a NetworkPolicy that excludes this client"
             );
         }
     }
 
-    /// Closes those that take too long.
+    /// Closes the connections that take too long.
     pub fn close_overdue(&self) {
         let shared = &self.shared;
         let mut table = shared.table();
@@ -218,7 +218,7 @@ impl Connections {
         }
     }
 
-    /// Closes all whose request is not being answered.
+    /// Closes all connections without a request in progress.
     pub fn close_all_but_requests(&self) {
         let mut table = self.shared.table();
         let idle = table.entries.iter().filter(|(_, entry)| entry.phase != Phase::Request);
@@ -229,13 +229,13 @@ impl Connections {
     }
 }
 
-/// One connection, from its side.
+/// The view of one connection.
 #[derive(Clone)]
 pub struct Connection {
     place: Arc<Place>,
 }
 
-/// Free again when the last reference to the connection is dropped.
+/// The place of a connection, freed when its last reference is dropped.
 struct Place {
     id: u64,
     peer: IpAddr,
@@ -256,22 +256,22 @@ impl Connection {
         self.place.peer
     }
 
-    /// It has sent a valid request: it is closed after those that have not.
+    /// Records that it has sent a valid request, so that it is closed after those that have not.
     pub fn trust(&self) {
         self.change(|entry, _| entry.trusted = true);
     }
 
-    /// Whether it has sent a valid request before.
+    /// Whether it has sent a valid request.
     pub fn is_trusted(&self) -> bool {
         self.place.shared.table().entries.get(&self.place.id).is_some_and(|entry| entry.trusted)
     }
 
-    /// What it does from now on.
+    /// Sets the phase.
     pub fn is(&self, phase: Phase) {
         self.change(|entry, now| (entry.phase, entry.since) = (phase, now));
     }
 
-    /// It has sent something.
+    /// Records that it has sent data.
     pub fn reads(&self) {
         self.change(|entry, now| {
             if entry.phase == Phase::Idle {
@@ -280,7 +280,7 @@ impl Connection {
         });
     }
 
-    /// Waits until it should end.
+    /// Waits until it should close.
     pub async fn closed(&self) {
         self.place.close.cancelled().await;
     }

@@ -8,10 +8,10 @@ use std::{
 use tokio::net::TcpListener;
 use tracing::info;
 
-/// Listens. On a machine without IPv6 `[::]` still means all addresses.
+/// Listens. On a machine without IPv6, `[::]` still means all addresses.
 ///
 /// # Errors
-/// If the address cannot be had.
+/// The address is not available.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Err(error) if is_all_ipv6(address) && has_no_ipv6(&error) => {
@@ -27,7 +27,7 @@ fn is_all_ipv6(address: SocketAddr) -> bool {
     matches!(address.ip(), IpAddr::V6(ip) if ip.is_unspecified())
 }
 
-/// No such family of addresses, or none of its addresses.
+/// Whether the machine has no IPv6.
 fn has_no_ipv6(error: &io::Error) -> bool {
     const EAFNOSUPPORT: i32 = 97;
     error.raw_os_error() == Some(EAFNOSUPPORT) || error.kind() == io::ErrorKind::AddrNotAvailable

@@ -1,22 +1,22 @@
-//! How the program listens: one accept loop for the webhook and the admin server, made for clients that mean no good.
+//! The servers of the program: one accept loop for the webhook and the admin server, with protection against malicious
+//! clients.
 //!
 //! ```text
 //!  listen ─► serve: accept ─► TLS ─► hyper (HTTP/1.1) ─► the service of the server
 //!              │                          │
-//!              └────► connections ◄───────┘   who is connected, what each does, which one is closed for a newer one
-//!                                  bodies     how much of all request bodies may be in memory
+//!              └────► connections ◄───────┘   the phase of each connection, and which one is closed for a newer one
+//!                                  bodies     the memory of all request bodies
 //! ```
 //!
-//! **Guarantees.** A new connection is always accepted. At the limit another one is closed for it. First come those
-//! that never sent a valid request, of the address that has most of them. Then comes the one with the longest idle
-//! time. A connection with a valid request is never closed while that request is answered.
+//! **Guarantees.** A new connection is always accepted. At the limit, another one is closed for it. Connections without a
+//! valid request are closed first, beginning with the address that has most of them. If there are none, the connection with
+//! the longest idle time is closed. A connection is never closed while its valid request is being answered.
 //!
-//! A handshake, a header, a request and idling each have a time-out. The memory that clients can occupy is limited: by
+//! A handshake, a header, a request and idling each have a timeout. Three limits bound the memory that clients can occupy:
 //! the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
 //!
-//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own time-out for
-//! headers begins when it waits for a request. It cannot distinguish a slow header from an idle connection;
-//! [`connections`] can.
+//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own timeout for headers begins
+//! when it waits for a request, so it cannot distinguish a slow header from an idle connection. [`connections`] can.
 
 pub mod bodies;
 pub mod connections;
@@ -53,19 +53,19 @@ use self::{
 };
 use crate::{metrics::Metrics, runtime::clock::Clock};
 
-/// What hyper keeps of one connection, read or to be written. A longer header is refused.
+/// The maximum size of hyper's buffers of one connection. A longer header is rejected.
 pub const BUFFER: usize = 16 * 1024;
-/// How often time-outs are looked at.
+/// How often timeouts are checked.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After the signal to stop: how long requests in flight may take.
+/// After the signal to stop, how long requests in flight may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A server that listens.
 #[derive(Clone)]
 pub struct Server {
-    /// How it is called in logs and metrics.
+    /// The name in logs and metrics.
     pub name: &'static str,
-    /// What connections may do.
+    /// The limits of connections.
     pub limits: Limits,
     /// The metrics.
     pub metrics: Arc<Metrics>,
@@ -74,8 +74,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop`, and then until the requests under way are answered. `service` makes what answers the requests
-    /// of one connection.
+    /// Serves until `stop`, and then until the requests in flight are answered. `service` creates the service for one
+    /// connection.
     pub async fn serve<S, B>(
         self,
         listener: TcpListener,
@@ -115,13 +115,13 @@ impl Server {
                     tokio::spawn(exchange.run(stream, tls.clone(), service));
                 }
                 Err(error) => {
-                    // File descriptors or memory are exhausted.
-                    debug!(%error, server = self.name, "a connection could not be accepted");
+                    // The process has no file descriptors or memory left.
+                    debug!(%error, server = self.name, "cannot accept a connection");
                     connections.close_one();
                     sleep(Duration::from_millis(100)).await;
                 }
             }
-            // Behind everything that is ready: no faster than the connections accepted before are served.
+            // Yield first, so that accepted connections are served before new ones.
             yield_now().await;
         }
         connections.close_all_but_requests();
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-/// One connection on its way.
+/// One connection.
 struct Exchange {
     connection: Connection,
     failed: Arc<Seldom>,
@@ -199,7 +199,7 @@ impl Exchange {
                 %error,
                 peer = %self.peer.ip(),
                 others,
-                "a connection to the webhook failed; expected a client that trusts its certificate"
+                "a connection to the webhook failed. Make the client trust its certificate"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What clients without rights can cause often is logged at most once in a while, with how often it occurred.
+//! Limits log lines that clients without permissions could cause often. Each line contains the number of occurrences.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,10 +7,10 @@ use std::{
 
 use headgate_core::Moment;
 
-/// Between two lines, unless a server sets another time.
+/// The default pause between two lines.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Whether it is time for another line.
+/// Decides whether to log another line.
 #[derive(Debug)]
 pub struct Seldom {
     pause: Duration,
@@ -30,12 +30,12 @@ struct Said {
 }
 
 impl Seldom {
-    /// With this time between two lines.
+    /// With this pause between two lines.
     pub fn with_pause(pause: Duration) -> Self {
         Self { pause, said: Mutex::default() }
     }
 
-    /// It occurred again. `Some`: log it, with the number of occurrences since the last line.
+    /// Records an occurrence. `Some`: log it, with the number of occurrences since the last line.
     pub fn say(&self, now: Moment) -> Option<u64> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.last.is_some_and(|last| now.since(last) < self.pause) {

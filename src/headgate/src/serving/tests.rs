@@ -23,7 +23,8 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(60),
 };
 
-/// A server whose `/good` is a valid request. Its `/slow` signals that it has `begun`, and is answered after `go`.
+/// A server with two paths. `/good` is a valid request. `/slow` signals that it has `begun`, and is answered after
+/// `go`.
 struct Stage {
     address: SocketAddr,
     metrics: Arc<Metrics>,
@@ -80,7 +81,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// Reads until the answer is there.
+/// Reads until the answer is complete.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     while !said.ends_with(b"answer") {
@@ -90,7 +91,7 @@ async fn answer(stream: &mut TcpStream) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// Reads until the other side hangs up.
+/// Reads until the other side closes the connection.
 async fn hung_up(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;

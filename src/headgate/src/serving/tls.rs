@@ -12,31 +12,32 @@ use rustls::{
 use thiserror::Error;
 use tokio::sync::watch;
 
-/// The certificate that is served; none until there is one.
+/// The served certificate. `None`: there is none yet.
 pub type Served = Option<Arc<CertifiedKey>>;
 
 /// Why a certificate cannot be served.
 #[derive(Debug, Error)]
 pub enum BadCertificate {
-    /// The certificate or the key.
-    #[error("{what} cannot be read ({error}); expected PEM")]
+    /// The certificate or the key is invalid.
+    #[error("cannot read {what} ({error}). Use PEM")]
     Unreadable {
-        /// Which.
+        /// Which of the two.
         what: &'static str,
-        /// Why.
+        /// The error.
         error: rustls::pki_types::pem::Error,
     },
-    /// They do not belong together, or are of a kind that is not served.
+    /// They do not match, or are of an unsupported kind.
     #[error(
-        "the certificate and the key cannot be served ({0}); expected a certificate chain and the key of its first"
+        "cannot serve the certificate and the key ({0}). Use a certificate chain and the key of its first \
+         certificate"
     )]
     Unfit(#[from] rustls::Error),
 }
 
-/// Reads a certificate chain and its key, both PEM.
+/// Reads a certificate chain and its key, both as PEM.
 ///
 /// # Errors
-/// Returns what to set.
+/// What to set.
 pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, BadCertificate> {
     let unreadable = |what| move |error| BadCertificate::Unreadable { what, error };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
@@ -55,16 +56,16 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// Serves the present certificate.
+/// The TLS configuration with the present certificate.
 ///
 /// # Errors
-/// Never, with the provider that is built in.
+/// Never with the built-in provider.
 pub fn configuration(served: watch::Receiver<Served>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(Current(served)));
-    // The API server resumes no session: tickets would only cost time and memory, also for clients that mean no good.
+    // The API server resumes no session. Tickets would only cost time and memory, also for malicious clients.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

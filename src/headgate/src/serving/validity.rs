@@ -1,31 +1,31 @@
-//! From when until when a certificate is valid, read out of its DER.
+//! Reads the validity of a certificate from its DER form.
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
-/// The version of the certificate, which may be left out.
+/// The tag of the version, which is optional.
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The life of a certificate, in seconds since 1970.
+/// The validity of a certificate, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// It is not valid before.
+    /// The start.
     pub from: i64,
-    /// It is not valid after.
+    /// The end.
     pub until: i64,
 }
 
 impl Life {
-    /// How long it is.
+    /// The length in seconds.
     pub const fn length(self) -> i64 {
         self.until.saturating_sub(self.from)
     }
 }
 
-/// The life of the certificate in this DER; none: it is no certificate.
+/// The validity of the certificate in this DER. `None`: it is not a certificate.
 pub fn life(der: &[u8]) -> Option<Life> {
     let (certificate, _) = take(der, SEQUENCE)?;
     let (mut rest, _) = take(certificate, SEQUENCE)?;
@@ -42,7 +42,7 @@ pub fn life(der: &[u8]) -> Option<Life> {
     Some(Life { from, until })
 }
 
-/// The content of an element with this tag, and what follows the element.
+/// The content of an element with this tag, and the rest of the input.
 fn take(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&is, rest) = input.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -58,7 +58,7 @@ fn take(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// A time, and what follows it.
+/// A time, and the rest of the input.
 fn time(input: &[u8]) -> Option<(i64, &[u8])> {
     let tag = *input.first()?;
     let (text, rest) = take(input, tag)?;
@@ -94,7 +94,7 @@ mod tests {
                 (rcgen::date_time_ymd(from, 2, 28), rcgen::date_time_ymd(until, 12, 31));
             parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
         };
-        // 2026-02-28 and 2027-12-31; from 2050 on the time is written in another way.
+        // 2026-02-28 and 2027-12-31. From 2050 on, times have another form.
         assert_eq!(life(&made(2026, 2027)), Some(Life { from: 1_772_236_800, until: 1_830_211_200 }));
         assert_eq!(life(&made(2026, 2051)).unwrap().until, 2_587_593_600);
     }

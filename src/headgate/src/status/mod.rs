@@ -1,8 +1,8 @@
-//! The problems, their objects, and the state of every target group by zone: the server's half of `headgate status`.
+//! The problems, their objects, and the state of every target group by zone: the server's part of `headgate status`.
 //!
 //! ```text
 //!  headgate status ─► /debug/status ─► draw: from the views, which the engine's owner replaces when they change
-//!                          ▲             │ problems: what is wrong, the worst first
+//!                          ▲             │ problems: all problems, most severe first
 //!                          └── report ◄──┘
 //! ```
 //!

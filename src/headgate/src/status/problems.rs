@@ -18,31 +18,31 @@ use crate::{
     runtime::{authority::Unable, times::Times, troubles::why, views::Views},
 };
 
-/// A deregistration that AWS has not accepted for this time is a problem. It takes milliseconds, and a second if AWS
-/// is slow.
+/// A deregistration that AWS has not accepted for this time is a problem. Usually it takes milliseconds, or one second
+/// if AWS is slow.
 const SLOW_REMOVAL: Duration = Duration::from_secs(30);
-/// For this time after it, a hold that was too short is a problem.
+/// A hold that was too short is a problem for this time.
 const SAID_FOR: Duration = Duration::from_secs(3600);
 
-/// What a status is drawn from.
+/// The data for a status.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// What the engine shows.
+    /// The engine's views.
     pub views: &'a Views,
-    /// Why AWS is out of reach, if it is.
+    /// Why Headgate cannot reach AWS, if so.
     pub aws: Option<Trouble>,
-    /// Why this replica cannot lead, if it cannot.
+    /// Why this replica cannot lead, if so.
     pub unable: Option<Unable>,
 }
 
-/// The reason and the object of each problem, without the sentence: alerts use these.
+/// The reason and the object of each problem, without the sentence, for alerts.
 pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
     let groups: Vec<_> = known.views.groups.iter().map(|group| group.value().clone()).collect();
     let all = problems(known, &groups, Times::at(now)).into_iter();
     all.map(|problem| (problem.reason, problem.about)).collect()
 }
 
-/// All that is wrong.
+/// All problems.
 pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> Vec<Problem> {
     let mut all = Found::default();
     if let Some(Trouble { reason, sentence, since }) = &known.aws {
@@ -101,7 +101,7 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> V
     all.0.into_values().collect()
 }
 
-/// The problems that were found, the worst first, each once.
+/// The found problems, most severe first, each once.
 #[derive(Default)]
 struct Found(BTreeMap<(u8, &'static str, String, String), Problem>);
 
@@ -119,7 +119,7 @@ impl Found {
 
     fn add_to_group(&mut self, reason: Reason, group: &TargetGroupArn, message: String) -> &mut Problem {
         let found = self.add(reason, &format!("target group {}", group.name()), message);
-        // Groups of several accounts may have one name.
+        // Groups of several accounts may have the same name.
         let arn = group.to_string();
         if !found.target_groups.contains(&arn) {
             found.target_groups.push(arn);
@@ -127,7 +127,7 @@ impl Found {
         found
     }
 
-    /// What the view of a target group shows.
+    /// Adds the problems in the view of a target group.
     fn add_of_group(&mut self, view: &GroupView, times: Times) {
         if view.never_healthy > 0 {
             let message = format!(
@@ -138,8 +138,8 @@ impl Found {
             self.add_to_group(Reason::NeverHealthy, &view.group, message);
         }
         if let Some(since) = view.oldest_removal.filter(|since| times.now.since(*since) >= SLOW_REMOVAL) {
-            let message = "AWS has not accepted a deregistration; the pod may stop before the load balancer stops sending; \
-                           look in the log for what AWS answers";
+            let message = "AWS has not accepted a deregistration; the pod may stop before the load balancer \
+                           stops sending; check AWS's answers in the log";
             let found = self.add_to_group(Reason::RemovalsFail, &view.group, message.to_owned());
             found.since = Some(times.time(since));
         }
@@ -168,7 +168,8 @@ fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
     )
 }
 
-/// The zones in which no target is healthy, while some of others are. AWS does not look at those that it does not serve.
+/// The zones without a healthy target, while other zones have some. Zones that the load balancer does not serve do not
+/// count.
 fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     if view.in_state(HealthState::Healthy) == 0 {
         return Vec::new();
@@ -181,8 +182,8 @@ fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     none.map(|(zone, _)| *zone).collect()
 }
 
-/// The position of a problem. First comes what keeps Headgate from working, then what drops requests now, then what
-/// waits for somebody. Last come the consequences of such problems.
+/// The rank of a problem. First come problems that stop Headgate, then those that drop requests now, then those that
+/// wait for a user. Last come consequences of such problems.
 const fn rank(reason: Reason) -> u8 {
     match reason {
         Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,

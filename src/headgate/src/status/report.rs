@@ -1,4 +1,4 @@
-//! A status in its JSON form. The names of the fields are stable.
+//! The JSON form of a status. The names of the fields are stable.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::ingress_daemon_set::NodeTurn;
 
-/// How everything stands.
+/// The state of everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -17,17 +17,17 @@ pub struct Status {
     pub answered_by: Option<String>,
     /// The problems, most severe first.
     pub problems: Vec<Problem>,
-    /// The nodes that are about to be removed, or were deleted while they have pods, by name.
+    /// The nodes that will be removed, or were deleted while they have pods, by name.
     #[serde(default)]
     pub leaving_nodes: Vec<LeavingNode>,
-    /// The IngressDaemonSets, by name, where they are shown.
+    /// The IngressDaemonSets by name, if they are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ingress_daemon_sets: Vec<IngressDaemonSet>,
     /// The target groups, by name.
     pub target_groups: Vec<TargetGroup>,
 }
 
-/// An IngressDaemonSet, as its status has it.
+/// An IngressDaemonSet with its status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressDaemonSet {
@@ -35,18 +35,18 @@ pub struct IngressDaemonSet {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The reason of its rollout's state; none: `headgate daemonsets` has not written the status of its present
+    /// The reason of its rollout's state. `None`: `headgate daemonsets` has not written the status of its present
     /// generation.
     pub progress: Option<String>,
     /// The sentence.
     pub message: String,
     /// Nodes that should have pods.
     pub nodes: i64,
-    /// Those of them that have the newest template.
+    /// How many of them have the newest template.
     pub updated_nodes: i64,
-    /// Those of them that have fewer available pods than they should.
+    /// How many of them have fewer available pods than wanted.
     pub degraded_nodes: i64,
-    /// Pods that should be there.
+    /// The number of wanted pods.
     pub wanted_pods: i64,
     /// Pods that are available.
     pub available_pods: i64,
@@ -54,15 +54,15 @@ pub struct IngressDaemonSet {
     pub turns: Vec<NodeTurn>,
 }
 
-/// A node that is about to be removed, or was deleted.
+/// A node that will be removed, or was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingNode {
     /// Its name.
     pub node: String,
-    /// The reason why its targets are deregistered.
+    /// Why its targets are deregistered.
     pub reason: String,
-    /// How many pods there are still targets.
+    /// How many of its pods are still targets.
     pub pods: usize,
 }
 
@@ -70,13 +70,13 @@ pub struct LeavingNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// The reason word.
+    /// The reason.
     pub reason: String,
-    /// What it is about: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or Headgate itself.
+    /// The object: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or Headgate itself.
     pub about: String,
     /// The sentence. It contains no age, so it changes only when the problem does.
     pub message: String,
-    /// When it began, if that is known.
+    /// When it began, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<MicroTime>,
     /// The ARNs of the target groups that it concerns.
@@ -92,28 +92,28 @@ pub struct TargetGroup {
     pub name: String,
     /// Its ARN.
     pub arn: String,
-    /// What binds pods to it: `Service shop/web port http`.
+    /// The bindings of the group, such as `Service shop/web port http`.
     pub bound_by: Vec<String>,
-    /// Its zones, by name; that of targets in no known zone is empty.
+    /// Its zones by name. The name is empty for targets in an unknown zone.
     pub zones: Vec<Zone>,
-    /// Targets that were not registered from here and do not drain.
+    /// The number of foreign targets that are not draining.
     pub foreign: usize,
-    /// Removals that are held.
+    /// The number of deregistrations that wait.
     pub held: usize,
-    /// If nothing may be written: how many registrations and removals wait.
+    /// If it is paused, the number of waiting registrations and deregistrations.
     pub paused: Option<Paused>,
-    /// When the last read that AWS has answered was sent.
+    /// When the last answered read was sent.
     pub last_read: Option<MicroTime>,
-    /// The oldest pending deregistration: when it was caused.
+    /// When the oldest pending deregistration was caused.
     pub oldest_removal: Option<MicroTime>,
 }
 
-/// What waits for the end of a pause.
+/// The calls that wait for the end of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// Registrations.
+    /// The number of registrations.
     pub registrations: usize,
-    /// Removals.
+    /// The number of deregistrations.
     pub removals: usize,
 }
 
@@ -122,16 +122,16 @@ pub struct Paused {
 pub struct Zone {
     /// Its name.
     pub zone: String,
-    /// Targets that should be there.
+    /// The number of wanted targets.
     pub wanted: usize,
     /// How many of these are healthy.
     pub serving: usize,
-    /// Targets that AWS shows, by state, including foreign ones.
+    /// The number of targets that AWS shows, by state, including foreign ones.
     pub states: BTreeMap<String, usize>,
 }
 
 impl Status {
-    /// How many targets should be there, and how many of them are healthy.
+    /// The number of wanted targets, and how many of them are healthy.
     pub fn wanted(&self) -> (usize, usize) {
         let zones = self.target_groups.iter().flat_map(|group| &group.zones);
         zones.fold((0, 0), |(wanted, serving), zone| (wanted + zone.wanted, serving + zone.serving))

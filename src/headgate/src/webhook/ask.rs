@@ -1,4 +1,4 @@
-//! Questions about pods, to the one that knows: what would bind a new one, and whether one may be evicted.
+//! Queries to the owner of the engine: the bindings of a new pod, and whether a pod may be evicted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,15 +18,16 @@ use tokio::{
 
 use crate::runtime::pulse::Pulse;
 
-/// Questions that may wait for the engine's owner; a client with more of them waits for room.
+/// The maximum number of waiting queries. Further queries wait for room.
 pub const QUEUE: usize = 64;
-/// An engine that has not moved for this time is stuck, not busy: nobody waits for it. Soon the kubelet ends it.
+/// An engine that has not progressed for this time is stuck, not busy, so queries do not wait for it. The kubelet
+/// restarts it soon.
 const STUCK: Duration = Duration::from_secs(15);
 
-/// A question to the engine's owner.
+/// A query to the owner of the engine.
 #[derive(Debug)]
 pub enum Question {
-    /// What would bind a new pod?
+    /// Which bindings would select a new pod?
     WouldBind {
         /// The namespace of the pod.
         namespace: Box<str>,
@@ -34,47 +35,47 @@ pub enum Question {
         labels: Labels,
         /// Its named ports.
         ports: Vec<NamedPort>,
-        /// What controls it, unless the request is a dry run.
+        /// The UID of the controlling owner, unless the request is a dry run.
         owner: Option<Uid>,
-        /// The channel for the answer, and whether pods of its owner were not created when they had a hold.
+        /// The channel for the answer. The flag tells whether pods of the owner were not created with a hold.
         answer: oneshot::Sender<(Known, bool)>,
     },
     /// May a pod be evicted?
     MayEvict {
         /// The pod.
         pod: ObjectKey,
-        /// What was asked for.
+        /// The request.
         request: eviction::Request,
         /// The channel for the answer.
         answer: oneshot::Sender<Ruling>,
     },
 }
 
-/// The asking side.
+/// The sender of queries.
 #[derive(Clone, Debug)]
 pub struct Asking {
     /// The managed namespaces.
     pub scopes: Vec<Scope>,
-    /// Whether only selected ones of them count, which only the engine knows.
+    /// Whether only selected namespaces of these are managed, which only the engine knows.
     pub namespaces_are_selected: bool,
-    /// To the owner.
+    /// The channel to the owner.
     pub questions: mpsc::Sender<Question>,
-    /// Whether the owner moves.
+    /// Whether the owner is progressing.
     pub pulse: Arc<Pulse>,
 }
 
-/// Why a question is not answered.
+/// Why a query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
     /// The owner has ended.
     Gone,
-    /// It takes too long.
+    /// The answer takes too long.
     Late,
 }
 
 impl Asking {
-    /// What would bind the pod, as far as it is known within `patience`. Also whether pods of its owner were not
-    /// created when they had a hold.
+    /// The known bindings that would select the pod, if the engine answers within `patience`. Also whether pods of its
+    /// owner were not created with a hold.
     pub async fn would_bind(
         &self,
         namespace: &str,
@@ -92,8 +93,8 @@ impl Asking {
         known.unwrap_or((Known::Unknown { served: !self.namespaces_are_selected }, false))
     }
 
-    /// Whether a pod may be evicted. `None`: the engine is too busy to answer within `patience`. An engine that has
-    /// ended or is stuck allows it.
+    /// Whether a pod may be evicted. `None`: the engine is too busy to answer within `patience`. If the engine has
+    /// ended or is stuck, the eviction is allowed.
     pub async fn may_evict(
         &self,
         pod: ObjectKey,

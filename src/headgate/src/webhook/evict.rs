@@ -1,8 +1,8 @@
-//! Requests for the eviction of a pod. Each is answered at once: allowed, or refused with 429.
+//! Requests for the eviction of a pod. Each is answered at once: allowed, or rejected with 429.
 //!
 //! An eviction is allowed if Headgate cannot know or record enough. If it is only busy, the answer is 429. No answer
-//! waits for a write ([`super::notes`]). Both kinds of dry run are allowed without any effect: `kubectl drain
-//! --dry-run=server` has its flag only in the body.
+//! waits for a write ([`super::notes`]). Both kinds of dry run are allowed without any effect:
+//! `kubectl drain --dry-run=server` has its flag only in the body.
 
 use std::{
     collections::BTreeSet,
@@ -34,35 +34,36 @@ use super::{
 };
 use crate::kube::events;
 
-/// Nothing in Kubernetes has a longer name.
+/// The longest name of an object in Kubernetes.
 const LONGEST_NAME: usize = 253;
 /// The maximum wait for the leader's decision.
 const KEPT_WAITING: Duration = Duration::from_millis(1_200);
-/// The maximum wait for the engine during that.
+/// The maximum wait for the engine within that time.
 const ENGINE: Duration = Duration::from_millis(500);
-/// After this time a client should ask again, if the engine was too busy.
+/// A client should retry after this time if the engine was too busy.
 const BUSY: Duration = Duration::from_secs(3);
-/// The number of requests that wait for it at once. Each is one more request in flight at the API server.
+/// The maximum number of requests that wait for a decision at once. Each is one more request in flight at the API
+/// server.
 const PLACES_TO_WAIT: usize = 8;
-/// It is looked for this often.
+/// How often a waiting request checks for a decision.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
-/// The number of pods for which a sent Event is remembered; beyond it, a pod may get another one.
+/// The number of pods for which a sent Event is remembered. Beyond it, a pod may get another Event.
 const TOLD: usize = 10_000;
-/// With so little left of the load balancer's time, the decision may come during the wait.
+/// If at most this much of the load balancer's time is left, the decision may come during the wait.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
 
-/// What evictions need.
+/// The data for evictions.
 #[derive(Clone)]
 pub struct Evicting {
     /// The records to write on pods.
     pub notes: Notes,
-    /// The nodes of pods without a hold.
+    /// Reads the nodes of pods without a hold.
     pub nodes: NodeReads,
-    /// Events to be written.
+    /// The queue of Events.
     pub notices: events::Sender,
     /// Places for requests that wait for the leader's decision.
     waiting: Arc<Semaphore>,
-    /// The pods, by UID, for which the log has why their eviction is allowed. Clients may request it repeatedly.
+    /// The pods, by UID, whose allowed eviction was logged. Clients may request it repeatedly.
     told: Arc<Mutex<BTreeSet<(Uid, Cause)>>>,
 }
 
@@ -83,7 +84,7 @@ impl Evicting {
     }
 }
 
-/// Whether the leader's next word may come within a moment.
+/// Whether the leader's next decision may come within a moment.
 fn is_near((cause, retry): (Cause, Duration)) -> bool {
     match cause {
         Cause::EvictionRecorded | Cause::EvictionWaitsForZone => true,
@@ -97,7 +98,7 @@ pub(super) fn is_dry_run(request: &Request) -> bool {
     request.dry_run.unwrap_or_default() || in_the_body.is_some_and(|all| !all.is_empty())
 }
 
-/// What the eviction of a pod asks for.
+/// Reads the request for an eviction.
 pub fn read(request: &Request) -> eviction::Request {
     let options = |path: &str| request.object.pointer(&format!("/deleteOptions/{path}"));
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
@@ -106,28 +107,26 @@ pub fn read(request: &Request) -> eviction::Request {
     eviction::Request { uid, grace, ..eviction::Request::default() }
 }
 
-/// The answer to the client.
+/// The message to the client.
 fn waits(pod: &ObjectKey, cause: Cause) -> String {
     let why = match cause {
         Cause::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
-        Cause::EvictionWaitsForDeparture => {
-            "as many pods of its PodDisruptionBudget as it allows are leaving"
-        }
+        Cause::EvictionWaitsForDeparture => "its PodDisruptionBudget allows no further disruption now",
         Cause::EvictionWaitsForZone => {
-            "without it a zone would have too few healthy targets; a replacement there is waited for"
+            "without it a zone would have too few healthy targets; it waits for a replacement there"
         }
         Cause::EvictionWaitsForLoadBalancer => {
-            "it was deregistered, and its load balancers may go on sending for a while"
+            "it was deregistered, and its load balancers may keep sending for a while"
         }
-        Cause::HeadgateBusy => "Headgate has too much to do to look at it now",
+        Cause::HeadgateBusy => "Headgate is too busy to decide now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({}); ask again", cause.reason())
+    format!("pod {pod} may not be evicted yet: {why} ({}); retry", cause.reason())
 }
 
 impl Webhook {
-    /// Answers a request for the eviction of a pod until then, even without information. The place to decide is free
-    /// again when the engine has answered; without a place, the engine is not asked.
+    /// Answers a request for an eviction by this time, even without information. The place is free again when the
+    /// engine has answered. Without a place, the engine is not asked.
     pub(super) async fn evict(
         &self,
         request: &Request,
@@ -160,9 +159,9 @@ impl Webhook {
         }
     }
 
-    /// `Ok`: allowed. `Err`: why not, and after how many seconds the client should ask again.
+    /// `Ok`: allowed. `Err`: why not, and after how many seconds the client should retry.
     ///
-    /// The leader checks a zone within milliseconds, and the client asks again after seconds. Some requests therefore
+    /// The leader checks a zone within milliseconds, but the client only retries after seconds. Some requests therefore
     /// wait a moment for its decision.
     async fn ruled(
         &self,
@@ -181,7 +180,7 @@ impl Webhook {
             ruling = ruling.with_node(remains.ok_or(busy)?);
         }
         let mut wait = match ruling {
-            // It was read.
+            // The node was already read.
             Ruling::AskNode { .. } => return Err(busy),
             Ruling::Pass(cause) => return Ok(cause),
             Ruling::Regardless(cause, uid) => return Ok(self.passes_regardless(pod, uid, cause)),
@@ -191,7 +190,7 @@ impl Webhook {
                     if let Asked::Refused(why) = notes.ask(pod, &uid) {
                         return Ok(self.passes_unnoted(pod, uid, &why));
                     }
-                    // Asking sooner would only take the API server time that the notes need.
+                    // An earlier retry would only take API server time that the records need.
                     if notes.are_many() {
                         retry = LONGEST_RETRY;
                     }
@@ -210,7 +209,7 @@ impl Webhook {
         Err((cause, retry.as_secs().max(1)))
     }
 
-    /// Asks repeatedly while the leader may decide within a moment. `Some`: it allows the eviction.
+    /// Asks repeatedly while the leader may decide within a moment. `Some`: the eviction is allowed.
     async fn decided(
         &self,
         pod: &ObjectKey,
@@ -219,24 +218,24 @@ impl Webhook {
     ) -> Option<Cause> {
         while is_near(*wait) {
             sleep(ASKED_AGAIN).await;
-            // The note, which the watch may not show yet, counts: the node was read.
+            // The record counts, although the watch may not show it yet: the node was read.
             match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await?.with_node(false) {
                 Ruling::AskNode { .. } => return None,
                 Ruling::Pass(cause) => return Some(cause),
                 Ruling::Regardless(cause, uid) => return Some(self.passes_regardless(pod, uid, cause)),
-                // The record will be written, or with the next request.
+                // The record will be written now, or at the next request.
                 Ruling::Wait { cause, retry, .. } => *wait = (cause, retry),
             }
         }
         None
     }
 
-    /// The time from now until then.
+    /// The time from now until `until`.
     fn left(&self, until: Moment) -> Duration {
         until.since(self.clock.now())
     }
 
-    /// The eviction cannot be recorded on the pod.
+    /// Allows an eviction that cannot be recorded on the pod.
     fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
         let cause = Cause::LeavingNotRecorded;
         let note = format!(

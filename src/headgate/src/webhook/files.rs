@@ -1,7 +1,7 @@
-//! The certificate, the key and the path, from the files of a mounted Secret: read again when they change.
+//! The certificate, the key and the path, from the files of a mounted Secret. They are read again when they change.
 //!
-//! `headgate certificates` writes that Secret, or cert-manager, or you. Who writes it also writes the `caBundle` of the
-//! webhook configurations. Without a file `path`, the fixed path is served.
+//! `headgate certificates`, cert-manager or the user writes that Secret, and also the `caBundle` of the webhook
+//! configurations. Without a file `path`, the fixed path is served.
 
 use std::{
     io::ErrorKind,
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// A kubelet updates a mounted Secret within a minute or two; this adds little.
+/// How often the files are checked. A kubelet updates a mounted Secret within one or two minutes; this adds little.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// The receiver of what was read.
+/// The receivers of the content.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The certificate.
@@ -51,15 +51,15 @@ struct Files {
 }
 
 async fn read(folder: &Path) -> Result<Files, String> {
-    // A kubelet replaces all files at once, by a link: none of them is of another version than the others.
+    // A kubelet replaces all files at once through a link, so all of them have the same version.
     let version = tokio::fs::canonicalize(folder.join("..data")).await;
     let folder_now = version.as_deref().unwrap_or(folder);
     let file = async |name: &str| tokio::fs::read(folder_now.join(name)).await;
     let unread = |name: &str, error: std::io::Error| {
         let place = folder.join(name);
         format!(
-            "{} cannot be read ({error}): `headgate certificates` or cert-manager has not written the Secret yet, or the \
-             kubelet has not mounted it; it may need two minutes",
+            "cannot read {} ({error}): `headgate certificates` or cert-manager has not written the Secret \
+             yet, or the kubelet has not mounted it, which may take two minutes",
             place.display()
         )
     };
@@ -73,8 +73,8 @@ async fn read(folder: &Path) -> Result<Files, String> {
     Ok(Files { chain, key, path })
 }
 
-/// Serves the content of the folder until the receiver is dropped. Content that cannot be served is logged, and the
-/// earlier content remains in use.
+/// Publishes the content of the folder until the receiver is dropped. Invalid content is logged, and the earlier
+/// content remains in use.
 pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) {
     let mut before: Option<Result<Files, String>> = None;
     while !published.certificate.is_closed() {
@@ -84,7 +84,7 @@ pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) 
                 Ok(until) => {
                     info!(folder = %folder.display(), until, "serving the webhook with another certificate or path");
                 }
-                Err(error) => warn!(%error, "the webhook's certificate cannot be served; trying again"),
+                Err(error) => warn!(%error, "cannot serve the webhook's certificate; retrying"),
             }
             before = Some(now);
         }
@@ -95,18 +95,19 @@ pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) 
     }
 }
 
-/// Puts it where it is served from. Gives when the certificate ends, in seconds since 1970.
+/// Publishes the content. Returns when the certificate expires, in seconds since 1970.
 fn publish(files: &Files, published: &Published, metrics: &Metrics) -> Result<Option<i64>, String> {
     let certified = tls::certified(&files.chain, &files.key).map_err(|error| error.to_string())?;
     let path = match &files.path {
         None => CallPath::fixed(),
         Some(digits) => CallPath::from_digits(digits).ok_or(
-            "the file `path` has no secret path: write 64 lower-case hexadecimal digits, or remove it",
+            "the file `path` does not contain a secret path. Write 64 lower-case hexadecimal digits, or \
+             remove it",
         )?,
     };
     let until = certified.cert.first().and_then(|leaf| validity::life(leaf)).map(|life| life.until);
     metrics.certificate_ends(until.unwrap_or_default());
-    // The path first: who connects finds both.
+    // The path comes first, so that a client that connects finds both.
     published.path.send_replace(Some(path));
     published.certificate.send_replace(Some(Arc::new(certified)));
     Ok(until)
@@ -124,7 +125,7 @@ mod tests {
         runtime::{clock::Clock, views::Views},
     };
 
-    /// A certificate and its key, PEM.
+    /// A certificate and its key, as PEM.
     fn make() -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
@@ -137,7 +138,7 @@ mod tests {
         tls::certified(chain.as_bytes(), key.as_bytes()).unwrap().cert[0].clone()
     }
 
-    /// Writes them as a kubelet does: into a new folder, to which a link leads from then on.
+    /// Writes the files like a kubelet: into a new folder to which a link points from then on.
     fn mount(folder: &Path, version: &str, (chain, key): &(String, String), path: Option<&str>) {
         let new = folder.join(version);
         std::fs::create_dir_all(&new).unwrap();

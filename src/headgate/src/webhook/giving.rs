@@ -1,8 +1,9 @@
-//! What this Headgate has to give to new pods: the grace period of probes, and the program that holds where no shell can.
+//! What new pods get from this Headgate: the grace period of probes, and the program that holds containers without a
+//! shell.
 //!
-//! The program, `headgate-hold`, is in Headgate's own image. A pod mounts it as an image volume, which an API server
-//! has by default from 1.35 on (KEP-4639). An older one would refuse the pod. This task therefore asks the API server
-//! for its version, and again every hour, because of upgrades.
+//! The program, `headgate-hold`, is in Headgate's own image. A pod mounts it as an image volume, which API servers
+//! enable by default since 1.35 (KEP-4639). An older API server would reject the pod. This task therefore asks the API
+//! server for its version, and repeats that every hour because of upgrades.
 
 use std::{
     sync::{
@@ -17,11 +18,11 @@ use kube::Client;
 use tokio::time::sleep;
 use tracing::{debug, info};
 
-/// The first minor version of Kubernetes 1 whose API server has image volumes by default.
+/// The first minor version of Kubernetes 1 that enables image volumes by default.
 const HAS_IMAGE_VOLUMES: u32 = 35;
-/// How long an answer counts.
+/// How long an answer is used.
 const AGAIN: Duration = Duration::from_secs(3600);
-/// Before an API server that did not answer is asked again.
+/// The pause after an API server did not answer.
 const RETRY: Duration = Duration::from_secs(5);
 /// The minor version before the first answer.
 const UNKNOWN: u32 = u32::MAX;
@@ -29,15 +30,15 @@ const UNKNOWN: u32 = u32::MAX;
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// For how many seconds a probe leaves a held container alive that it ends.
+    /// The grace period in seconds for probes of a held container.
     pub probe_grace: u32,
-    /// No grace period is raised above this many seconds.
+    /// The longest grace period in seconds that Headgate sets.
     pub max_grace: Option<u32>,
-    /// The image that the program is in.
+    /// The image that contains the program.
     pub image: Option<Box<str>>,
 }
 
-/// What there is to give, now.
+/// What pods get now.
 #[derive(Clone)]
 pub struct Giving {
     options: Arc<Options>,
@@ -46,12 +47,12 @@ pub struct Giving {
 }
 
 impl Giving {
-    /// Before the API server has returned its version.
+    /// The state before the API server has returned its version.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options), server: Arc::new(AtomicU32::new(UNKNOWN)) }
     }
 
-    /// On what terms something is given.
+    /// The settings for what pods get.
     pub fn terms(&self) -> Terms {
         let program = match (&self.options.image, self.server.load(Ordering::Relaxed)) {
             (None, _) => Program::NoImage,
@@ -63,17 +64,17 @@ impl Giving {
         Terms { probe_grace: self.options.probe_grace, program, max_grace, is_refused: false }
     }
 
-    /// The image that the program is in.
+    /// The image that contains the program.
     pub fn image(&self) -> &str {
         self.options.image.as_deref().unwrap_or_default()
     }
 
-    /// Whether it counts how old the API server is.
+    /// Whether the version of the API server matters.
     pub fn wants_the_version(&self) -> bool {
         self.options.image.is_some()
     }
 
-    /// Asks the API server for its version, again and again.
+    /// Asks the API server for its version repeatedly.
     ///
     /// # Errors
     /// Never; it does not end.
@@ -92,7 +93,7 @@ impl Giving {
                     AGAIN
                 }
                 Err(error) => {
-                    debug!(%error, "the API server did not say its version");
+                    debug!(%error, "the API server did not return its version");
                     RETRY
                 }
             };
@@ -101,12 +102,12 @@ impl Giving {
     }
 }
 
-/// The minor version, which some write with a `+`.
+/// The minor version, which some API servers write with a `+`.
 fn minor(major: &str, minor: &str) -> u32 {
     let digits = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
     match (major, digits.parse()) {
         ("1", Ok(minor)) => minor,
-        // A Kubernetes 2 has what 1.35 has.
+        // A Kubernetes 2 has everything that 1.35 has.
         ("0", _) | (_, Err(_)) => UNKNOWN,
         (_, Ok(_)) => HAS_IMAGE_VOLUMES,
     }

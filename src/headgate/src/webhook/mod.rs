@@ -1,17 +1,17 @@
-//! The webhooks: the API server asks what a pod should be given before it creates it, and whether a pod may be evicted.
+//! The webhooks: the API server asks what a new pod should get, and whether a pod may be evicted.
 //!
 //! ```text
-//!  API server ──AdmissionReview──► server ─► review ─► pod ─► question to the engine's owner
-//!                                                               │  (deadline, then as if nothing bound it)
+//!  API server ──AdmissionReview──► server ─► review ─► pod ─► query to the engine's owner
+//!                                                               │  (after a deadline, as if the pod had no binding)
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //!                                               ▲
-//!                                             giving: what there is to give
+//!                                             giving: the settings for what pods get
 //! ```
 //!
-//! Every replica serves it, also standbys. It never refuses a pod. An eviction that must wait gets 429 (`evict`), and
-//! is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
-//! without a hold is allowed, its Node is read (`node_reads`). A request that cannot be read gets a 4xx, which the
-//! API server treats as an absent webhook (`failurePolicy: Ignore`).
+//! Every replica serves the webhooks, also standbys. They never reject a pod. An eviction that must wait gets 429 (`evict`),
+//! and is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
+//! without a hold is allowed, its Node is read (`node_reads`). An invalid request gets a 4xx, which the API server treats
+//! like an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;
@@ -49,75 +49,74 @@ use crate::{
     serving::listen::listen,
 };
 
-/// How the webhook is served.
+/// The options of the webhooks.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where.
+    /// The address.
     pub address: SocketAddr,
-    /// The folder with its certificate, key and path.
+    /// The folder with the certificate, the key and the path.
     pub folder: PathBuf,
-    /// What there is to give.
+    /// The options of what pods get.
     pub giving: giving::Options,
 }
 
 impl Options {
-    /// Whether it ends together with the other parts; `lease`: the duration of the Lease, if replicas elect their
-    /// leader by one.
+    /// Checks that the options fit the other options. `lease`: the duration of the Lease, if replicas elect a leader.
     ///
     /// # Errors
-    /// Returns what to set.
+    /// What to set.
     pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
-            "--webhook-address with --read-only: a readiness gate that is added to a pod would never be opened; expected \
-             one of the two"
+            "--webhook-address with --read-only: nothing would ever open the readiness gates of new pods. \
+             Remove one of the two flags"
         );
         let lease = lease.unwrap_or_default();
         anyhow::ensure!(
             lease < MARGIN,
-            "--lease-duration is {lease:?}: a pod that ends while a killed leader is still missed would not be held \
-             long enough; expected less than {MARGIN:?}, the margin of headgate.dev/hold: auto"
+            "--lease-duration is {lease:?}: a pod that terminates before a killed leader is replaced would \
+             not be held long enough. Set less than {MARGIN:?}, the reserve of headgate.dev/hold: auto"
         );
         Ok(())
     }
 }
 
-/// What answers need.
+/// The data for answers.
 #[derive(Clone)]
 pub struct Webhook {
-    /// What would bind a pod.
+    /// Queries to the engine.
     pub asking: Asking,
-    /// What evictions need besides.
+    /// The further data for evictions.
     pub evicting: Evicting,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
-    /// The path that is answered; none: no certificate was read yet.
+    /// The path of the webhooks. `None`: no certificate was read yet.
     pub path: watch::Receiver<Option<CallPath>>,
-    /// What there is to give.
+    /// What pods get.
     pub giving: Giving,
     /// The settings of namespaces.
     pub namespaces: Namespaces,
 }
 
-/// What the webhook is served with.
+/// Everything that is needed to serve the webhooks.
 pub struct Served {
-    /// To ask the API server for its version.
+    /// Asks the API server for its version.
     pub client: Client,
-    /// What answers.
+    /// The data for answers.
     pub webhook: Webhook,
-    /// Writes what is noted of evictions.
+    /// Writes the records of evictions.
     pub evictions: Evictions,
-    /// The receivers of the certificate and the path, as soon as they are read.
+    /// The receivers of the certificate and the path.
     pub published: Published,
 }
 
 impl Served {
-    /// Starts serving.
+    /// Starts the server.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// The address is not available.
     pub async fn start(
         self,
         options: Options,
@@ -125,7 +124,7 @@ impl Served {
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
         let listener = listen(options.address).await.with_context(|| {
-            format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
+            format!("cannot listen on {}. Set --webhook-address to a free address", options.address)
         })?;
         info!(webhook = %listener.local_addr()?, "serving the webhooks for new pods and evictions");
         let served = self.published.certificate.subscribe();
@@ -157,9 +156,9 @@ mod tests {
         let lease = |seconds| Some(Duration::from_secs(seconds));
         assert!(options.check(lease(24), false).is_ok());
         let error = options.check(lease(25), false).unwrap_err().to_string();
-        assert!(error.contains("expected less than 25s"), "{error}");
+        assert!(error.contains("Set less than 25s"), "{error}");
         assert!(options.check(None, false).is_ok());
         let error = options.check(lease(15), true).unwrap_err().to_string();
-        assert!(error.contains("would never be opened"), "{error}");
+        assert!(error.contains("would ever open"), "{error}");
     }
 }

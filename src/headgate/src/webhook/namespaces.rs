@@ -1,7 +1,6 @@
-//! The limit of a namespace on the grace periods of its pods: a GET of its metadata, which is used for half a minute.
+//! The limit of a namespace on the grace periods of its pods: a GET of its metadata, reused for 30 s.
 //!
-//! A namespace that cannot be read counts as one without a limit, or has its last known one. A new pod waits for no
-//! answer longer than a moment.
+//! A namespace that cannot be read has its last known limit, or none. A new pod waits only a moment for the answer.
 
 use std::{
     collections::BTreeMap,
@@ -24,24 +23,24 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// How long an answer is used.
+/// How long an answer is reused.
 const COUNTS: Duration = Duration::from_secs(30);
-/// How long a new pod waits for it.
+/// How long a new pod waits for the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The number of namespaces that are remembered.
 const REMEMBERED: usize = 1_000;
-/// Whose limit it is.
+/// The source of the limit, for messages.
 const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
 
-/// A limit in seconds, and whose it is.
+/// A limit in seconds, and its source.
 type Limit = (u32, &'static str);
 
-/// When each namespace was read, and its settings.
+/// When each namespace was read, and its limit.
 type Known = BTreeMap<Box<str>, (Moment, Option<u32>)>;
 
 /// Reads the annotation of one namespace.
 pub trait ReadNamespace: Send + Sync {
-    /// Reads it; `None`: it has none.
+    /// Reads the limit. `None`: the namespace has none.
     fn max_grace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>>;
 }
 
@@ -70,13 +69,13 @@ struct Shared {
 }
 
 impl Namespaces {
-    /// Read like that.
+    /// Reads namespaces with this reader.
     pub fn new(reader: impl ReadNamespace + 'static, clock: Clock) -> Self {
         let (known, failed, misread) = (Mutex::default(), Seldom::default(), Seldom::default());
         Self { shared: Arc::new(Shared { reader: Box::new(reader), clock, known, failed, misread }) }
     }
 
-    /// The longest grace period that pods of a namespace are given.
+    /// The longest grace period that Headgate sets on pods of a namespace.
     pub async fn max_grace(&self, name: &str) -> Option<Limit> {
         let shared = &self.shared;
         let now = shared.clock.now();
@@ -96,8 +95,8 @@ impl Namespaces {
                         namespace = &*excerpt(name),
                         %error,
                         others,
-                        "a Namespace cannot be read, so its annotation {MAX_GRACE} does not count; grant get on namespaces \
-                         (config/rbac/clusterrole.yaml or role.yaml)"
+                        "cannot read a Namespace, so its annotation {MAX_GRACE} has no effect. Grant get on \
+                         namespaces (config/rbac/clusterrole.yaml or role.yaml)"
                     );
                 }
                 before.and_then(|(_, limit)| limit)
@@ -146,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns one answer after the other, and counts.
+    /// Returns one answer after the other, and counts calls.
     struct Says(Vec<Result<Option<&'static str>, &'static str>>, Arc<AtomicUsize>);
 
     impl ReadNamespace for Says {

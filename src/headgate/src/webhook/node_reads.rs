@@ -1,13 +1,13 @@
-//! Whether the node of a pod remains whose eviction is asked for: a GET of the Node.
+//! Reads the Node of a pod whose eviction is requested, to check whether the node remains.
 //!
-//! The watch of nodes may lag behind: `kubectl drain` cordons a node and evicts its pods at once. The Node is
-//! therefore read before the eviction of a pod without a hold is allowed.
+//! The watch of nodes may lag behind: `kubectl drain` cordons a node and evicts its pods at once. The Node is therefore
+//! read before the eviction of a pod without a hold is allowed.
 //!
 //! **Guarantees.**
-//! * The GET begins after the request came. One that was under way may have been answered before the node was cordoned.
-//! * Each node is read by one GET at a time, and requests that arrive in the meantime share the next one. The drain
-//!   of a node with a hundred pods needs two or three GETs.
-//! * What cannot be read does not count as remaining.
+//! * The GET begins after the request has arrived. A GET in flight may have been answered before the node was cordoned.
+//! * Each node is read by one GET at a time, and requests that arrive in the meantime share the next one. The drain of
+//!   a node with a hundred pods needs two or three GETs.
+//! * A node that cannot be read does not count as remaining.
 
 use std::{
     collections::BTreeMap,
@@ -35,14 +35,14 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// A GET that has no answer by then counts as failed. A request may wait for two.
+/// The timeout of a GET. A request may wait for two.
 const PATIENCE: Duration = Duration::from_millis(800);
-/// GETs that are under way at the same time.
+/// The maximum number of GETs in flight.
 const AT_ONCE: usize = 16;
 
-/// Reads one Node. `None`: there is none.
+/// Reads one Node. `None`: it does not exist.
 pub trait ReadNode: Send + Sync {
-    /// Reads it.
+    /// Reads the Node.
     fn read<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<NodeFacts>, Failure>>;
 }
 
@@ -71,25 +71,25 @@ struct Shared {
 /// A node that requests wait for.
 #[derive(Default)]
 struct Node {
-    /// How many GETs of it have begun.
+    /// The number of GETs that have begun.
     begun: AtomicU64,
-    /// The number of the GET that was answered last, and whether the node remains.
+    /// The number of the last answered GET, and whether the node remains.
     last: Mutex<(u64, bool)>,
 }
 
-/// One request that waits for a node. A node that no other one waits for is forgotten with it.
+/// A request that waits for a node. The last one removes the node.
 struct Waiting<'a> {
     shared: &'a Shared,
     name: &'a Arc<str>,
 }
 
 impl NodeReads {
-    /// No node can be seen: with named namespaces there is no right to.
+    /// No node can be read, because with named namespaces there is no permission.
     pub const fn blind() -> Self {
         Self { shared: None }
     }
 
-    /// Reads nodes in that way; `signals` are the signs of a node that is about to be removed.
+    /// Reads nodes with this reader. `signals`: the signs of a node that will be removed.
     pub fn new(reader: impl ReadNode + 'static, signals: Signals, clock: Clock) -> Self {
         let (nodes, places) = (StdMutex::default(), Semaphore::new(AT_ONCE));
         let reader = Box::new(reader);
@@ -97,8 +97,8 @@ impl NodeReads {
         Self { shared: Some(Arc::new(shared)) }
     }
 
-    /// Whether the API server confirms that a node takes pods and is not about to be removed. `None`: others were
-    /// read until `patience` was over.
+    /// Whether the API server confirms that a node accepts pods and will not be removed. `None`: `patience` was over
+    /// while other nodes were read.
     pub async fn remains(&self, node: &Arc<str>, patience: Duration) -> Option<bool> {
         let Some(shared) = &self.shared else { return Some(false) };
         timeout(patience, shared.remains(node)).await.ok()
@@ -107,7 +107,7 @@ impl NodeReads {
 
 impl Shared {
     async fn remains(&self, name: &Arc<str>) -> bool {
-        // It ends after `node` does.
+        // It is dropped after `node`.
         let _waiting = Waiting { shared: self, name };
         let node = self.nodes().entry(name.clone()).or_default().clone();
         let before = node.begun.load(Ordering::SeqCst);
@@ -115,7 +115,7 @@ impl Shared {
         if last.0 > before {
             return last.1;
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await.ok();
         let number = node.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let remains = self.read(name).await;
@@ -128,14 +128,14 @@ impl Shared {
             Ok(node) => node.is_some_and(|node| self.signals.remains(&node)),
             Err(failure) => {
                 let error = &failure.message;
-                debug!(node = name, %error, "a Node cannot be read for an eviction");
+                debug!(node = name, %error, "cannot read a Node for an eviction");
                 if let Some(others) = self.failed.say(self.clock.now()) {
                     warn!(
                         node = name,
                         %error,
                         others,
-                        "a Node cannot be read, so the eviction of its pods waits as if it were drained; grant get on nodes \
-                         (config/rbac/clusterrole.yaml)"
+                        "cannot read a Node, so the eviction of its pods waits as if it were drained. Grant \
+                         get on nodes (config/rbac/clusterrole.yaml)"
                     );
                 }
                 false
@@ -167,7 +167,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Nodes that a GET takes a while to give, as they are when it begins.
+    /// Nodes that a slow GET returns as they were when it began.
     #[derive(Clone, Default)]
     struct Cluster(Arc<StdMutex<Known>>);
 

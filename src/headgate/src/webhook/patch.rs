@@ -1,4 +1,4 @@
-//! What a pod is given, as a JSON Patch (RFC 6902) of the pod that was sent.
+//! The changes of a pod as a JSON Patch (RFC 6902).
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use super::{
     volume,
 };
 
-/// The operations that turn `pod` into what was decided; `image`: the one that `headgate-hold` is in.
+/// The operations that apply the decision to `pod`. `image`: the image that contains `headgate-hold`.
 pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     let operations = RefCell::new(Vec::new());
     let add = |path: &str, value: Value| {
@@ -89,7 +89,7 @@ pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     operations.into_inner()
 }
 
-/// The command that holds for as many seconds, then does what the container's `preStop` does. Its outcome is that of the
+/// A command that holds for `seconds`, then does what the container's `preStop` does. Its result is that of the
 /// container's own command.
 fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<String>> {
     let own = command(&container["lifecycle"]["preStop"]);
@@ -117,12 +117,12 @@ fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<Stri
     Some(before)
 }
 
-/// What a shell runs before the container's own command.
+/// The shell script that runs before the container's own command.
 fn script(seconds: u32) -> String {
     format!("sleep {seconds}; exec \"$@\"")
 }
 
-/// The same command, which holds for another time.
+/// The same command with another length of the hold.
 fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
     let (at, text) = if is_shell(command.first()?) { (2, script(seconds)) } else { (1, seconds.to_string()) };
@@ -130,7 +130,7 @@ fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     Some(command)
 }
 
-/// The path of a container.
+/// The JSON pointer of a container.
 fn path(place: Place) -> String {
     match place {
         Place::Container(at) => format!("/spec/containers/{at}"),
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::webhook::pod;
 
-    /// The pod after what is decided for it while nothing is known to bind it.
+    /// The pod after the decision that is made if its bindings are unknown.
     fn injected(mut pod: Value) -> Value {
         let read = pod::read(&pod).unwrap();
         let terms = Terms { probe_grace: 5, program: Program::Available, ..Terms::default() };

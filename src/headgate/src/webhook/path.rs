@@ -1,4 +1,4 @@
-//! The path by which the API server calls the webhooks: a secret of 256 bits, if there is a file with one.
+//! The path on which the API server calls the webhooks: a secret of 256 bits, if a file contains one.
 
 use std::fmt;
 
@@ -7,31 +7,31 @@ use subtle::ConstantTimeEq;
 
 use crate::redact::DIGITS;
 
-/// The path where no file has a secret one: with a certificate that `headgate certificates` does not keep.
+/// The path if no file contains a secret one, because `headgate certificates` does not manage the certificate.
 pub const FIXED: &str = "/headgate";
 
-/// A path. The secret ones are 64 lower-case hexadecimal digits: the API server takes only paths whose parts are DNS-1123
-/// subdomains.
+/// A path. A secret path has 64 lower-case hexadecimal digits, because the API server only accepts paths whose parts
+/// are DNS-1123 subdomains.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallPath(String);
 
 impl CallPath {
-    /// A new secret one.
+    /// A new secret path.
     ///
     /// # Errors
-    /// If the system gives no random numbers.
+    /// The system has no random numbers.
     pub fn random() -> Result<Self, String> {
         let mut bytes = [0_u8; DIGITS / 2];
         let random = default_provider().secure_random;
         random
             .fill(&mut bytes)
-            .map_err(|_| "the system gives no random numbers for a secret path".to_owned())?;
+            .map_err(|_| "the system has no random numbers for a secret path".to_owned())?;
         let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
         let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
         Ok(Self(std::iter::once('/').chain(digits).collect()))
     }
 
-    /// The one that is called where there is no secret.
+    /// The path without a secret.
     #[must_use]
     pub fn fixed() -> Self {
         Self(FIXED.to_owned())
@@ -51,7 +51,7 @@ impl CallPath {
         (digits.len() == DIGITS && digits.bytes().all(is)).then(|| Self(path.to_owned()))
     }
 
-    /// The digits of its secret, or its one word.
+    /// The digits of its secret, or the text of the fixed path.
     #[must_use]
     pub fn digits(&self) -> &str {
         &self.0[1..]
@@ -69,7 +69,7 @@ impl CallPath {
         self.0.len() == DIGITS + 1
     }
 
-    /// Whether it is this one. The comparison takes the same time for any path, so nobody can guess it piece by
+    /// Whether it equals this path. The comparison takes the same time for any path, so nobody can guess it piece by
     /// piece.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {

@@ -1,4 +1,4 @@
-//! A new pod as the API server sends it, read leniently: what is odd is left out, never refused.
+//! Reads a new pod from a request leniently: unexpected content is left out, never rejected.
 
 use headgate_core::{
     inject::INJECTED,
@@ -17,11 +17,11 @@ use serde_json::Value;
 use super::volume;
 use crate::kube::slim::port_number;
 
-/// What counts of a pod; `None` if it has no containers to speak of.
+/// The relevant part of a pod. `None`: it has no containers.
 pub fn read(pod: &Value) -> Option<NewPod> {
     let containers = pod.pointer("/spec/containers")?.as_array()?;
     let sidecars = pod.pointer("/spec/initContainers").and_then(Value::as_array);
-    // A native sidecar runs while the pod does; other init containers can have no preStop.
+    // A native sidecar runs during the whole life of the pod. Other init containers cannot have a preStop.
     let is_sidecar = |container: &&(usize, &Value)| container.1["restartPolicy"] == "Always";
     let sidecars: Vec<_> = sidecars.into_iter().flatten().enumerate().collect();
     let sidecars = sidecars.iter().filter(is_sidecar).map(|(at, one)| (Place::Sidecar(*at), *one));
@@ -73,11 +73,11 @@ fn controller(pod: &Value) -> Option<&Value> {
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
-/// What counts for each container of a pod.
+/// The relevant data of a pod for each of its containers.
 struct OfPod {
-    /// What keeps Headgate's program out of all of them.
+    /// Why Headgate's program cannot be mounted in any of them, if so.
     obstacle: Option<Obstacle>,
-    /// The number of seconds that a command can run at most when the pod terminates.
+    /// The longest time in seconds that a command can run when the pod terminates.
     grace: u32,
 }
 
@@ -96,7 +96,7 @@ impl OfPod {
     }
 
     fn container(&self, pod: &Value, place: Place, container: &Value) -> Container {
-        // A probe with a separate grace period keeps it.
+        // A probe with its own grace period keeps it.
         let probe = |probe: &Probe| {
             let probe = &container[probe.field()];
             probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
@@ -106,7 +106,7 @@ impl OfPod {
             name: container["name"].as_str().unwrap_or_default().into(),
             place,
             pre_stop: if self.obstacle == Some(Obstacle::Windows) {
-                // There is neither a shell of the kind that is meant, nor a program for it.
+                // Windows has neither such a shell nor the program.
                 read_simple_hook(&container["lifecycle"]["preStop"])
             } else {
                 read_hook(container, self.grace)
@@ -120,7 +120,7 @@ impl OfPod {
     }
 }
 
-/// Whether a pod is to run on Windows, or may: by its `os`, or by the label that nodes have of theirs.
+/// Whether a pod will or may run on Windows, by its `os` or by the node label in its selector.
 fn may_be_windows(spec: &Value) -> bool {
     const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
     match spec["os"]["name"].as_str() {
@@ -144,7 +144,7 @@ fn may_be_windows(spec: &Value) -> bool {
         })
 }
 
-/// A hook of a container for which nothing else can be run.
+/// Reads a hook of a container for which no wrapper can run.
 fn read_simple_hook(hook: &Value) -> Hook {
     if hook.is_null() {
         return Hook::None;
@@ -153,7 +153,7 @@ fn read_simple_hook(hook: &Value) -> Hook {
     sleep.filter(|_| is_alone(hook)).map_or(Hook::Other, Hook::Sleep)
 }
 
-/// `grace`: every command ends after this many seconds.
+/// Reads a hook. `grace`: every command ends after this many seconds.
 fn read_hook(container: &Value, grace: u32) -> Hook {
     let hook = &container["lifecycle"]["preStop"];
     if !is_alone(hook) {
@@ -178,7 +178,7 @@ fn read_hook(container: &Value, grace: u32) -> Hook {
     }
 }
 
-/// Kubernetes takes one kind of hook only, and refuses the pod if there are two.
+/// Kubernetes accepts only one kind of handler, and rejects a pod with two.
 fn is_alone(hook: &Value) -> bool {
     hook.as_object().is_some_and(|kinds| kinds.len() == 1)
 }
@@ -192,19 +192,19 @@ pub fn command(hook: &Value) -> Option<Vec<&str>> {
 /// The HTTP request of a `preStop`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HttpGet<'a> {
-    /// To whom; empty: to the pod itself.
+    /// The host. Empty: the pod itself.
     pub host: &'a str,
-    /// To which port.
+    /// The port.
     pub port: u16,
-    /// What stands behind them.
+    /// The path and query.
     pub path: &'a str,
     /// Names and values.
     pub headers: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> HttpGet<'a> {
-    /// The request of a container's `preStop`, if it can be sent from within the container. It must be plain, with a
-    /// known port, and without any ambiguous part.
+    /// Reads the HTTP request of a container's `preStop`, if it can be sent from within the container. It must be plain
+    /// HTTP with a known port, and without any ambiguous part.
     pub fn of(container: &'a Value) -> Option<Self> {
         let get = container["lifecycle"]["preStop"]["httpGet"].as_object()?;
         let text = |name: &str, default: &'static str| match get.get(name) {

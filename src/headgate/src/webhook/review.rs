@@ -1,4 +1,4 @@
-//! AdmissionReview `admission.k8s.io/v1`: what is asked, and how it is answered.
+//! AdmissionReview `admission.k8s.io/v1`: requests and answers.
 
 use headgate_core::model::excerpt::excerpt;
 use k8s_openapi::ByteString;
@@ -17,11 +17,11 @@ struct Review {
     request: Option<Request>,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Names the question; the answer must name it too.
+    /// The ID of the request, which the answer must contain.
     pub uid: String,
     #[serde(default)]
     resource: Resource,
@@ -30,7 +30,7 @@ pub struct Request {
     /// The name of the object, if it has one already.
     pub name: Option<String>,
     namespace: Option<String>,
-    /// Nothing will be stored.
+    /// Whether it is a dry run, so that nothing is stored.
     pub dry_run: Option<bool>,
     /// The object.
     #[serde(default)]
@@ -44,22 +44,22 @@ struct Resource {
     resource: String,
 }
 
-/// Why a body is no question that can be answered.
+/// Why a body is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReview {
-    /// Not JSON, or not of its shape.
-    #[error("the body is not an {KIND} ({0}); expected one of {VERSION} as JSON")]
+    /// It is not JSON, or has the wrong structure.
+    #[error("the body is not an {KIND} ({0}). Send {VERSION} as JSON")]
     Unreadable(String),
-    /// Of another version, or another kind.
-    #[error("the body is a {kind} of {version}; expected an {KIND} of {VERSION}")]
+    /// It has another version or kind.
+    #[error("the body is a {kind} of {version}. Send an {KIND} of {VERSION}")]
     Version {
-        /// The kind in its text.
+        /// The kind in the body.
         kind: String,
         /// The version.
         version: String,
     },
-    /// There is nothing in it.
-    #[error("the {KIND} has no request with a uid; expected one, as an API server sends it")]
+    /// It contains no request.
+    #[error("the {KIND} has no request with a uid. Send one like an API server does")]
     NoRequest,
 }
 
@@ -67,7 +67,7 @@ impl Request {
     /// Reads a body.
     ///
     /// # Errors
-    /// Returns what to set.
+    /// What to set.
     pub fn read(body: &[u8]) -> Result<Self, BadReview> {
         let review: Review = serde_json::from_slice(body)
             .map_err(|error| BadReview::Unreadable(shorten(&error.to_string())))?;
@@ -79,7 +79,7 @@ impl Request {
         review.request.filter(|request| !request.uid.is_empty()).ok_or(BadReview::NoRequest)
     }
 
-    /// Whether it is about a pod that is about to be created.
+    /// Whether it is about the creation of a pod.
     pub fn creates_a_pod(&self) -> bool {
         self.operation.as_deref() == Some("CREATE")
             && self.resource.group.is_empty()
@@ -87,7 +87,7 @@ impl Request {
             && self.sub_resource.as_deref().unwrap_or_default().is_empty()
     }
 
-    /// Whether a pod may be evicted.
+    /// Whether it is about the eviction of a pod.
     pub fn evicts_a_pod(&self) -> bool {
         self.operation.as_deref() == Some("CREATE")
             && self.resource.group.is_empty()
@@ -101,7 +101,7 @@ impl Request {
         self.namespace.as_deref().filter(|name| !name.is_empty()).or_else(own).unwrap_or_default()
     }
 
-    /// The answer: continue, with these changes, and show this to the client.
+    /// An answer that allows the request, with these changes and warnings for the client.
     pub fn allow(&self, operations: Vec<Value>, warnings: &[String]) -> Value {
         let mut response = json!({"uid": self.uid, "allowed": true});
         if !operations.is_empty() {
@@ -114,7 +114,7 @@ impl Request {
         json!({"apiVersion": VERSION, "kind": KIND, "response": response})
     }
 
-    /// The answer: not now, for this reason; ask again after this many seconds.
+    /// An answer that rejects the request for now, for this reason, with the seconds until a retry.
     pub fn not_now(&self, message: &str, seconds: u64) -> Value {
         let status = json!({
             "status": "Failure",
@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// An excerpt of any value, for an answer and a log line. A value that cannot be read may have the size of a body.
+/// An excerpt of any value, for an answer and a log line. An invalid value may be as large as a body.
 fn shorten(text: &str) -> String {
     excerpt(text).into()
 }

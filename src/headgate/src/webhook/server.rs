@@ -1,13 +1,13 @@
-//! The answers of the webhook. A request that it cannot read gets a 4xx. It never refuses a pod, and delays an
-//! eviction only as [`headgate_core::model::eviction::Ruling`] decides.
+//! The server of the webhooks. A request that it cannot read gets a 4xx. It never rejects a pod, and delays an eviction
+//! only as [`headgate_core::model::eviction::Ruling`] decides.
 //!
-//! A client must know the [path](super::path), as the API server does. For all others the server reads no byte of the
-//! body and closes the connection. The content decides which of the two questions it is. [`crate::serving`] accepts
+//! A client must know the [path](super::path), like the API server does. For all others the server reads no byte of the
+//! body and closes the connection. The content decides which of the two webhooks is meant. [`crate::serving`] accepts
 //! and closes connections.
 //!
-//! A place to decide is taken with the whole request in hand, so slow clients take none. It
+//! A request gets a place for its decision only after it has arrived completely, so slow clients take none. The place
 //! is free again before the request waits for anything except the engine. A request without a place gets an answer
-//! without information: a new pod as if nothing bound it, an eviction 429.
+//! without information: a new pod as if it had no binding, an eviction 429.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -42,13 +42,13 @@ use headgate_core::{
     model::{excerpt::excerpt, injection::Terms},
 };
 
-/// Larger than any object that an API server takes (3 MiB).
+/// Larger than any object that an API server accepts (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
-/// Requests that are decided on at once.
+/// The maximum number of requests that are decided at once.
 const DECISIONS: usize = 16;
-/// An API server keeps some dozens open, and each for 90 s after its last request. It opens another one for each
-/// further request, so a thousand evictions at once are a thousand connections. Before their first request they look
-/// like those of any other client.
+/// The connection limits. An API server keeps some dozens of connections open, each for 90 s after its last request. It
+/// opens another one for each further request, so a thousand evictions at once are a thousand connections. Before their
+/// first request they look like those of any other client.
 const LIMITS: Limits = Limits {
     connections: 1280,
     // The API server has one address.
@@ -58,26 +58,26 @@ const LIMITS: Limits = Limits {
     request: Duration::from_secs(10),
     idle: Duration::from_secs(120),
 };
-/// To receive a body and to answer. The API server waits 2 s for a new pod, and 10 s for an eviction.
+/// The timeout to receive a body and to answer. The API server waits 2 s for a new pod, and 10 s for an eviction.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The maximum wait for a place to decide.
+/// The maximum wait for a place.
 const IN_LINE: Duration = Duration::from_millis(1_400);
 /// The maximum wait for the engine about a new pod. The engine answers between two steps, each of which takes
 /// milliseconds.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// An eviction is answered this long after its request came: the API server counts from when it began to connect.
+/// An eviction is answered this long after its request arrived. The API server counts from the start of its connection.
 const EVICTION: Duration = Duration::from_secs(2);
 
-/// Between two lines about requests on paths that are not served.
+/// The pause between two log lines about requests with an unknown path.
 const STRANGE_PAUSE: Duration = Duration::from_secs(60);
 
-/// What all requests share.
+/// The shared data of all requests.
 #[derive(Clone, Debug)]
 pub struct Room {
     bodies: Bodies,
     decisions: Arc<Semaphore>,
     refused: Arc<Seldom>,
-    /// The requests that came by another path.
+    /// The requests with another path.
     strange: Arc<Seldom>,
 }
 
@@ -89,10 +89,10 @@ impl Default for Room {
     }
 }
 
-/// Serves until `stop`, and then until the requests under way are answered.
+/// Serves until `stop`, and then until the requests in flight are answered.
 ///
 /// # Errors
-/// If TLS cannot be set up.
+/// TLS cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     served: watch::Receiver<Served>,
@@ -131,13 +131,13 @@ impl Webhook {
         let Some(path) = path.filter(|path| path.is(request.uri().path())) else {
             return self.refuse(connection, room);
         };
-        // Anybody may know a path that is no secret.
+        // Anybody may know a path that is not secret.
         if path.is_secret() {
             connection.trust();
         }
         let answer = timeout(PATIENCE, self.answer(request, connection, room, began)).await;
         let answer = answer.unwrap_or_else(|_| {
-            Err((StatusCode::REQUEST_TIMEOUT, format!("no whole request within {PATIENCE:?}")))
+            Err((StatusCode::REQUEST_TIMEOUT, format!("no complete request within {PATIENCE:?}")))
         });
         let took = self.clock.since(began);
         let (status, kind, body) = match answer {
@@ -145,7 +145,7 @@ impl Webhook {
             Err((status, said)) => {
                 if let Some(others) = room.refused.say(self.clock.now()) {
                     let status = status.as_u16();
-                    warn!(status, error = %said, others, "a request to the webhook was refused");
+                    warn!(status, error = %said, others, "rejected a request to the webhook");
                 }
                 (status, "text/plain; charset=utf-8", said + "\n")
             }
@@ -157,8 +157,8 @@ impl Webhook {
         response
     }
 
-    /// Refuses a request with an unknown path, unread. The answer does not contain the path: it may be an earlier
-    /// one.
+    /// Rejects a request with an unknown path without reading its body. The answer does not contain the path, because
+    /// it may be an earlier secret one.
     fn refuse(&self, connection: &Connection, room: &Room) -> Response<Full<Bytes>> {
         let now = self.clock.now();
         self.metrics.webhook_answered(StatusCode::NOT_FOUND.as_u16(), Duration::ZERO);
@@ -166,8 +166,8 @@ impl Webhook {
             warn!(
                 from = %connection.peer(),
                 others,
-                "a request to the webhook was refused unread, because its path is not served: only the API server should \
-                 call, by the path in the webhook configurations"
+                "rejected a request to the webhook unread, because its path is not served: only the API \
+                 server should call it, on the path in the webhook configurations"
             );
         }
         let mut response = Response::new(Full::from("there is nothing here\n"));
@@ -210,7 +210,7 @@ impl Webhook {
         })
     }
 
-    /// Without a place the engine is not asked.
+    /// Without a place, the engine is not asked.
     async fn review(&self, request: &Request, place: Option<SemaphorePermit<'_>>) -> Value {
         if !request.creates_a_pod() {
             return request.allow(Vec::new(), &[]);
@@ -242,7 +242,7 @@ impl Webhook {
         if !dry_run {
             self.metrics.injected(&injection.news);
             for notice in injection.notices.iter().cloned() {
-                // A pod that finds no room was reported for an earlier pod, or will be for a later one.
+                // If the queue is full, an Event about another pod of the owner is enough.
                 let _ = self.evicting.notices.send(notice);
             }
         }

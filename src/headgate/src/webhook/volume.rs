@@ -1,27 +1,27 @@
-//! The volume that brings `headgate-hold` into a container: Headgate's own image, unchanged and read-only.
+//! The volume that mounts `headgate-hold` in a container: Headgate's own image, unchanged and read-only.
 //!
-//! An image volume counts neither for a quota nor for the quality of service, and the restricted Pod Security
-//! Standard allows it. Unlike an `emptyDir`, it stops neither `kubectl drain` nor cluster-autoscaler.
+//! An image volume counts neither for a quota nor for the quality of service, and the restricted Pod Security Standard
+//! allows it. Unlike an `emptyDir`, it blocks neither `kubectl drain` nor the cluster-autoscaler.
 
 use headgate_core::model::lifespan::HOLD_PROGRAM;
 use serde_json::{Value, json};
 
 /// The name of the volume.
 const NAME: &str = HOLD_PROGRAM;
-/// The path of the image in a container.
+/// The mount path of the image in a container.
 const PLACE: &str = "/.headgate";
 
-/// The program, where a container has it.
+/// The path of the program in a container.
 pub fn program() -> String {
     format!("{PLACE}/{HOLD_PROGRAM}")
 }
 
-/// Whether a pod has the volume already.
+/// Whether a pod already has the volume.
 pub fn is_in(pod: &Value) -> bool {
     volumes(pod).any(|volume| volume["name"] == NAME && volume["image"].is_object())
 }
 
-/// Whether nothing of a pod has the volume's name, and nothing of a container its place.
+/// Whether no other volume of the pod has this name, and no mount of the container has this path.
 pub fn has_room(pod: &Value, container: &Value) -> bool {
     let is_other = |volume: &Value| volume["name"] == NAME && !volume["image"].is_object();
     let is_in_the_way = |mount: &Value| {
@@ -41,7 +41,7 @@ pub fn volume(image: &str) -> Value {
     json!({"name": NAME, "image": {"reference": image, "pullPolicy": "IfNotPresent"}})
 }
 
-/// How a container has it.
+/// The volume mount.
 pub fn mount() -> Value {
     json!({"name": NAME, "mountPath": PLACE, "readOnly": true})
 }

@@ -1,4 +1,4 @@
-//! Where the webhook's certificate comes from in the chart.
+//! The sources of the webhook's certificate in the chart.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn the_certificate_is_kept_by_one_pod_with_a_serviceaccount_of_its_own_and_no_po
                 binding["subjects"].as_array().unwrap().iter().any(|subject| subject["name"] == name);
             assert_eq!(is_its, binding["roleRef"]["name"] == name, "{binding}");
         }
-        // What selects the other replicas does not select it.
+        // The selector of the other replicas does not match it.
         let labels = &its["template"]["metadata"]["labels"];
         for object in all.iter().filter(|object| !of_it(object)) {
             let spec = &object["spec"];
@@ -47,7 +47,7 @@ fn the_certificate_is_kept_by_one_pod_with_a_serviceaccount_of_its_own_and_no_po
             let selector = selector.as_object().unwrap();
             assert!(!selector.iter().all(|(key, value)| labels[key] == *value), "{object}");
         }
-        // The Secret is empty, so that whoever applies it again takes nothing away.
+        // The Secret is empty, so that another `kubectl apply` removes nothing.
         let secret = of_kind(&all, "Secret")[0];
         assert_eq!(secret["metadata"]["name"], "headgate-webhook-tls");
         assert!(secret["data"].is_null() && secret["stringData"].is_null());

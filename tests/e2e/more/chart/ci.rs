@@ -1,4 +1,4 @@
-//! The files of values in the chart's folder `ci`: together they change every value, and Kubernetes accepts what they render.
+//! The values files in the chart's folder `ci`: together they change every value, and Kubernetes accepts their output.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -21,7 +21,7 @@ fn read(file: &str) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(chart().join(file)).unwrap()).unwrap()
 }
 
-/// The objects that this chart makes with a file of `ci`.
+/// The chart's objects with a values file of `ci`.
 async fn rendered_from(chart: &str, file: &str) -> Vec<Value> {
     let values = format!("--values={}", helm::chart().join("ci").join(file).display());
     let arguments = ["template", "headgate", chart, "--namespace=own", "--kube-version=1.36", &values];
@@ -34,7 +34,7 @@ async fn rendered(file: &str) -> Vec<Value> {
     rendered_from(chart().to_str().unwrap(), file).await
 }
 
-/// The values below this one that are not groups of others, each with its path.
+/// The values below this one that are not groups, each with its path.
 fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     match value.as_object() {
         Some(fields) if !fields.is_empty() => {
@@ -48,7 +48,7 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
 
 #[test]
 fn every_value_is_changed_by_a_file_in_ci() {
-    // Other tests of the chart change these, or they would make other values here useless.
+    // Other tests of the chart change these values, or they would disable other values here.
     let elsewhere: BTreeSet<&str> = [
         "/admissionPolicies/enabled",
         "/crds/enabled",
@@ -124,7 +124,7 @@ fn kubernetes_accepts_what_every_file_of_ci_renders() {
                     if object["metadata"]["namespace"] == "own" {
                         object["metadata"]["namespace"] = s.cluster.namespace.clone().into();
                     }
-                    // A dry run creates no ServiceAccount that this pod could have.
+                    // A dry run creates no ServiceAccount for this pod.
                     if object["kind"] == "Pod" {
                         object["spec"]["serviceAccountName"] = "default".into();
                     }
@@ -151,7 +151,7 @@ fn common_labels_are_on_every_object_and_pod_and_in_no_selector() {
         for object in own {
             let labels = &object["metadata"]["labels"];
             assert_eq!(labels["cost-centre"], "42", "{object}");
-            // Those of the chart take precedence.
+            // The labels of the chart take precedence.
             assert_ne!(labels["helm.sh/chart"].is_string(), labels["app.kubernetes.io/part-of"] == "edge");
             for selector in ["/spec/selector", "/spec/podSelector"] {
                 let selector = object.pointer(selector).cloned().unwrap_or_default().to_string();
@@ -227,7 +227,7 @@ fn the_controller_of_sets_may_be_scheduled_apart_and_have_a_serviceaccount_of_it
         let account =
             of_kind(&all, "ServiceAccount").into_iter().find(|one| one["metadata"]["name"] == "sets");
         assert_eq!(account.unwrap()["metadata"]["annotations"], json!({"example.com/team": "edge"}));
-        // What the policies allow that ServiceAccount, and nobody who has the name that it had before.
+        // The policies apply to that ServiceAccount, and not to its former name.
         let policies = of_kind(&all, "ValidatingAdmissionPolicy");
         let policies = json!(policies).to_string();
         assert!(policies.contains("system:serviceaccount:own:sets'"), "{policies}");

@@ -14,7 +14,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 ";
 
-/// An object without what says that helm manages it.
+/// An object without the labels and annotations of helm.
 fn without_helm(object: &str) -> String {
     let object = object.replace("  annotations:\n    helm.sh/resource-policy: keep\n", "");
     let is_ours = |line: &&str| {
@@ -26,8 +26,7 @@ fn without_helm(object: &str) -> String {
     object.trim_end().lines().filter(is_ours).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What the chart renders for a release `headgate` in namespace `headgate`, but for what helm alone runs, before it deletes
-/// or when it tests.
+/// The chart's output for a release `headgate` in namespace `headgate`, without the hooks that only helm runs.
 async fn rendered() -> String {
     let chart = chart();
     let arguments =

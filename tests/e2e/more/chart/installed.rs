@@ -1,4 +1,4 @@
-//! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs as pods there, and leaves.
+//! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs there as pods, and is uninstalled.
 
 use std::{
     collections::BTreeSet,
@@ -44,7 +44,7 @@ use tokio::{
     time::timeout,
 };
 
-/// With it a zone with one target is nothing to be found.
+/// With this attribute, a zone with one target is no finding.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 
 #[test]
@@ -105,11 +105,11 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
         release.gives_a_new_pod_gate_and_hold(&gated).await;
         follow(&mut terminal, &steps("`kubectl headgate`", &[])[0]).await;
 
-        // Applied again, it leaves alone what Headgate has written.
+        // Applied again, it does not change Headgate's own writes.
         let secret = wait_secret(&s.cluster.client, MANIFEST).await;
         std::fs::write(&manifest.file, manifest.text.replace(PUBLISHED, LOCAL)).unwrap();
         let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
-        // kubectl always replaces the selector of a budget, and calls that a change.
+        // kubectl always replaces the selector of a budget, and reports that as a change.
         let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
         assert!(others.all(|line| line.ends_with(" unchanged")), "{again}");
         assert_eq!(wait_secret(&s.cluster.client, MANIFEST).await, secret);
@@ -123,14 +123,14 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
     });
 }
 
-/// Where the manifest and the chart of a release are.
+/// The URL of the manifest and the chart of a release.
 const MANIFEST_URL: &str = "https://github.com/headgate/headgate/releases/download/v0.1.0/install.yaml";
 const CHART_URL: &str = "oci://ghcr.io/headgate/charts/headgate --version 0.1.0";
 
-/// What the manifest calls Headgate, its namespace and its Lease.
+/// The manifest's name of Headgate, its namespace and its Lease.
 const MANIFEST: &str = "headgate";
 
-/// A Service for pods that ask for gate and hold.
+/// A Service for pods with gate and hold.
 async fn gated_service(s: &Scenario) -> Group {
     let gated = s.group("gated").await;
     s.aws.set_attribute(&gated.arn, CROSS_ZONE, "true").await;
@@ -139,29 +139,29 @@ async fn gated_service(s: &Scenario) -> Group {
     gated
 }
 
-/// A release of the chart that serves the namespace of a scenario.
+/// A release of the chart that manages the namespace of a scenario.
 struct Release<'a> {
     s: &'a Scenario,
-    /// Its name, which is also that of its namespace and of its Lease.
+    /// Its name, and the name of its namespace and Lease.
     own: String,
     /// Its namespace.
     within: Cluster,
-    /// The kubeconfig that people ask it with.
+    /// The kubeconfig of its users.
     people: PathBuf,
     /// The values of the chart.
     values: PathBuf,
-    /// The flag that says which namespaces are served.
+    /// The flag for the managed namespaces.
     serves: String,
 }
 
-/// The blocks of a section of docs/install/helm.md, with these names instead of its own.
+/// The blocks of a section of docs/install/helm.md, with these names.
 fn steps(section: &str, names: &[(&str, String)]) -> Vec<Vec<Step>> {
     let rename = |text: &str| names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
     let blocks = blocks(&page("install/helm.md", Some(section)));
     blocks.iter().map(|steps| steps.iter().map(|step| step.renamed(rename)).collect()).collect()
 }
 
-/// Types them; gives all that is shown.
+/// Types the steps. Returns all output.
 async fn follow(terminal: &mut Terminal, steps: &[Step]) -> String {
     let mut said = Vec::new();
     for step in steps {
@@ -171,10 +171,10 @@ async fn follow(terminal: &mut Terminal, steps: &[Step]) -> String {
 }
 
 impl<'a> Release<'a> {
-    /// Makes what the chart is installed with.
+    /// Creates what the installation of the chart needs.
     async fn prepare(s: &'a Scenario) -> Self {
         let (own, key) = (s.name("own"), s.name("key"));
-        // Exactly these four, for the key that only the chart's pods have.
+        // Exactly these four actions, for the access key of the chart's pods.
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
         load_image(s).await;
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
@@ -189,7 +189,7 @@ impl<'a> Release<'a> {
         Self { s, own, within, people, values, serves }
     }
 
-    /// Makes what the manifest is applied with, for this namespace alone.
+    /// Creates what the installation of the manifest needs, for this namespace only.
     async fn by_manifest(s: &'a Scenario) -> (Self, Manifest) {
         let (own, key) = (MANIFEST.to_owned(), s.name("key"));
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
@@ -204,15 +204,15 @@ impl<'a> Release<'a> {
         (release, Manifest::with(&s.cluster.namespace, &environment))
     }
 
-    /// A terminal with `helm` and `headgate`, which give what a reader of the page does not need: this image and this world's
-    /// AWS to the chart, and to `headgate uninstall` what is served, as it is not everything here. The folder for links
-    /// to programs is there, and is looked into.
+    /// A terminal with wrappers of `helm` and `headgate` that add what a reader does not need: this image and this
+    /// local world's AWS to the chart, and the managed namespaces to `headgate uninstall`. It uses the folder for links
+    /// to programs.
     async fn terminal(&self) -> Terminal {
         let home = self.s.facts().folder.join(format!("{}-home", self.s.cluster.namespace));
         let (links, programs) = (home.join(".local/bin"), home.join("programs"));
         std::fs::create_dir_all(&links).unwrap();
         std::fs::create_dir_all(&programs).unwrap();
-        // The kinds are there already: other tests of this world have made them.
+        // The CRDs exist already, because other tests of this local world created them.
         let installs = format!("--take-ownership --timeout 2m --values '{}'", self.values.display());
         let wrapped = [
             ("helm", helm::program().await.clone(), "install", &*installs),
@@ -236,7 +236,7 @@ impl<'a> Release<'a> {
         terminal
     }
 
-    /// What the page names differently: the chart, and the release and namespace, which are there once for each test.
+    /// Names that differ from the page: the chart, and each test's release and namespace.
     fn chart_names(&self, archive: &Path) -> [(&'static str, String); 7] {
         let own = &self.own;
         [
@@ -256,18 +256,18 @@ impl<'a> Release<'a> {
         assert!(notes.contains(&asks) && !notes.contains("<no value>"), "{notes}");
     }
 
-    /// What the webhook is served with.
+    /// The Secret of the webhook.
     async fn certificate(&self) -> Option<Secret> {
         self.within.api::<Secret>().get_opt(&format!("{}-webhook-tls", self.own)).await.unwrap()
     }
 
-    /// Who holds the Lease.
+    /// The holder of the Lease.
     async fn holder(&self) -> String {
         let lease = self.within.api::<Lease>().get(&self.own).await.unwrap();
         lease.spec.unwrap().holder_identity.unwrap_or_default()
     }
 
-    /// The leader's pod goes, and the other one does the next removal.
+    /// Deletes the leader's pod. The other replica makes the next removal.
     async fn goes_on_without_its_leader(&self, group: &Group, before: &Running) -> Running {
         let s = self.s;
         let first = self.holder().await;
@@ -290,7 +290,7 @@ impl<'a> Release<'a> {
         after
     }
 
-    /// Asks Headgate as people do, through the API server.
+    /// Runs a command like a user, through the API server.
     async fn ask(&self, command: &[&str]) -> (Option<i32>, String) {
         let namespace = format!("--namespace={}", self.s.cluster.namespace);
         let (own, lease) = self.names();
@@ -298,7 +298,7 @@ impl<'a> Release<'a> {
         command_as(self.s.facts(), &self.people, &arguments).await
     }
 
-    /// The flags that say which Headgate is meant.
+    /// The flags that select this Headgate.
     fn names(&self) -> (String, String) {
         (format!("--own-namespace={}", self.own), format!("--lease-name={}", self.own))
     }
@@ -309,7 +309,7 @@ impl<'a> Release<'a> {
         assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
     }
 
-    /// `headgate ui` leads a browser to the page of the leader, through ports that the API server and the kubelet forward.
+    /// `headgate ui` opens the page of the leader through port-forwarding by the API server and the kubelet.
     async fn shows_its_page(&self) {
         let (own, lease) = self.names();
         let mut ui = Command::new(beside("headgate"))
@@ -332,7 +332,7 @@ impl<'a> Release<'a> {
         ui.kill().await.unwrap();
     }
 
-    /// People reach what it knows; whoever reaches its pods does not.
+    /// Users can read its state. A client that can only reach its pods cannot.
     async fn answers_people_and_nobody_else(&self) {
         let leader = self.holder().await;
         let leader = self.within.api::<Pod>().get(leader.split_once('_').unwrap().0).await.unwrap();
@@ -344,15 +344,15 @@ impl<'a> Release<'a> {
         assert!(http::request("GET", &format!("{ip}:8081"), "/debug/bindings", None).await.is_err());
     }
 
-    /// The API server comes to know whom to trust, and each replica the Service; both follow by watches.
+    /// Waits until the API server knows the certificate, and each replica knows the Service. Both follow watches.
     async fn waits_until_its_webhook_is_called(&self) {
         wait_available(&self.within, &self.own, 2).await;
         wait::until("a new pod would be given gate and hold", || self.try_new_pod()).await;
-        // By a path that is a secret.
+        // With a secret path.
         wait_secret(&self.s.cluster.client, &self.own).await;
     }
 
-    /// `Err` if a new pod would not be given gate and hold.
+    /// `Err` if a new pod would not get gate and hold.
     async fn try_new_pod(&self) -> Result<(), Value> {
         let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
         let pod = serde_json::from_value(pod).unwrap();
@@ -364,7 +364,7 @@ impl<'a> Release<'a> {
         if gated && held { Ok(()) } else { Err(pod) }
     }
 
-    /// Its webhook is called through its Service, and gives a new pod what it asks for.
+    /// Its webhook is called through its Service, and a new pod gets what it requests.
     async fn gives_a_new_pod_gate_and_hold(&self, gated: &Group) {
         let s = self.s;
         deploy_gated(&s.cluster).await;
@@ -373,11 +373,11 @@ impl<'a> Release<'a> {
         assert_eq!(spec["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
         assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 1);
         assert_eq!(spec["terminationGracePeriodSeconds"], 2);
-        // A pod whose gate is closed is not available.
+        // A pod with a closed gate is not available.
         wait_available(&s.cluster, "gated", 1).await;
     }
 
-    /// Only by its own label.
+    /// Only with its own label.
     async fn gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold(&self) {
         let system = self.s.cluster.within("kube-system");
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -389,7 +389,7 @@ impl<'a> Release<'a> {
         let asks = created(json!({"headgate.dev/inject": "true"})).await;
         assert_eq!(asks["spec"]["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
         assert_eq!(asks["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
-        // What holds where no shell can is in Headgate's own image, unless the chart says otherwise.
+        // By default, the program for containers without a shell is from Headgate's own image.
         let mut own = bare_pod("ingress", &json!({"headgate.dev/inject": "true"}));
         own["metadata"]["annotations"] = json!({"headgate.dev/own-prestop": "wrap"});
         own["spec"]["containers"][0]["lifecycle"] =
@@ -405,7 +405,7 @@ impl<'a> Release<'a> {
         assert_eq!(other["metadata"]["annotations"], Value::Null);
     }
 
-    /// When the certificates end that the replicas serve, as their metrics say.
+    /// When the replicas' certificates expire, from their metrics.
     async fn certificates_end(&self) -> Vec<f64> {
         let of_run = ListParams::default().labels("app.kubernetes.io/name=headgate");
         let replicas = self.within.api::<Pod>().list(&of_run).await.unwrap();
@@ -421,8 +421,8 @@ impl<'a> Release<'a> {
         ends
     }
 
-    /// A certificate that somebody removes is followed by another one. Kubelets bring it to the replicas, and new pods are
-    /// given gate and hold all the time.
+    /// If a user deletes a certificate, a new one replaces it. Kubelets mount it for the replicas, and all new pods get
+    /// gate and hold.
     async fn serves_another_certificate_once_kubelets_have_mounted_it(&self) {
         let before = self.certificates_end().await;
         assert_eq!(before.len(), 2, "{before:?}");
@@ -438,7 +438,7 @@ impl<'a> Release<'a> {
         .await;
     }
 
-    /// The doctor sees everything, and finds only what these pods lack.
+    /// The doctor can check everything, and only reports what these pods lack.
     async fn doctor_finds_only_what_the_pods_lack(&self) {
         let (code, said) = self.ask(&["doctor", "-o=json"]).await;
         let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
@@ -487,12 +487,12 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Where headgate's image is.
+/// The repository of headgate's image.
 const LOCAL: &str = "headgate.local/headgate";
 /// The name of headgate's image.
 const IMAGE: &str = "headgate.local/headgate:test";
 
-/// Puts headgate's image on every node, for the first who asks.
+/// Loads headgate's image onto every node, once.
 async fn load_image(s: &Scenario) {
     static LOADED: OnceCell<()> = OnceCell::const_new();
     LOADED.get_or_init(|| load_image_now(s)).await;
@@ -512,7 +512,7 @@ async fn load_image_now(s: &Scenario) {
     http::json("POST", control, "/images", Some(&body)).await;
 }
 
-/// That image, for the namespace of the scenario, with this access key.
+/// Chart values with that image, for the namespace of the scenario, with this access key.
 fn chart_values(s: &Scenario, key: &str) -> Value {
     let mut environment: Vec<Value> = Vec::new();
     for (name, value) in aws::environment(s.facts()) {
@@ -527,12 +527,12 @@ fn chart_values(s: &Scenario, key: &str) -> Value {
     })
 }
 
-/// Selects this namespace alone.
+/// A selector for this namespace only.
 fn selector(namespace: &str) -> String {
     format!("kubernetes.io/metadata.name={namespace}")
 }
 
-/// The environment that has Headgate serve what this selects.
+/// The environment that makes Headgate manage the selected namespaces.
 fn serves(selector: &str) -> Value {
     json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": selector})
 }
@@ -540,14 +540,14 @@ fn serves(selector: &str) -> Value {
 /// `deploy/install.yaml` for one test.
 struct Manifest {
     text: String,
-    /// Where it is.
+    /// The path of the file.
     file: String,
-    /// Where it is without what other tests of the world need.
+    /// The path of the file without objects that other tests of the local world need.
     going: String,
 }
 
 impl Manifest {
-    /// With the image of this world, and with more environment.
+    /// With the image of this local world, and with more environment variables.
     fn with(namespace: &str, environment: &[Value]) -> Self {
         let text = std::fs::read_to_string(helm::manifest()).unwrap();
         let mut all: Vec<Value> =
@@ -584,7 +584,7 @@ impl Manifest {
     }
 }
 
-/// A Deployment whose one pod asks for gate and hold.
+/// A Deployment whose pod requests gate and hold.
 async fn deploy_gated(cluster: &Cluster) {
     let mut spec = pod_spec(&[("http", 8080)]);
     spec["terminationGracePeriodSeconds"] = 1.into();

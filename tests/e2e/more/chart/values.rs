@@ -1,4 +1,4 @@
-//! What the values of the chart make of it, and which it refuses.
+//! The effects of the chart's values, and invalid values.
 
 use std::process::Stdio;
 
@@ -28,7 +28,7 @@ fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unles
             "monitoring",
             &json!({"monitoring": {
                 "podMonitor": {"enabled": true, "interval": "15s", "labels": {"release": "prometheus"}},
-                "rules": {"enabled": true, "labels": {"release": "prometheus"}, "runbooks": "https://wiki.example/headgate"},
+                "rules": {"enabled": true, "labels": {"release": "prometheus"},},
                 "dashboard": {"enabled": true},
             }}),
         )
@@ -43,17 +43,30 @@ fn alerts_pod_monitor_and_dashboard_are_those_of_deploy_monitoring_and_off_unles
         assert_eq!((&endpoint["interval"], &endpoint["honorLabels"]), (&json!("15s"), &json!(true)));
         let rules = of_kind(&all, "PrometheusRule")[0];
         assert_eq!(rules["metadata"]["labels"]["release"], "prometheus");
-        let mut wanted = monitoring::rules();
-        for rule in wanted["groups"][0]["rules"].as_array_mut().unwrap() {
-            let link = rule["annotations"]["runbook_url"].as_str().unwrap();
-            rule["annotations"]["runbook_url"] =
-                link.replace("https://headgate.dev/docs", "https://wiki.example/headgate").into();
-        }
-        assert_eq!(rules["spec"]["groups"], wanted["groups"]);
+        assert_eq!(rules["spec"]["groups"], monitoring::rules()["groups"]);
         let dashboard = of_kind(&all, "ConfigMap")[0];
         assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
         let text = std::fs::read_to_string(monitoring::folder().join("dashboard.json")).unwrap();
         assert_eq!(dashboard["data"]["headgate.json"], text);
+    });
+}
+
+#[test]
+fn alerts_link_to_the_runbook_if_the_chart_knows_where_the_docs_are() {
+    block(async {
+        let values = json!({
+            "docsUrl": "https://docs.example/headgate/", "monitoring": {"rules": {"enabled": true}},
+        });
+        let all = with("runbook", &values).await;
+        let mut wanted = monitoring::rules();
+        for rule in wanted["groups"][0]["rules"].as_array_mut().unwrap() {
+            let annotations = rule["annotations"].as_object_mut().unwrap();
+            let path = annotations.remove("runbook").unwrap();
+            let section = path.as_str().unwrap().strip_prefix("docs/operate/runbook.md#").unwrap();
+            let link = format!("https://docs.example/headgate/operate/runbook.html#{section}");
+            annotations.insert("runbook_url".to_owned(), link.into());
+        }
+        assert_eq!(of_kind(&all, "PrometheusRule")[0]["spec"]["groups"], wanted["groups"]);
     });
 }
 
@@ -145,7 +158,7 @@ fn a_release_may_have_a_name_of_its_own() {
         let service = of_kind(&all, "Service")[0];
         assert_eq!(service["metadata"]["name"], "gate-webhook");
         assert_eq!(&service["spec"]["selector"], labels);
-        // Pods of hooks are none of its replicas.
+        // Pods of hooks are not replicas.
         for pod in [&of_kind(&all, "Job")[0]["spec"]["template"], of_kind(&all, "Pod")[0]] {
             assert_ne!(pod["metadata"]["labels"]["app.kubernetes.io/name"], "edge");
         }
@@ -206,10 +219,10 @@ fn the_test_of_a_release_asks_its_own_leader_with_no_more_rights_than_people_hav
     });
 }
 
-/// What `headgate run` says when it refuses these arguments.
+/// The error of `headgate run` for invalid arguments.
 async fn refusal(arguments: &[&str]) -> String {
     let mut command = Command::new(program());
-    // It looks at its arguments before it looks for a cluster.
+    // It checks its arguments before it connects to a cluster.
     command
         .arg("run")
         .args(arguments)
@@ -263,14 +276,14 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
                 &["--hold-image=a b"],
                 "set the name of an image",
             ),
-            ("log=debugg", "/log", &["--log=debugg"], "is no level"),
+            ("log=debugg", "/log", &["--log=debugg"], "is not a level"),
             ("grants=yes", "/grants", &["--grants=yes"], "invalid value"),
             ("namespaces={A}", "/namespaces", &["--namespaces=A"], "set the name of a namespace"),
             (
                 "readOnly=true",
                 "Set webhook.enabled=false",
                 &[webhook, "--read-only"],
-                "expected one of the two",
+                "Remove one of the two",
             ),
         ] {
             let error = rendered(&[&format!("--set={values}")]).await.unwrap_err();

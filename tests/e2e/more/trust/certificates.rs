@@ -1,4 +1,4 @@
-//! `headgate certificates` keeps certificate, path and configurations, and no pod is missed meanwhile.
+//! `headgate certificates` renews certificate, path and configurations, and no new pod is missed during that.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// The Secret of `headgate certificates`.
 const SECRET: &str = "headgate-webhook-tls";
 
-/// A namespace whose new pods go through the webhooks of two replicas, and a process that keeps their certificate.
+/// A namespace whose new pods go through the webhooks of two replicas, and a process that renews their certificate.
 struct Stage {
     s: Scenario,
     pods: Cluster,
@@ -35,7 +35,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// With certificates that live this long. A change of the Secret comes to the second replica later than to the first.
+    /// With this lifetime of certificates. A change of the Secret reaches the second replica later than the first.
     async fn new(world: &'static World, test: &str, lifetime: &'static str, more: &[&str]) -> Self {
         let s = Scenario::new(world, test).await;
         let pods = s.cluster.within(&s.name("pods"));
@@ -87,7 +87,7 @@ impl Stage {
         self.keeper = Some(Headgate::start_certificates(s.facts(), &s.facts().kubeconfig, &arguments).await);
     }
 
-    /// Whether a new pod is given the gate and the hold.
+    /// Whether a new pod gets the gate and the hold.
     async fn injects(&self) -> bool {
         let pod = serde_json::from_value(bare_pod("probe", &json!({}))).unwrap();
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
@@ -95,7 +95,7 @@ impl Stage {
         pod.metadata.annotations.is_some_and(|all| all.contains_key("headgate.dev/injected"))
     }
 
-    /// Creates pods until the condition holds; none may be missed.
+    /// Creates pods until the condition is true. None may be missed.
     async fn inject_until<T, E: std::fmt::Debug>(
         &self,
         what: &str,
@@ -118,13 +118,13 @@ impl Stage {
         self.s.cluster.api::<Secret>().get(SECRET).await.unwrap()
     }
 
-    /// What is in the Secret under this name.
+    /// The value in the Secret under this name.
     async fn stored(&self, name: &str) -> Option<String> {
         let data = self.secret().await.data?;
         Some(String::from_utf8(data.get(name)?.0.clone()).unwrap())
     }
 
-    /// With how many certificates each replica has served.
+    /// The number of certificates that each replica has used.
     fn served(&self) -> Vec<usize> {
         let ends = |headgate: &Headgate| -> BTreeSet<String> {
             headgate
@@ -136,7 +136,7 @@ impl Stage {
         self.headgates.iter().map(|headgate| ends(headgate).len()).collect()
     }
 
-    /// Nobody was refused, and nobody refused a certificate.
+    /// Checks that no call was rejected, and no certificate.
     async fn assert_no_call_was_lost(&self) {
         for headgate in &self.headgates {
             let refused = headgate.metric("headgate_webhook_requests_total{status=\"404\"}").await;
@@ -148,7 +148,7 @@ impl Stage {
         }
     }
 
-    /// Whether all entries trust what the Secret says, and call its path.
+    /// Whether all entries have the certificate and path of the Secret.
     async fn is_configured(&self) -> Result<(), String> {
         let (Some(trusted), Some(path)) = (self.stored("ca.crt").await, self.stored("path").await) else {
             return Err("there is no certificate yet".into());
@@ -210,7 +210,7 @@ fn what_a_tool_wipes_of_configurations_and_secret_is_written_again_at_once() {
         })
         .await;
 
-        // The Secret alone: the certificate before is still trusted, and the same path is called.
+        // Only the Secret: the previous certificate is still trusted, and the path does not change.
         let path = stage.stored("path").await;
         let certificates = stage.served();
         let before: BTreeSet<_> = stage.stored("tls.crt").await.into_iter().collect();
@@ -226,7 +226,7 @@ fn what_a_tool_wipes_of_configurations_and_secret_is_written_again_at_once() {
         assert_eq!(stage.stored("path").await, path);
         assert!(!before.contains(&stage.stored("tls.crt").await.unwrap()));
 
-        // Configurations that are deleted are not made by it; once they are there, they are written.
+        // It does not create deleted configurations. When they exist again, it fills them in.
         let by_name = Configuration::of(stage.s.cluster.client.clone(), stage.configuration.name.clone());
         std::mem::replace(&mut stage.configuration, by_name).remove().await;
         let keeper = stage.keeper.as_ref().unwrap();
@@ -262,7 +262,7 @@ fn the_path_is_in_no_log_line_event_metric_or_answer_of_headgate() {
         s.wait_targets(&group, &targets(&running, 8080)).await;
         let renewed = async || stage.stored("next.crt").await.ok_or("not yet");
         stage.inject_until("a renewal begins", renewed).await;
-        // Also what somebody tries who knows it, or part of it.
+        // Also attempts by a client that knows the path, or a part of it.
         let mut said = Vec::new();
         for headgate in &stage.headgates {
             for path in [format!("/{path}?x=1"), format!("/{path}/evict"), format!("/x/{path}/y")] {
@@ -286,7 +286,7 @@ fn the_path_is_in_no_log_line_event_metric_or_answer_of_headgate() {
             said.push(ask(&["doctor", &own, &address, &configuration, &output]).await);
             said.push(ask(&["explain", pod, &own, &address, &namespace, &output]).await);
         }
-        // The API server shows the URL to whoever is refused because nobody answers; the doctor does not pass it on.
+        // If no replica answers, the API server shows the URL to the rejected client. The doctor does not show it.
         stage.configuration.set_failure_policy("Fail").await;
         let Stage { s, pods, headgates, keeper, configuration, .. } = stage;
         for headgate in headgates.into_iter().chain(keeper) {
@@ -310,7 +310,7 @@ fn the_path_is_in_no_log_line_event_metric_or_answer_of_headgate() {
         said.push(doctor);
         for namespace in [&s.cluster, &pods] {
             for event in namespace.api::<Event>().list(&ListParams::default()).await.unwrap() {
-                // Controllers of Kubernetes say what the API server tells them.
+                // Kubernetes controllers repeat messages of the API server.
                 if event.reporting_controller.as_deref().is_some_and(|by| by.contains("headgate")) {
                     said.push(serde_json::to_string(&event).unwrap());
                 }

@@ -1,4 +1,4 @@
-//! One client that opens as many connections as it can keeps nobody else out.
+//! One client with as many connections as possible does not lock out others.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -19,12 +19,12 @@ use kube::{
 };
 use serde_json::json;
 
-/// Requests to the API server at a time.
+/// Concurrent requests to the API server.
 const AT_ONCE: usize = 4;
-/// Far more than a Headgate has open without a crowd.
+/// Many more than a Headgate has open without an attack.
 const FEW: usize = 100;
 
-/// A pod that nothing starts.
+/// A pod without a node.
 async fn create(pods: &Api<Pod>, name: &str, dry_run: bool) -> bool {
     let mut pod = bare_pod(name, &json!({"app": "web"}));
     pod["spec"]["schedulerName"] = "nobody".into();
@@ -33,7 +33,7 @@ async fn create(pods: &Api<Pod>, name: &str, dry_run: bool) -> bool {
     created.metadata.annotations.is_some_and(|all| all.contains_key("headgate.dev/injected"))
 }
 
-/// Asks for the probes again and again while `during` runs. Gives how often, and what failed.
+/// Sends probe requests repeatedly while `during` runs. Returns their number, and the failures.
 async fn probed<T>(headgate: &Headgate, during: impl Future<Output = T>) -> (T, usize, Vec<String>) {
     let done = AtomicBool::new(false);
     let (mut answered, mut failed) = (0, Vec::new());
@@ -77,7 +77,7 @@ fn a_crowd_at_the_webhook_makes_the_api_server_miss_no_call() {
 
         let authorities = configuration.trusted().await.unwrap().remove(0);
         let crowd = Crowd::at_https(&headgate.webhook().await, &authorities, LARGE);
-        // On a busy machine it may take a while until more are open than the webhook keeps.
+        // On a busy machine, it may take time until there are more connections than the webhook keeps.
         wait::until("the crowd is there, comes again, and is said", || async {
             match (crowd.counts.closed.load(Relaxed), headgate.text().contains("too many connections")) {
                 (500.., true) => Ok(()),

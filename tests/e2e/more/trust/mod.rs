@@ -1,4 +1,4 @@
-//! Attacks that take long to play, and the certificate of the webhooks.
+//! Long attacks, and the certificate of the webhooks.
 
 mod certificates;
 mod crowd;

@@ -1,4 +1,4 @@
-//! Only who knows the path is answered by the webhooks: the API server.
+//! The webhooks only answer a client that knows the path: the API server.
 
 use std::path::PathBuf;
 
@@ -47,13 +47,14 @@ fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and
         for pod in running.keys() {
             assert_eq!(stage.annotations(pod).await.len(), 0, "nothing is noted on {pod}");
         }
-        let lines = headgate
-            .logged(|line| line["message"].as_str().is_some_and(|said| said.contains("was refused unread")));
+        let lines = headgate.logged(|line| {
+            line["message"].as_str().is_some_and(|said| said.contains("a request to the webhook unread"))
+        });
         assert!((1..=2).contains(&lines.len()), "one a minute: {lines:?}");
         assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1"), "{lines:?}");
         assert_eq!(refused().await, Some(before + f64::from(sent)));
 
-        // The API server is answered all the time; only the pod that it asks about leaves.
+        // The API server gets an answer all the time. Only the pod of its requests is deregistered.
         let (pod, ip) = running.iter().next().unwrap();
         stage.evict(pod).await;
         stage.wait_only_deregistered(ip).await;
@@ -97,7 +98,7 @@ fn with_a_certificate_of_others_the_path_is_fixed() {
 
 #[test]
 fn applying_the_manifests_or_the_chart_again_leaves_path_and_secret_alone() {
-    // The chart's configuration is for all namespaces with the label.
+    // The chart's configuration applies to all namespaces with the label.
     alone(|world| async move {
         let s = Scenario::new(world, "path-apply").await;
         let kubectl = Kubectl::new(s.facts(), &s.cluster.namespace);

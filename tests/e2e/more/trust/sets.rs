@@ -1,4 +1,4 @@
-//! With the token of `headgate daemonsets`, the API server refuses whatever is not its to write.
+//! With the token of `headgate daemonsets`, the API server rejects all writes outside of its task.
 
 use headgate_harness::{
     accounts,
@@ -55,7 +55,7 @@ fn the_controller_of_sets_may_write_only_what_a_set_controls() {
             by_policy(create(namespace, owners.clone()).await)
                 .unwrap_or_else(|other| panic!("{namespace} {owners}: {other}"));
         }
-        // RBAC refuses every namespace that the chart does not name.
+        // RBAC rejects every namespace that the chart does not name.
         for namespace in [&*other.namespace, "kube-system", "default"] {
             let kube::Error::Api(status) = create(namespace, own()).await.unwrap_err() else {
                 panic!("{namespace}")
@@ -63,13 +63,13 @@ fn the_controller_of_sets_may_write_only_what_a_set_controls() {
             assert_eq!(status.code, 403, "{}", status.message);
             assert!(status.message.contains("cannot create resource"), "{}", status.message);
         }
-        // Nor may it touch what is there.
+        // It may not change existing objects either.
         tenant.create::<Pod>(serde_json::to_value(pod(&json!([]))).unwrap()).await;
         let pods = Api::<Pod>::namespaced(client.clone(), &tenant.namespace);
         by_policy(pods.delete("made", &DeleteParams::default()).await).unwrap();
         let patch = json!({"metadata": {"labels": {"a": "b"}}});
         by_policy(pods.patch("made", &PatchParams::default(), &Patch::Merge(&patch)).await).unwrap();
-        // Nor may it take a pod from another controller.
+        // It may not take a pod from another controller either.
         let config = tenant.create::<ConfigMap>(json!({"metadata": {"name": "owner"}})).await;
         let controls = json!([{
             "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": config.metadata.uid, "controller": true,

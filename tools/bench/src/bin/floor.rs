@@ -1,10 +1,10 @@
-//! The floor of `make bench`: the least that a program can do which watches pods and calls AWS.
+//! The floor of `make bench`: the least that a program needs which watches pods and calls AWS.
 //!
-//! Headgate's own watch, slim types, client and connection settings; then one AWS call for each event, at once. No
-//! ledger, no limits, no retries, no state but what was registered. `floor [--namespace=NAME] APP=ARN ...` registers
-//! pods with the label `app: APP` at port 8080.
+//! It has Headgate's own watch, slim types, client and connection settings, and sends one AWS call for each event, at
+//! once. It has no ledger, no limits, no retries, and no state except the registered targets.
+//! `floor [--namespace=NAME] APP=ARN ...` registers pods with the label `app: APP` at port 8080.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
+#![allow(clippy::expect_used, clippy::unwrap_used)] // a failure ends the program with a message
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! How each fault is made, and mended.
+//! How each fault is made and ended.
 
 use std::time::{Duration, Instant};
 
@@ -14,20 +14,20 @@ use tokio::time::sleep;
 use super::plan::{Fault, Strike};
 use crate::replica::{Replica, wait_recovered};
 
-/// A fault that was made.
+/// A past fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Struck {
-    /// What went wrong.
+    /// The fault.
     pub fault: Fault,
     /// When it began.
     pub began: Micros,
-    /// For how long it lasted.
+    /// Its duration.
     pub lasted: Duration,
-    /// How long it took then until all replicas were ready, one led, and AWS had taken all removals.
+    /// The time until all replicas were ready, one led, and AWS had accepted all deregistrations.
     pub recovered_in: Duration,
 }
 
-/// Lets something go wrong, and waits until Headgate has recovered.
+/// Makes a fault, and waits until Headgate has recovered.
 pub async fn strike(facts: &Facts, aws: &Aws, replicas: &mut Vec<Replica>, strike: Strike) -> Struck {
     let Strike { fault, lasts, .. } = strike;
     let leader = wait_recovered(replicas).await;
@@ -69,7 +69,7 @@ pub async fn strike(facts: &Facts, aws: &Aws, replicas: &mut Vec<Replica>, strik
     Struck { fault, began, lasted, recovered_in: ended.elapsed() }
 }
 
-/// Its place among the replicas is another one's then: which one leads is asked for each time.
+/// Its index among the replicas may then be another replica's, so the leader is determined each time.
 async fn kill(replicas: &mut Vec<Replica>, which: usize, away: Duration) {
     let killed = replicas.remove(which).kill().await;
     sleep(away).await;
@@ -86,7 +86,8 @@ async fn cut(ways: &[&Proxy], time: Duration) {
     }
 }
 
-/// Silence ends with the end of the connections: what a silent one costs beyond that is not bounded by the fault.
+/// The silence ends with the end of the connections. The fault does not limit the effect of a silent connection beyond
+/// that.
 async fn hang(way: &Proxy, time: Duration) {
     way.hang();
     sleep(time).await;

@@ -1,16 +1,17 @@
-//! `make chaos`: rolls under traffic, and faults during them, one after the other, for a given time. No request may be
-//! lost, and after each round AWS must hold exactly what is wanted. With a margin of 0 it is the control, which must lose.
+//! `make chaos`: runs rollouts under traffic for a given time, with one fault after the other. No request may be lost. After
+//! each round, the targets in AWS must be exactly those of the pods. With `MARGIN=0` it is the control run, which must lose
+//! requests.
 //!
 //! ```text
-//!  plan     which faults, when and for how long: from a seed, each shorter than the margin
-//!  stage    a Deployment behind an NLB, one behind an ALB, a foreign target in the group of each
-//!  faults   how each fault begins and ends
+//!  plan     which faults, when and for how long: random by a seed, each shorter than the spare time of the hold
+//!  stage    one Deployment behind an NLB and one behind an ALB, with a target of another writer in each target group
+//!  faults   how each fault starts and ends
 //!  quiet    what must be true when nothing changes any more
-//!  round    traffic, rolls, faults, quiet, counts
+//!  round    one round: traffic, rollouts, faults, checks, counts
 //!  report   target/chaos/report.md
 //! ```
 //!
-//! Another fault is a variant of [`plan::Fault`] and its making in `faults`.
+//! A new fault is a variant of [`plan::Fault`] and its code in `faults`.
 
 mod faults;
 pub mod plan;
@@ -35,10 +36,9 @@ pub use self::report::Setting;
 const FOLDER: &str = "target/chaos";
 const REPORT: &str = "target/chaos/report.md";
 
-/// Plays rounds in a world of their own. Gives whether all was as promised.
+/// Plays rounds in their own local world. Returns whether all guarantees held.
 ///
-/// # Errors
-/// The world does not start or end, or a round could not go on.
+/// # Errors The local world does not start or end, or a round could not continue.
 pub async fn run(setting: Setting) -> Result<bool, Box<dyn std::error::Error>> {
     std::fs::create_dir_all(FOLDER)?;
     let name = format!("chaos-{}", std::process::id()).parse()?;
@@ -49,7 +49,7 @@ pub async fn run(setting: Setting) -> Result<bool, Box<dyn std::error::Error>> {
     played.map_err(|_| format!("it could not go on; what came before is in {REPORT}").into())
 }
 
-/// Round after round until the minutes are over, or something is left wrong, from which no round can begin.
+/// Plays rounds until the time is over, or until an error remains, after which no round can begin.
 async fn play(facts: &Facts, setting: Setting) -> bool {
     println!("Chaos: {} minutes, seed {}, margin {} s", setting.minutes, setting.seed, setting.margin);
     let mut rows: Vec<Row> = Vec::new();

@@ -1,18 +1,18 @@
-//! Which faults come when, and for how long: the same for the same seed.
+//! Which faults occur, when, and for how long. The same seed gives the same faults.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// What the hold has beyond the load balancer's bound, in seconds.
+/// The reserve of the hold beyond the propagation delay, in seconds.
 pub const MARGIN: u32 = 30;
-/// The longest time that a fault may take, in milliseconds. What is left of the margin is for what Headgate needs after
-/// it: the Lease, the wait before another try, AWS's answer.
+/// The longest fault in milliseconds. The remaining reserve is for Headgate's recovery: the Lease, the wait before a
+/// retry, AWS's answer.
 const LONGEST: u64 = 20_000;
-/// How many faults there are in a round.
+/// The number of faults in a round.
 const STRIKES: usize = 4;
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// SIGKILL of the leader, which is started again.
@@ -25,17 +25,17 @@ pub enum Fault {
     ApiServerRestarted,
     /// The database of the API server restarts.
     EtcdRestarted,
-    /// The leader's connections to AWS end, and new ones are not taken.
+    /// The leader's connections to AWS end, and new ones are refused.
     LeaderCutFromAws,
     /// The same for both replicas.
     AllCutFromAws,
-    /// AWS says nothing more to the leader.
+    /// AWS does not answer the leader any more.
     AwsHangs,
-    /// The leader's connections to the API server end, and new ones are not taken.
+    /// The leader's connections to the API server end, and new ones are refused.
     LeaderCutFromApiServer,
     /// The same for the standby.
     StandbyCutFromApiServer,
-    /// The API server says nothing more to the leader.
+    /// The API server does not answer the leader any more.
     ApiServerHangs,
     /// AWS answers every call with Throttling.
     Throttled,
@@ -48,7 +48,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 15] = [
         Self::LeaderKilled,
         Self::StandbyKilled,
@@ -67,7 +67,7 @@ impl Fault {
         Self::AwsSlow,
     ];
 
-    /// What is said of it.
+    /// Its name in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LeaderKilled => "leader killed",
@@ -88,7 +88,7 @@ impl Fault {
         }
     }
 
-    /// For how long it lasts, in milliseconds: at least and at most. A restart takes its own time.
+    /// Its shortest and longest duration, in milliseconds. A restart takes its own time.
     const fn lasts(self) -> (u64, u64) {
         match self {
             Self::ApiServerRestarted | Self::EtcdRestarted => (0, 0),
@@ -111,24 +111,24 @@ impl Fault {
 /// A fault at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strike {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// How long after a roll has begun, or after all has recovered from the one before.
+    /// The time after a rollout has begun, or after the recovery from the previous fault.
     pub after: Duration,
-    /// For how long.
+    /// Its duration.
     pub lasts: Duration,
 }
 
-/// The faults of a run, round by round.
+/// The faults of a run, by round.
 #[derive(Clone, Debug)]
 pub struct Plan {
     random: Rng,
-    /// Those that have not come yet since all had come.
+    /// The faults that have not occurred since all had occurred.
     left: Vec<Fault>,
 }
 
 impl Plan {
-    /// That of a seed.
+    /// The plan for a seed.
     pub fn new(seed: u64) -> Self {
         Self { random: Rng::with_seed(seed), left: Vec::new() }
     }
@@ -145,7 +145,8 @@ impl Plan {
         }
         let fault = self.left.pop().expect("some are left");
         let (least, most) = fault.lasts();
-        // The first old pods go some seconds after a roll has begun. Between two faults Headgate makes good what waits.
+        // The first old pods terminate some seconds after a rollout has begun. Between two faults, Headgate processes
+        // what waits.
         let after = if is_first { 1_000..=12_000 } else { 3_000..=6_000 };
         Strike {
             fault,

@@ -1,5 +1,5 @@
-//! What must be so when all has come to rest: the roll is complete, and AWS holds the living pods and the foreign target, and
-//! nothing else.
+//! The conditions after all faults: the rollout is complete, and AWS holds exactly the living pods and the foreign
+//! target.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,30 +19,30 @@ use tokio::time::sleep;
 use super::stage::{Stage, Workload};
 use crate::stage::{REPLICAS, workload::PORT};
 
-/// Far more than any roll takes here, also if the gates of several pods, one after the other, wait for 90 s because their
-/// address was a target shortly before (docs/guides/workloads.md).
+/// Much longer than any rollout takes here, even if the gates of several pods wait for 90 s one after the other,
+/// because their address was a target shortly before (docs/guides/workloads.md).
 const DEADLINE: Duration = Duration::from_secs(420);
-/// The API of AWS is throttled, and Headgate asks it too.
+/// The AWS API is throttled, and Headgate uses it too.
 const PERIOD: Duration = Duration::from_millis(500);
-/// How long it must stay as it is.
+/// How long the conditions must hold.
 const STAYS: Duration = Duration::from_secs(2);
 
-/// What is not as it must be.
+/// A violated condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Differs {
-    /// In a word or two.
+    /// A short name.
     what: &'static str,
-    /// In full.
+    /// The details.
     detail: String,
 }
 
-/// For how long was waited for what, and what it was in full when it was waited for last.
+/// The duration of each wait, and the last details.
 pub type Waited = BTreeMap<&'static str, (Duration, String)>;
 
-/// Waits until all is as it must be, and is still so a moment later; `old` are the pods, by workload, that were to go.
+/// Waits until all conditions hold, and still hold a moment later. `old`: by workload, the pods that should terminate.
 ///
 /// # Errors
-/// What is not as it must be when time is up, or was so once and is no more.
+/// The violated condition at the timeout, or one that held only for a moment.
 pub async fn wait(stage: &Stage, old: &BTreeMap<&str, Running>) -> Result<Waited, String> {
     let (end, mut waited) = (Instant::now() + DEADLINE, Waited::new());
     for workload in &stage.workloads {
@@ -67,7 +67,7 @@ pub async fn wait(stage: &Stage, old: &BTreeMap<&str, Running>) -> Result<Waited
     Ok(waited)
 }
 
-/// Looks at a workload.
+/// Checks a workload.
 async fn look(aws: &Aws, workload: &Workload, old: &Running) -> Result<(), Differs> {
     rolled(workload, old).await?;
     let wanted = targets(&workload.cluster.running(APP).await, PORT);
@@ -84,8 +84,7 @@ fn differs(what: &'static str, detail: String) -> Differs {
     Differs { what, detail }
 }
 
-/// Whether the roll is complete: as many pods as there should be, none of them an old one, all with the hold, and an open
-/// gate.
+/// Whether the rollout is complete: the right number of pods, none of them old, all with the hold and an open gate.
 async fn rolled(workload: &Workload, old: &Running) -> Result<(), Differs> {
     let count = i32::try_from(REPLICAS).expect("a few");
     let said = |error: kube::Error| differs("API server", error.to_string());
@@ -131,7 +130,7 @@ fn compare(wanted: &BTreeSet<String>, foreign: &str, held: &BTreeMap<String, Str
     ill.map_or(Ok(()), |(target, state)| Err(differs("health", format!("{target} is {state}"))))
 }
 
-/// The calls that named the foreign target since it was registered.
+/// The number of calls with the foreign target since it was registered.
 pub fn calls_about_the_foreign_target(workload: &Workload) -> usize {
     let names_it = |entry: &&Traced| match entry {
         Traced::Call { action, targets, .. } => {

@@ -1,4 +1,4 @@
-//! What is said of a run, for people.
+//! The report of a run for people.
 
 use std::{fmt::Write, time::Duration};
 
@@ -6,59 +6,59 @@ use headgate_harness::{figures, judge::Explained, recorder::Micros};
 
 use super::{faults::Struck, quiet::Waited};
 
-/// How far from a loss a fault is told with it, in microseconds: longer than pods are held.
+/// Faults within this distance of a loss are reported with it, in microseconds: longer than pods are held.
 const AROUND: Micros = 60_000_000;
-/// How many losses of a round are told one by one.
+/// The number of losses per round that are reported in detail.
 const TOLD: usize = 20;
 
-/// A wait that is told in full: longer than a hold and the grace of a pod.
+/// A longer wait is reported in detail: longer than a hold and the grace period of a pod.
 const SLOW: Duration = Duration::from_secs(60);
 
 /// A lost request.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// Behind which load balancer.
+    /// The load balancer.
     pub workload: &'static str,
-    /// What the judge says of it.
+    /// The judge's explanation.
     pub lost: Explained,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Which one, from 1 on.
+    /// Its number, from 1.
     pub number: usize,
     /// Its faults.
     pub struck: Vec<Struck>,
-    /// Pods that were replaced, most of them by rolls.
+    /// Replaced pods, most of them by rollouts.
     pub replaced: usize,
-    /// Requests.
+    /// The number of requests.
     pub offered: u64,
-    /// Requests that had to be sent again on another connection, as every client does.
+    /// Requests that were sent again on another connection, like every client does.
     pub retried: u64,
     /// Requests that the generator started late.
     pub behind: u64,
-    /// Those that were lost.
+    /// The lost requests.
     pub lost: Vec<Loss>,
-    /// Living pods that were unhealthy for the load balancer: a machine that was too slow.
+    /// Living pods that were unhealthy in the load balancer because the machine was too slow.
     pub doubtful: Vec<String>,
-    /// The longest time from the deletion of a pod until AWS had taken its removal: what was needed of the margin.
+    /// The longest time from the deletion of a pod until AWS accepted its deregistration: the used part of the reserve.
     pub removal: Duration,
-    /// From the end of the last fault until all was quiet.
+    /// The time from the end of the last fault until all conditions held.
     pub quiet_after: Duration,
-    /// What was waited for meanwhile.
+    /// The waits in that time.
     pub waited: Waited,
-    /// What was not as it must be then.
+    /// The violated conditions.
     pub differs: Vec<String>,
 }
 
 impl Row {
-    /// Whether nothing was lost, and nothing left wrong.
+    /// Whether nothing was lost, and all conditions held.
     pub fn is_good(&self) -> bool {
         self.lost.is_empty() && self.differs.is_empty()
     }
 
-    /// Whether somebody may want to know why.
+    /// Whether the round needs an explanation.
     pub fn is_remarkable(&self) -> bool {
         !self.complaints().is_empty()
     }
@@ -87,14 +87,14 @@ impl Row {
         ]
     }
 
-    /// What was waited for until it was quiet, in seconds.
+    /// The waits until all conditions held, in seconds.
     fn waited_for(&self) -> String {
         let each = self.waited.iter().map(|(what, (time, _))| format!("{what} {:.0}", time.as_secs_f64()));
         let each = each.collect::<Vec<_>>().join(", ");
         if each.is_empty() { each } else { format!(" ({each})") }
     }
 
-    /// What differs, what was slow, and each loss with when, where, and the faults around it.
+    /// The violated conditions, long waits, and each loss with its time, place, and the faults around it.
     pub fn complaints(&self) -> String {
         let mut text = String::new();
         for differs in &self.differs {
@@ -133,7 +133,7 @@ impl Row {
         text
     }
 
-    /// The faults about a moment, with when they began and ended from there.
+    /// The faults around a moment, with their begin and end relative to it.
     fn around(&self, at: Micros) -> String {
         let near = self.struck.iter().filter(|struck| {
             let ended = struck.began + micros(struck.lasted);
@@ -152,19 +152,19 @@ fn micros(time: Duration) -> Micros {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Seconds from a moment to another one.
+/// The seconds from one moment to another.
 #[allow(clippy::cast_precision_loss)] // within a run
 fn from(at: Micros, to: Micros) -> f64 {
     if to >= at { (to - at) as f64 / 1e6 } else { -((at - to) as f64 / 1e6) }
 }
 
-/// The time of day of a moment, UTC.
+/// The time of day of a moment, in UTC.
 fn time_of_day(at: Micros) -> String {
     let (seconds, millis) = (at / 1_000_000 % 86_400, at / 1000 % 1000);
     format!("{:02}:{:02}:{:02}.{millis:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// The head of the table.
+/// The header of the table.
 const HEAD: [&str; 9] = [
     "round",
     "faults (and seconds until all had recovered)",
@@ -177,18 +177,18 @@ const HEAD: [&str; 9] = [
     "AWS holds",
 ];
 
-/// How a run was made.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// For how long.
+    /// Its duration.
     pub minutes: u64,
     /// The seed of its faults.
     pub seed: u64,
-    /// What the hold has beyond the load balancer's bound, in seconds.
+    /// The reserve of the hold beyond the propagation delay, in seconds.
     pub margin: u32,
 }
 
-/// All of it.
+/// The whole report.
 pub fn page(setting: Setting, rows: &[Row]) -> String {
     let Setting { minutes, seed, margin } = setting;
     let cells: Vec<[String; 9]> = rows.iter().map(Row::cells).collect();
@@ -218,7 +218,7 @@ pub fn page(setting: Setting, rows: &[Row]) -> String {
     text
 }
 
-/// Whether all was as promised, and something was tried.
+/// Whether all guarantees held, and there were requests and faults.
 pub fn is_good(rows: &[Row]) -> bool {
     !rows.is_empty() && rows.iter().all(Row::is_good)
 }

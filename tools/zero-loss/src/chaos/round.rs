@@ -1,4 +1,4 @@
-//! A round: traffic, rolls, faults, rest, and what was counted.
+//! A round: traffic, rollouts, faults, a quiet phase, and the counts.
 
 use std::{
     collections::BTreeMap,
@@ -24,14 +24,14 @@ use crate::{margin, play::start_load};
 
 /// Requests per second to each load balancer.
 const RATE: f64 = 80.0;
-/// How long what the stand-in tells takes to be taken down.
+/// How long the recorder needs for the stand-in's trace.
 const TOLD: Duration = Duration::from_secs(1);
 
 /// Traffic to both load balancers.
 pub struct Traffic(Vec<Run>);
 
 impl Traffic {
-    /// Starts it.
+    /// Starts the traffic.
     pub fn start(stage: &Stage) -> Self {
         Self(stage.workloads.iter().map(|workload| start_load(&stage.facts, &workload.group, RATE)).collect())
     }
@@ -40,13 +40,13 @@ impl Traffic {
 /// Waits for the first pods.
 ///
 /// # Errors
-/// What is not as it must be when time is up.
+/// The violated condition at the timeout.
 pub async fn begin(stage: &Stage) -> Result<(), String> {
     let none = stage.workloads.iter().map(|workload| (workload.name, Running::new())).collect();
     quiet::wait(stage, &none).await.map(drop)
 }
 
-/// Plays a round under this traffic; gives the traffic of the next one, which begins before this one's ends.
+/// Plays a round under this traffic. Returns the traffic of the next round, which begins before this one's ends.
 pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic: Traffic) -> (Row, Traffic) {
     let began = now();
     let mut old = BTreeMap::new();
@@ -94,7 +94,7 @@ pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic:
     (row, next)
 }
 
-/// Begins a roll, unless one is under way: each fault is to meet one.
+/// Begins a rollout, unless one is in progress, so that each fault occurs during one.
 async fn roll_unless_it_rolls(workload: &Workload, old: &mut Running) {
     let pods = workload.cluster.running(APP).await;
     let is_under_way = !old.is_empty() && pods.keys().any(|pod| old.contains_key(pod));
@@ -104,8 +104,9 @@ async fn roll_unless_it_rolls(workload: &Workload, old: &mut Running) {
     }
 }
 
-/// Lets something go wrong, and deletes a pod of each workload meanwhile: while AWS is away no gate opens, so a roll alone
-/// would take none. Waits until Headgate has recovered and AWS has taken all removals, so that no pod meets two faults.
+/// Makes a fault, and deletes a pod of each workload during it: while AWS is unreachable no gate opens, so a rollout
+/// alone would delete none. Waits until Headgate has recovered and AWS has accepted all deregistrations, so that no pod
+/// meets two faults.
 async fn strike_as_pods_go(
     stage: &mut Stage,
     one: Strike,
@@ -129,7 +130,7 @@ async fn strike_as_pods_go(
     row.struck.push(struck);
 }
 
-/// What was taken down of the calls and the leaving pods since then.
+/// The recorded calls and terminating pods since this time.
 fn since(workload: &Workload, began: Micros) -> Record {
     workload.recorder.look(|record| {
         let pods = record.pods.iter().filter(|(_, pod)| pod.leaving.is_some_and(|leaving| leaving >= began));

@@ -1,4 +1,4 @@
-//! What is on the stage: two Deployments behind load balancers of both kinds, a foreign target in the group of each, two
+//! The environment: two Deployments behind load balancers of both kinds, a foreign target in the group of each, two
 //! replicas of Headgate, and its webhook.
 
 use std::time::{Duration, Instant};
@@ -31,37 +31,37 @@ use crate::{
     },
 };
 
-/// Real seconds per AWS second: with it a round takes little more than a minute.
+/// Real seconds per AWS second. With this value a round takes little more than a minute.
 pub const TIME_SCALE: f64 = 0.075;
-/// Of namespaces whose pods the webhook sees.
+/// The label of namespaces for the webhook.
 const MINE: &str = "chaos-mine";
-/// Headgate asks the same AWS, which is throttled.
+/// The pause between requests to the same AWS that Headgate uses, which is throttled.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// The Lease of both replicas.
 const LEASE: Lease = ["4s", "3s", "500ms"];
 const WEBHOOK: &str = "chaos-webhook";
-/// The address of nobody's pod within a VPC, and a port on which nothing listens.
+/// An address within a VPC without a pod, and a port on which nothing listens.
 const FOREIGN: (&str, u16) = (".0.250", 9);
 
 /// A Deployment behind a load balancer.
 pub struct Workload {
-    /// Its namespace and load balancer are called so.
+    /// The name of its namespace and load balancer.
     pub name: &'static str,
     /// The namespace.
     pub cluster: Cluster,
     /// The target group.
     pub group: Group,
-    /// The gate, and the hold of its pods.
+    /// The gate and the hold of its pods.
     pub care: Care,
     /// A target that somebody else has registered.
     pub foreign: String,
-    /// What has happened so far.
+    /// The recorded events.
     pub recorder: Recorder,
 }
 
-/// The stage.
+/// The environment.
 pub struct Stage {
-    /// The world.
+    /// The local world.
     pub facts: Facts,
     /// AWS.
     pub aws: Aws,
@@ -72,8 +72,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Sets it up in a new world; pods have not come yet. `margin`: what their hold has beyond the load balancer's bound,
-    /// in seconds.
+    /// Sets it up in a new world, without pods. `margin`: the reserve of their hold beyond the propagation delay, in
+    /// seconds.
     pub async fn set(facts: &Facts, margin: u32) -> Self {
         kinds::install(facts).await;
         admission::install(facts).await;
@@ -81,7 +81,7 @@ impl Stage {
         Profile::TypicalNlb.apply(&aws, TIME_SCALE).await;
         let (nlb, alb) = (bound(&aws, Profile::TypicalNlb).await, bound(&aws, Profile::TypicalAlb).await);
         let arguments = [
-            // A replica that is up for half an hour need not remember each detail.
+            // A replica that runs for half an hour need not log every detail.
             "--log=info".to_owned(),
             "--own-namespace=headgate".to_owned(),
             "--webhook-address=127.0.0.1:0".to_owned(),
@@ -108,7 +108,7 @@ impl Stage {
         Self { facts: facts.clone(), aws, workloads, replicas }
     }
 
-    /// Ends what asks the world before the world ends.
+    /// Ends the users of the local world before the local world ends.
     pub async fn strike(self) {
         for workload in self.workloads {
             workload.recorder.stop().await;
@@ -119,7 +119,7 @@ impl Stage {
     }
 }
 
-/// For how long the nodes of a load balancer go on sending after a DeregisterTargets, in whole real seconds.
+/// How long the nodes of a load balancer keep sending after a DeregisterTargets, in whole real seconds.
 async fn bound(aws: &Aws, profile: Profile) -> u32 {
     let settings = aws.control("GET", "/settings", None).await;
     let lag = settings[profile.kind().as_str()]["deregistration"][1].as_f64().expect("a bound");
@@ -142,14 +142,14 @@ impl Workload {
         Self { name, cluster, group, care: Care::GateAndHold(hold), foreign, recorder }
     }
 
-    /// Brings its pods, when they get gate and hold.
+    /// Creates its pods when they get gate and hold.
     async fn deploy(&self, facts: &Facts) {
         let probe = bare_pod("probe", &json!({"app": APP, INJECT: "true"}));
         wait_injected(&self.cluster, probe, |pod| self.care.is_given_to(pod)).await;
         self.cluster.create::<Deployment>(deployment(self.care, facts.nodes)).await;
     }
 
-    /// Deletes a pod that counts, with its grace period; gives it. None if none counts.
+    /// Deletes a pod that counts, with its grace period, and returns it. `None`: no pod counts.
     pub async fn delete_one(&self) -> Running {
         let (gates, pods) = (self.cluster.gates(APP).await, self.cluster.running(APP).await);
         let counts =
@@ -159,7 +159,7 @@ impl Workload {
             let (pods, parameters) = (self.cluster.api::<Pod>(), DeleteParams::default());
             match wait::answered("a pod is deleted", || pods.delete(pod, &parameters)).await {
                 Ok(_) => {}
-                // The roll may have taken it.
+                // The rollout may have deleted it.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => panic!("pod {pod} cannot be deleted: {error}"),
             }
@@ -167,10 +167,10 @@ impl Workload {
         chosen
     }
 
-    /// Waits until AWS holds no target of a pod that is going or gone.
+    /// Waits until AWS holds no target of a terminating or deleted pod.
     ///
     /// # Errors
-    /// What it still holds when pods that have gone are held no more.
+    /// The remaining targets after the holds of terminated pods have ended.
     pub async fn wait_removed(&self, aws: &Aws) -> Result<(), String> {
         let end = Instant::now() + wait::DEADLINE;
         loop {

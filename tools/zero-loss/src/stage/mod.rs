@@ -1,4 +1,4 @@
-//! The stage of one side of a cell: an ingress behind a load balancer of its own, and two replicas of Headgate.
+//! The environment of one side of a cell: an ingress behind its own load balancer, and two replicas of Headgate.
 
 pub mod nodes;
 pub mod replicas;
@@ -38,37 +38,37 @@ use crate::{
     replica::{Lease, Replica},
 };
 
-/// The pods of a Deployment at rest.
+/// The number of pods of a Deployment.
 pub const REPLICAS: u32 = 6;
 
 /// The namespace of the system's own pods.
 const SYSTEM: &str = "kube-system";
-/// For how long pods are held that nothing binds yet, in real seconds: as behind an NLB.
+/// The hold of pods without a known binding, in real seconds: as behind an NLB.
 const UNBOUND_HOLD: Duration = Duration::from_secs(150);
-/// How long pods are there before the Service that binds them.
+/// How long pods exist before the Service that binds them.
 const BEFORE_THE_SERVICE: Duration = Duration::from_secs(20);
 
-/// Where pods are, and what is there before them.
+/// The place of the pods, and what exists before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a namespace of their own, after their Service.
+    /// In their own namespace, after their Service.
     Usual,
     /// In a namespace with the label, before their Service.
     BeforeItsService,
-    /// In [`SYSTEM`], which has to be opted in.
+    /// In [`SYSTEM`], which must be enabled.
     System,
-    /// In a namespace of their own, bound by a TargetBinding instead of a Service.
+    /// In their own namespace, bound by a TargetBinding instead of a Service.
     ByBinding,
 }
 
-/// What keeps pods from being lost sight of.
+/// What pods get so that no request is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
     /// Nothing: the control.
     None,
-    /// The readiness gate and a hold of so many seconds, from Headgate's webhook.
+    /// The readiness gate and a hold of this many seconds, from Headgate's webhook.
     GateAndHold(u32),
-    /// The readiness gate, written by hand; evictions wait.
+    /// The readiness gate in the manifest. Evictions wait.
     GateAlone,
 }
 
@@ -78,7 +78,7 @@ impl Care {
         self != Self::None
     }
 
-    /// How long pods are held.
+    /// The length of the hold.
     pub const fn hold(self) -> Option<u32> {
         match self {
             Self::GateAndHold(seconds) => Some(seconds),
@@ -95,74 +95,74 @@ pub struct Stage {
     pub aws: Aws,
     /// The target group.
     pub group: Group,
-    /// The world.
+    /// The local world.
     pub facts: Facts,
-    /// What pods have.
+    /// What pods get.
     pub care: Care,
-    /// What makes them.
+    /// The workload.
     pub kind: Kind,
-    /// The ingress that they are, if not one that is made for the table alone.
+    /// The ingress, if the pods are not made for the table only.
     pub ingress: Option<Ingress>,
     /// Real seconds per AWS second.
     pub time_scale: f64,
-    /// What the hold has above the load balancer's bound, in seconds.
+    /// The reserve of the hold above the propagation delay, in seconds.
     pub margin: u32,
-    /// Bound and margin, in seconds.
+    /// The propagation delay and the reserve, in seconds.
     pub covering: u32,
-    /// What was seen of drains.
+    /// The observed drains.
     pub drained: Option<Drained>,
-    /// What is Headgate's and the load balancer's is called so, and Headgate's own namespace.
+    /// The name of Headgate's and the load balancer's objects, and of Headgate's own namespace.
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) kubectl: Kubectl,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) configuration: Option<Configuration>,
     pub(crate) patience: Duration,
-    /// Whether there may be pods without gate and hold where there should be none.
+    /// Whether pods without gate and hold may exist where there should be none.
     pub(crate) may_be_bare: bool,
-    /// Whether containers that do not answer are started again.
+    /// Whether a liveness probe restarts containers that do not answer.
     pub(crate) is_probed_for_life: bool,
-    /// Whether pods listen late, and all are rolled at once.
+    /// Whether pods listen late, and all are rolled out at once.
     pub(crate) is_late: bool,
-    /// Those that see to IngressDaemonSets, if there are any.
+    /// The replicas of `headgate daemonsets`, if there are any.
     pub(crate) of_sets: Vec<Headgate>,
 }
 
-/// What a side is like.
+/// The settings of a side.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// Its load balancer is called so, and its namespace, if that is none of the system's.
+    /// The name of its load balancer, and of its namespace unless that is one of the system's.
     pub name: &'a str,
-    /// Where it is.
+    /// The place of its pods.
     pub place: Place,
-    /// Behind what.
+    /// The profile of its load balancer.
     pub profile: Profile,
     /// Whether nodes of the load balancer send to targets of all zones.
     pub cross_zone: bool,
     /// Real seconds per AWS second.
     pub time_scale: f64,
-    /// How long its load balancer may go on sending after a DeregisterTargets, in real seconds.
+    /// How long its load balancer may keep sending after a DeregisterTargets, in real seconds.
     pub bound: u32,
-    /// What a hold should have above that.
+    /// The reserve of a hold above that.
     pub margin: u32,
-    /// What pods have.
+    /// What pods get.
     pub care: Care,
-    /// What `headgate.dev/hold` says.
+    /// The value of `headgate.dev/hold`.
     pub annotation: &'a str,
-    /// Whether pods may be made while no webhook answers.
+    /// Whether pods may be created while no webhook answers.
     pub may_be_bare: bool,
-    /// Whether containers that do not answer are started again.
+    /// Whether a liveness probe restarts containers that do not answer.
     pub is_probed_for_life: bool,
-    /// The Lease of the replicas, if not Headgate's default.
+    /// The Lease of the replicas, if it is not Headgate's default.
     pub lease: Option<Lease>,
-    /// For how much longer than usual it is waited for that something happens.
+    /// How much longer than usual its steps may take.
     pub takes_longer: Duration,
-    /// What makes them.
+    /// The workload.
     pub kind: Kind,
-    /// The ingress that they are, if not one that is made for the table alone.
+    /// The ingress, if the pods are not made for the table only.
     pub ingress: Option<Ingress>,
-    /// How many healthy targets the target group asks for, if not AWS's default: then pods listen late, and all are rolled at
-    /// once.
+    /// The minimum of healthy targets in the target group, if it is not AWS's default. Pods then listen late, and all
+    /// are rolled out at once.
     pub asks: Option<Asks>,
 }
 
@@ -193,7 +193,7 @@ impl Stage {
             drained: None,
             replicas: Vec::new(),
             configuration: None,
-            // A deregistration may take five minutes of AWS's, a registration too, and pods start in between.
+            // A deregistration may take five minutes of AWS time, a registration too, and pods start in between.
             patience: wait::DEADLINE
                 + Duration::from_secs_f64(900.0 * time_scale)
                 + if side.place == Place::BeforeItsService { UNBOUND_HOLD } else { Duration::ZERO }
@@ -221,7 +221,7 @@ impl Stage {
         if matches!(side.kind, Kind::IngressDaemonSet(..)) {
             stage.start_daemonsets().await;
         }
-        // The first pods are not what is measured: they need not wait for a slow load balancer.
+        // The first pods are not measured, so they need not wait for a slow load balancer.
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
         if side.place == Place::BeforeItsService {
@@ -229,7 +229,7 @@ impl Stage {
             stage.bind(side.annotation).await;
         }
         stage.wait_quiet(stage.pods_at_rest()).await;
-        // A pod that it never saw healthy is none that Headgate counts as held too short.
+        // Headgate does not count a pod that it never saw healthy.
         let seen = "headgate_register_to_healthy_seconds_count";
         wait::until_equal("Headgate has seen all healthy", &stage.pods_at_rest().into(), || stage.sum(seen))
             .await;
@@ -237,8 +237,7 @@ impl Stage {
         stage
     }
 
-    /// Whether a pod has what it should have. Of one that was there before its Service nobody knew for how long it would have
-    /// to be held.
+    /// Whether a pod has gate and hold. For a pod that existed before its Service, the length of the hold was unknown.
     pub(crate) fn is_cared_for(&self, pod: &Pod) -> bool {
         let is_for_longer = |hold| ingresses::hold(pod).is_some_and(|held| held >= u64::from(hold));
         match (self.place, self.care) {
@@ -247,7 +246,7 @@ impl Stage {
         }
     }
 
-    /// The Service, or the TargetBinding, which binds the pods.
+    /// Creates the Service or the TargetBinding of the pods.
     async fn bind(&self, hold: &str) {
         if self.place == Place::ByBinding {
             let mut spec = bindings::pods_of(APP, &self.group.name);
@@ -263,7 +262,7 @@ impl Stage {
         }
     }
 
-    /// How many pods there are at rest.
+    /// The number of pods when nothing changes.
     pub fn pods_at_rest(&self) -> u32 {
         let nodes = self.facts.zones.iter().map(|zone| zone.nodes.len()).sum::<usize>();
         let nodes = u32::try_from(nodes).expect("some");
@@ -274,25 +273,25 @@ impl Stage {
         }
     }
 
-    /// How long the load balancer takes to learn of a target, in AWS seconds; null: as its profile says.
+    /// Sets how long the load balancer takes to learn of a target, in AWS seconds. Null: the profile's value.
     async fn registrations_take(&self, range: &Value) {
         let path = format!("/target-groups/{}/settings", self.group.name);
         self.aws.control("PATCH", &path, Some(&json!({"registration": range}))).await;
     }
 
-    /// The pods that run.
+    /// The running pods.
     pub async fn pods(&self) -> Running {
         self.cluster.running(APP).await
     }
 
-    /// All pods, in whatever state.
+    /// All pods in any state.
     pub(crate) async fn list(&self) -> Vec<Pod> {
         let ours = ListParams::default().labels(&format!("app={APP}"));
         self.cluster.api::<Pod>().list(&ours).await.unwrap().items
     }
 
-    /// Begins a rolling update, and waits until the first new pod is about to count, and old ones are about to go: its
-    /// gate is open, or, without one, it is ready.
+    /// Begins a rolling update, and waits until the first new pod counts and old ones will terminate: its gate is open,
+    /// or, without a gate, it is ready.
     pub async fn roll_until_a_new_pod_counts(&self) {
         let old = self.pods().await;
         self.roll().await;
@@ -305,7 +304,7 @@ impl Stage {
         .await;
     }
 
-    /// The target group asks for so many healthy targets, for routing and for DNS.
+    /// Sets the minimum of healthy targets of the target group, for routing and for DNS.
     async fn ask_for(&self, least: Least) {
         let (unit, value) = match least {
             Least::Percent(percent) => ("percentage", percent),
@@ -317,7 +316,7 @@ impl Stage {
         }
     }
 
-    /// Traffic is shifted away from the first zone, or back.
+    /// Shifts traffic away from the first zone, or back.
     pub async fn shift_away(&self, is_shifted: bool) {
         let zones: &[&str] = if is_shifted { &[&self.facts.zones[0].name] } else { &[] };
         let path = format!("/load-balancers/{}/zonal-shift", self.name);
@@ -325,7 +324,7 @@ impl Stage {
         self.aws.control("PUT", &path, Some(&json!({"zones": zones}))).await;
     }
 
-    /// AWS refuses all calls about the target group, for so long.
+    /// Makes AWS reject all calls about the target group for this time.
     pub async fn throttle_for(&self, time: Duration) {
         let refusal = json!({"code": "Throttling", "message": "Rate exceeded"});
         let fault = json!({"target_group": self.group.name, "effect": {"refuse": refusal}});
@@ -334,8 +333,8 @@ impl Stage {
         self.aws.control("DELETE", "/faults", None).await;
     }
 
-    /// Waits until `count` pods are ready and no other is left, all of them are healthy targets, and every node of the
-    /// load balancer sends to them all and to nothing else. Whoever is to have gate and hold has them.
+    /// Waits until exactly `count` pods are ready, all of them are healthy targets, and every node of the load balancer
+    /// sends to all of them and to nothing else. Pods that should have gate and hold have them.
     pub async fn wait_quiet(&self, count: u32) {
         let count = usize::try_from(count).expect("a few");
         let what = format!("{count} pods, healthy at every node of the load balancer");
@@ -344,7 +343,7 @@ impl Stage {
             if running.len() != count || all.len() != count {
                 return Err(format!("{} of {} pods run", running.len(), all.len()));
             }
-            // A DaemonSet's controller ends an old pod at once that is not ready yet, whatever the new one is.
+            // The controller of a DaemonSet deletes an old pod that is not ready at once, for any state of the new one.
             let unready = all.iter().filter(|pod| !is_true(pod, "Ready")).count();
             if unready > 0 {
                 return Err(format!("{unready} pods are not ready"));
@@ -368,7 +367,7 @@ impl Stage {
         .await;
     }
 
-    /// Takes it down; nobody is served any more, so nobody is held.
+    /// Removes the environment. Nothing is served any more, so no pod is held.
     pub async fn strike(self) {
         self.kubectl.run(&["delete", self.kind.name(), "--all", "--wait=false"]).await;
         let binds = if self.place == Place::ByBinding { "targetbinding" } else { "service" };

@@ -1,4 +1,4 @@
-//! What happens to the nodes that pods run on, and to pods by the word of their node.
+//! What happens to the nodes of the pods, and to pods because of their node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,17 +25,18 @@ use super::{
     workload::{Kind, is_true},
 };
 
-/// How often an eviction that has to wait is asked for again.
+/// How often an eviction that must wait is retried.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How many pods may be missing at once while nodes are drained.
 const MAX_UNAVAILABLE: i32 = 2;
 
-/// A drain that has ended.
+/// A finished drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drained {
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// How many pods were answered so: Headgate's words, and `PodDisruptionBudget` where Kubernetes said no itself.
+    /// The number of pods by the reason in the answer: Headgate's reasons, and `PodDisruptionBudget` if Kubernetes
+    /// itself rejected the eviction.
     pub because: BTreeMap<String, u64>,
 }
 
@@ -56,7 +57,7 @@ impl Stage {
         nodes.max_by_key(|(_, pods)| pods.len()).expect("a node with pods").0
     }
 
-    /// Of each zone the node with the most pods.
+    /// The node with the most pods in each zone.
     pub async fn half_of_the_nodes(&self) -> Vec<String> {
         let pods = self.by_node().await;
         let count = |node: &&String| pods.get(*node).map_or(0, Vec::len);
@@ -67,12 +68,12 @@ impl Stage {
         fullest.collect()
     }
 
-    /// A budget for the pods.
+    /// Creates a budget for the pods.
     pub async fn limit_disruptions(&self) {
         self.cluster.limit_disruptions(APP, "maxUnavailable", MAX_UNAVAILABLE, MAX_UNAVAILABLE).await;
     }
 
-    /// `kubectl drain` of these nodes at the same moment, each by a process of its own; then they take pods again.
+    /// Runs `kubectl drain` of these nodes at the same time, each in its own process. Then uncordons them.
     pub async fn drain(&mut self, nodes: &[String]) {
         let selector = format!("--pod-selector=app={APP}");
         let began = Instant::now();
@@ -92,13 +93,13 @@ impl Stage {
         self.repair().await;
     }
 
-    /// `kubectl drain` of a node that has nothing but pods of DaemonSets, and stays cordoned.
+    /// Runs `kubectl drain` of a node that only has pods of DaemonSets and remains cordoned.
     pub async fn cordon(&self, node: &str) {
         let selector = format!("--pod-selector=app={APP}");
         self.kubectl.run(&["drain", node, "--ignore-daemonsets", "--timeout=300s", &selector]).await;
     }
 
-    /// Drains these nodes at the same moment, and loses each as soon as its drain is over.
+    /// Drains these nodes at the same time, and loses each when its drain is over.
     pub async fn drain_and_lose(&mut self, nodes: &[String]) {
         let began = Instant::now();
         let drains = nodes.iter().map(|node| async {
@@ -110,7 +111,7 @@ impl Stage {
         self.repair().await;
     }
 
-    /// Drains a node, ends its machine and deletes its Node; so long after that a new machine of that name registers itself.
+    /// Drains a node, ends its machine and deletes its Node. After this time, a new machine with that name registers.
     pub async fn replace_machine(&mut self, node: &str, later: Duration) {
         let began = Instant::now();
         self.cordon(node).await;
@@ -132,14 +133,14 @@ impl Stage {
         self.repair().await;
     }
 
-    /// Waits as a lifecycle hook does, until no load balancer sends to a node any more.
+    /// Waits, like a lifecycle hook, until no load balancer sends to a node any more.
     pub async fn wait_detached(&self, node: &str) {
         let annotation = r"--for=jsonpath={.metadata.annotations.headgate\.dev/detached-at}";
         let timeout = format!("--timeout={}s", self.patience.as_secs());
         self.kubectl.run(&["wait", &format!("node/{node}"), annotation, &timeout]).await;
     }
 
-    /// How many pods' evictions were answered by which word; Headgate's own dry runs left out.
+    /// The number of pods by the reason in the answer to their eviction, without Headgate's own dry runs.
     fn answers(&self) -> BTreeMap<String, u64> {
         let mut pods: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for replica in &self.replicas {
@@ -155,13 +156,14 @@ impl Stage {
         pods.into_iter().map(|(reason, pods)| (reason, pods.len() as u64)).collect()
     }
 
-    /// Taints a node so that no new pods come.
+    /// Taints a node so that no new pods are scheduled there.
     pub async fn taint(&self, node: &str, key: &str) {
         self.kubectl.run(&["taint", "nodes", node, &format!("{key}=:NoSchedule")]).await;
     }
 
-    /// Replaces nodes as EKS does for a managed node group: all of them are tainted before the first is drained; then, one
-    /// after another, its pods are evicted, but for those of DaemonSets, it is cordoned, and it is lost after this time.
+    /// Replaces nodes like EKS does for a managed node group: all of them are tainted before the first is drained.
+    /// Then, one after another, the pods of a node are evicted except those of DaemonSets, the node is cordoned, and is
+    /// lost after this time.
     pub async fn replace_group(&mut self, nodes: &[String], wait: Duration) {
         let taint = "eks.amazonaws.com/nodegroup=unschedulable:NoSchedule";
         for node in nodes {
@@ -174,14 +176,14 @@ impl Stage {
             self.kubectl.run(&["cordon", node]).await;
             tokio::time::sleep(wait).await;
             self.lose_until_restored(node).await;
-            // The one that comes for it has no taint.
+            // Its replacement has no taint.
             self.kubectl.run(&["taint", "nodes", node, "eks.amazonaws.com/nodegroup-"]).await;
             self.kubectl.run(&["uncordon", node]).await;
         }
         self.repair().await;
     }
 
-    /// Evicts all pods of a node and goes on asking, as Karpenter does, until they are gone; then it takes pods again.
+    /// Evicts all pods of a node and retries, like Karpenter, until they are deleted. Then uncordons it.
     pub async fn evict_all_of(&mut self, node: &str) {
         self.evict_all(node).await;
         self.repair().await;
@@ -214,7 +216,7 @@ impl Stage {
         http::json("POST", &control, &format!("/nodes/{node}/{what}"), body).await;
     }
 
-    /// Switches a node off. What it had is deleted, as by whoever looks after lost nodes, and it is switched on again.
+    /// Switches a node off, deletes its pods and targets like a controller of lost nodes, and switches it on again.
     pub async fn lose(&self, node: &str) {
         self.lose_until_restored(node).await;
         self.repair().await;
@@ -243,7 +245,7 @@ impl Stage {
         self.repair().await;
     }
 
-    /// Stops the process of a pod, so that it answers nobody, and waits until its container has been started again and serves.
+    /// Stops the process of a pod, so that it does not answer, and waits until its container was restarted and serves.
     pub async fn wedge_one(&self) {
         let (pod, _) = self.pods().await.pop_first().expect("pods run");
         match self.facts.nodes {
@@ -264,7 +266,7 @@ impl Stage {
         .await;
     }
 
-    /// The simulated kubelet ends a pod, as at a hard threshold of memory.
+    /// Makes the simulated kubelet terminate a pod, as at a hard memory threshold.
     pub async fn evict_one_under_pressure(&self) {
         let (pod, _) = self.pods().await.pop_first().expect("pods run");
         let control = authority(&self.facts.kubelet_control);
@@ -278,7 +280,7 @@ impl Stage {
         self.clear_ended().await;
     }
 
-    /// Deletes a pod that runs, and is not ending yet. Whoever rolls may have deleted one of them just before.
+    /// Deletes a running pod that is not terminating. A rollout may just have deleted it.
     pub async fn delete_one(&self) {
         let pods = self.cluster.api::<Pod>();
         for (pod, _) in self.pods().await {
@@ -303,7 +305,7 @@ impl Stage {
         self.kubectl.run(&arguments).await;
     }
 
-    /// Deletes the objects of pods that have ended: nobody else does so soon.
+    /// Deletes the objects of finished pods, because no controller does so soon.
     async fn clear_ended(&self) {
         for phase in ["Failed", "Succeeded"] {
             let selector = format!("--field-selector=status.phase={phase}");
@@ -311,23 +313,23 @@ impl Stage {
         }
     }
 
-    /// All nodes take pods again.
+    /// Makes all nodes schedulable again.
     async fn repair(&self) {
         let nodes: Vec<&str> =
             self.facts.zones.iter().flat_map(|zone| &zone.nodes).map(String::as_str).collect();
         self.kubectl.run(&[&["uncordon"], &nodes[..]].concat()).await;
         for key in ["karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn"] {
-            // There may be none.
+            // There may be no taint.
             let taint = format!("{key}-");
             let _ = self.kubectl.try_run(&[&["taint", "nodes"], &nodes[..], &[&taint[..]]].concat()).await;
         }
-        // Others in the world may have Node objects that nothing runs on.
+        // Others in the local world may have Node objects on which nothing runs.
         let ready = ["wait", "--for=condition=Ready", "--timeout=90s", "nodes"];
         self.kubectl.run(&[&ready[..], &nodes[..]].concat()).await;
     }
 }
 
-/// Asks for the eviction of a pod until it is granted, or the pod is gone.
+/// Requests the eviction of a pod until it is allowed, or the pod is deleted.
 async fn evict(cluster: &Cluster, pod: &str) {
     let patience = Instant::now() + wait::DEADLINE * 3;
     loop {
@@ -346,7 +348,7 @@ fn has_ended(phase: Option<&str>) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-/// The pod of a line like `error when evicting pods/"web" -n "shop" (will retry after 5s): …`.
+/// The pod in a line like `error when evicting pods/"web" -n "shop" (will retry after 5s): …`.
 fn pod_of(line: &str) -> Option<&str> {
     line.split_once("pods/\"")?.1.split_once('"').map(|(pod, _)| pod)
 }

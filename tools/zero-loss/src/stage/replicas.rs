@@ -14,15 +14,15 @@ use serde_json::json;
 use super::{Care, Stage};
 use crate::replica::{Lease, Replica, Start, leader, lease_arguments};
 
-/// The Lease of both replicas, where the margin is scaled with the load balancer.
+/// The Lease of both replicas, if the reserve is scaled with the load balancer.
 pub const LEASE: Lease = ["3s", "2s", "500ms"];
 
 impl Stage {
-    /// Two replicas; where pods are cared for, their webhooks, waited for until they answer.
+    /// Starts two replicas. If pods get gate and hold, also their webhooks, and waits until they answer.
     pub(crate) async fn start_headgate(&mut self, bound: String, lease: Option<Lease>) {
         let (own, namespace) = (&self.name, &self.cluster.namespace);
         let webhook = format!("{own}-webhook");
-        // Not --namespaces: that needs Roles only, and sees no nodes.
+        // Not --namespaces, which only needs Roles and does not read nodes.
         let only = format!("--namespace-selector=kubernetes.io/metadata.name={namespace}");
         let mut arguments = vec![format!("--own-namespace={own}"), only, bound];
         arguments.extend(lease.into_iter().flat_map(lease_arguments));
@@ -48,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// Two that see to IngressDaemonSets.
+    /// Starts two replicas of `headgate daemonsets`.
     pub(crate) async fn start_daemonsets(&mut self) {
         let arguments =
             [format!("--own-namespace={}", self.name), format!("--namespaces={}", self.cluster.namespace)];
@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    /// Kills the one that sees to IngressDaemonSets.
+    /// Kills the leader of `headgate daemonsets`.
     pub async fn kill_leader_of_sets(&mut self) {
         for at in 0..self.of_sets.len() {
             if self.of_sets[at].leads_sets().await {
@@ -69,7 +69,7 @@ impl Stage {
         }
     }
 
-    /// Kills the leading replica.
+    /// Kills the leader.
     pub async fn kill_leader(&mut self) {
         let leader = leader(&self.replicas).await.expect("one replica leads");
         self.replicas.remove(leader).kill().await;
@@ -84,7 +84,8 @@ impl Stage {
         self.replicas = futures::future::join_all(started).await;
     }
 
-    /// How many pods ended before the load balancer had stopped sending to them, as the replicas that live have counted.
+    /// The number of pods that stopped before the load balancer had stopped sending to them, as counted by the running
+    /// replicas.
     pub async fn holds_too_short(&self) -> u64 {
         let count = format!("headgate_holds_too_short_total{{target_group=\"{}\"}}", self.group.name);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few pods
@@ -92,7 +93,7 @@ impl Stage {
         pods
     }
 
-    /// What a metric comes to over the replicas that live.
+    /// The sum of a metric over the running replicas.
     pub(crate) async fn sum(&self, metric: &str) -> f64 {
         let mut sum = 0.0;
         for replica in &self.replicas {

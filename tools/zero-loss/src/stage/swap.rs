@@ -1,5 +1,5 @@
-//! One set of pods takes the place of another as a whole, as Argo Rollouts does it for `blueGreen`: both are there, the
-//! selector of the Service, or of the TargetBinding, moves, and the first is scaled down a while after.
+//! Replaces one set of pods by another as a whole, like Argo Rollouts with `blueGreen`: both sets exist, the selector
+//! of the Service or TargetBinding moves, and the first set is scaled down later.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use super::{
     workload::{FIRST, SLOT, deployment, is_true},
 };
 
-/// The set that comes.
+/// The name of the new set.
 const SECOND: &str = "green";
 
 impl Stage {
-    /// Makes a second set, and waits until it is ready; moves the Service or TargetBinding to it; scales the first down after this time.
+    /// Creates a second set, and waits until it is ready. Moves the Service or TargetBinding to it, and scales the
+    /// first set down after this time.
     pub async fn swap(&self, delay: Duration) {
         self.select(FIRST).await;
         let name = format!("{APP}-{SECOND}");
@@ -26,12 +27,12 @@ impl Stage {
         second["spec"]["selector"]["matchLabels"][SLOT] = SECOND.into();
         second["spec"]["template"]["metadata"]["labels"][SLOT] = SECOND.into();
         if let Some(hold) = self.care.hold() {
-            // Nothing binds them yet that would say so.
+            // They have no binding yet that would set it.
             second["spec"]["template"]["metadata"]["annotations"] = json!({HOLD: format!("{hold}s")});
         }
         self.cluster.create::<Deployment>(second).await;
         let wanted = 2 * usize::try_from(REPLICAS).expect("a few");
-        // Nothing binds the new ones yet, so their gates open only when that is certain.
+        // The new pods have no binding yet, so their gates open only when that is certain.
         wait::within(self.patience, "both sets are ready", || async {
             let ready = self.list().await.iter().filter(|pod| is_true(pod, "Ready")).count();
             if ready == wanted { Ok(()) } else { Err(format!("{ready} of {wanted}")) }

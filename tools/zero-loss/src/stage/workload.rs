@@ -1,4 +1,4 @@
-//! The load balancer and the Deployment of one side of a cell, and what is done to them.
+//! The load balancer and the workload of one side of a cell, and the actions on them.
 
 use std::collections::BTreeSet;
 
@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use super::{Care, Place, REPLICAS, Stage};
 use crate::profile::Profile;
 
-/// How many more pods there may be during a roll.
+/// The number of additional pods during a rollout.
 const SURGE: u32 = 3;
-/// What the load balancers' health checks are like: people who want speed set these.
+/// The interval of the load balancers' health checks, as people set it who want speed.
 pub const HEALTH_INTERVAL: i32 = 10;
 const HEALTHY_THRESHOLD: i32 = 2;
 /// How long Kubernetes waits for a revision that makes no progress, in seconds.
@@ -33,40 +33,40 @@ pub const PORT: u16 = 8080;
 /// The port on which a bad revision listens instead.
 const WRONG_PORT: u16 = 8081;
 const LISTENER: u16 = 8000;
-/// After how long a pod listens that is late.
+/// The delay of a pod that listens late.
 const LISTENS_AFTER: &str = "5s";
 
-/// The pods where many leave.
+/// The number of pods in the scenario with many.
 const MANY: u32 = 60;
-/// The label that tells two sets of pods apart where one takes the place of the other.
+/// The label that distinguishes two sets of pods if one replaces the other.
 pub(super) const SLOT: &str = "slot";
-/// Its value on the pods that are there from the beginning.
+/// Its value on the first pods.
 pub(super) const FIRST: &str = "blue";
 
-/// What makes the pods.
+/// The workload of the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// [`REPLICAS`] of them, spread over the zones.
+    /// A Deployment of [`REPLICAS`] pods, spread over the zones.
     Deployment,
-    /// One on each node.
+    /// A DaemonSet with one pod per node.
     DaemonSet,
-    /// The same as people have it who do not know better: with a hostPort, and so without a surge.
+    /// A DaemonSet with a hostPort, and therefore without surge, as many people have it.
     HostPort,
-    /// So many on each node, by an IngressDaemonSet.
+    /// An IngressDaemonSet with this many pods per node.
     IngressDaemonSet(u32, Update),
 }
 
 /// How the pods of an IngressDaemonSet are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// New ones beside the old ones of a node.
+    /// New pods start next to the old ones of a node.
     Surge,
-    /// All of a node at once, where it has no room for one more.
+    /// All pods of a node at once, because it has no room for one more.
     NodeReplace,
 }
 
 impl Kind {
-    /// As kubectl has it.
+    /// The name for kubectl.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deployment => "deployment",
@@ -110,13 +110,13 @@ impl Stage {
         }
     }
 
-    /// An ingress as its page has it: its configuration, and its Deployment, DaemonSet or IngressDaemonSet under the name that all have here,
-    /// with an image that was made for it. A control has neither label nor annotations of Headgate's.
+    /// Deploys an ingress from its page: its configuration, and its Deployment, DaemonSet or IngressDaemonSet under the
+    /// common name, with an image that was made for it. A control has neither label nor annotations of Headgate.
     async fn deploy_ingress(&self, ingress: Ingress) {
         for mut document in ingresses::manifest(ingress, self.kind.name(), self.time_scale) {
             match document["kind"].as_str() {
                 Some("ConfigMap") => _ = self.cluster.create::<ConfigMap>(document).await,
-                // There is one for all. What it says of the target group is this cell's.
+                // There is one Service for all. Its target group is that of this cell.
                 Some("Service") => {
                     let said = document["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
                     for (name, value) in said.iter().filter(|(name, _)| *name != TARGET_GROUPS) {
@@ -161,9 +161,9 @@ impl Stage {
         container["imagePullPolicy"] = "Never".into();
     }
 
-    /// Begins to replace every pod, and waits until there is a new one: what was quiet before is none of the roll's quiet.
+    /// Begins to replace every pod, and waits until there is a new one, so that the quiet state before does not count.
     pub async fn roll(&self) {
-        // By their UIDs: a pod of an IngressDaemonSet may get the name of one that is gone.
+        // By UID, because a pod of an IngressDaemonSet may get the name of a deleted one.
         let uids = |pods: Vec<Pod>| pods.into_iter().filter_map(|pod| pod.metadata.uid);
         let old: BTreeSet<String> = uids(self.list().await).collect();
         if matches!(self.kind, Kind::IngressDaemonSet(..)) {
@@ -179,12 +179,12 @@ impl Stage {
         .await;
     }
 
-    /// Waits until Kubernetes says that a rolling update is over.
+    /// Waits until Kubernetes reports that a rolling update is complete.
     pub async fn wait_rolled(&self) {
         self.kubectl.run(&["rollout", "status", &format!("deployment/{APP}"), "--timeout=300s"]).await;
     }
 
-    /// Has at least so many pods leave, [`MANY`] at a time, each time by a roll that brings up as many new ones.
+    /// Terminates at least this many pods, [`MANY`] at a time, each time by a rollout that starts as many new ones.
     pub async fn depart(&self, pods: u32) {
         let surge = json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": MANY}}}});
         self.cluster.patch::<Deployment>(APP, &surge).await;
@@ -197,14 +197,14 @@ impl Stage {
         }
     }
 
-    /// Sets the replicas.
+    /// Sets the number of replicas.
     pub async fn scale(&self, replicas: u32) {
         let replicas = format!("--replicas={replicas}");
         self.kubectl.run(&["scale", &format!("deployment/{APP}"), &replicas]).await;
     }
 
-    /// Rolls out a revision whose pods are ready, but not where the load balancer looks, until `kubectl rollout status`
-    /// ends: it fails where the gate stops the roll, and succeeds where nothing does.
+    /// Rolls out a revision whose pods are ready but not on the load balancer's port, until `kubectl rollout status`
+    /// ends. It fails if the gate stops the rollout, and succeeds without a gate.
     pub async fn roll_out_what_is_never_healthy(&self) {
         let containers = json!([container(self.facts.nodes, WRONG_PORT)]);
         let template = json!({"spec": {"containers": containers}});
@@ -221,8 +221,8 @@ impl Stage {
         }
     }
 
-    /// The same of an IngressDaemonSet, until it says that its roll has stopped; then the template from before is written again.
-    /// A DaemonSet without a surge takes it everywhere.
+    /// The same for an IngressDaemonSet, until it reports that its rollout has stopped. Then the earlier template is
+    /// restored. A DaemonSet without surge rolls it out everywhere.
     pub async fn try_what_is_never_healthy_on_every_node(&self) {
         let containers = |port| json!({"spec": {"containers": [container(self.facts.nodes, port)]}});
         let [good, bad] = [PORT, WRONG_PORT].map(containers);
@@ -238,13 +238,13 @@ impl Stage {
         }
     }
 
-    /// Takes the last revision back.
+    /// Undoes the last revision.
     pub async fn undo(&self) {
         self.kubectl.run(&["rollout", "undo", &format!("deployment/{APP}")]).await;
     }
 }
 
-/// The Deployment: pods with this care, on nodes of this kind; none goes before another one counts.
+/// The Deployment with these settings on nodes of this kind. No pod terminates before another one counts.
 pub fn deployment(care: Care, nodes: Nodes) -> Value {
     let mut template = template(care, nodes);
     template["spec"]["topologySpreadConstraints"] = json!([{
@@ -266,7 +266,7 @@ pub fn deployment(care: Care, nodes: Nodes) -> Value {
     })
 }
 
-/// The DaemonSet, in the same way.
+/// The DaemonSet in the same way.
 pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
     json!({
         "metadata": {"name": APP},
@@ -278,7 +278,7 @@ pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
     })
 }
 
-/// The DaemonSet with a hostPort: a node's pod goes before the next one comes.
+/// The DaemonSet with a hostPort: a node's pod terminates before the next one starts.
 fn host_port(care: Care, nodes: Nodes) -> Value {
     let mut made = daemon_set(care, nodes);
     without_surge(&mut made);
@@ -290,7 +290,7 @@ fn without_surge(daemon_set: &mut Value) {
     daemon_set["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = PORT.into();
 }
 
-/// The IngressDaemonSet, with so many pods on each node.
+/// The IngressDaemonSet with this many pods per node.
 fn ingress_daemon_set(care: Care, nodes: Nodes, pods: u32, update: Update) -> Value {
     let kind = match update {
         Update::Surge => "RollingUpdate",
@@ -320,7 +320,7 @@ fn template(care: Care, nodes: Nodes) -> Value {
     }})
 }
 
-/// Skipper on real nodes, a server of the simulated kubelet otherwise.
+/// Skipper on real nodes, or a server of the simulated kubelet.
 fn container(nodes: Nodes, port: u16) -> Value {
     let mut container = json!({
         "name": APP,
@@ -335,7 +335,7 @@ fn container(nodes: Nodes, port: u16) -> Value {
         container["args"] = json!([
             format!("-address=:{port}"),
             "-support-listener=:9911",
-            // The load balancer is waited for by the hold, or, in the control, by nobody.
+            // The hold waits for the load balancer. The control does not wait.
             "-wait-for-healthcheck-interval=0s",
             "-inline-routes=all: * -> setResponseHeader(\"X-Pod\", \"$(POD_NAME)\") \
              -> inlineContent(\"$(POD_NAME)\") -> <shunt>",
@@ -345,7 +345,7 @@ fn container(nodes: Nodes, port: u16) -> Value {
 }
 
 impl Care {
-    /// Whether a pod has what it should have, and nothing else.
+    /// Whether a pod has exactly what it should have.
     pub fn is_given_to(self, pod: &Pod) -> bool {
         let held = ingresses::hold(pod);
         let pod = serde_json::to_value(pod).unwrap();
@@ -360,7 +360,7 @@ pub fn is_true(pod: &Pod, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|is| is.type_ == condition && is.status == "True")
 }
 
-/// A load balancer, and the target group behind its listener.
+/// Creates a load balancer, and the target group behind its listener.
 pub async fn balancer(aws: &Aws, name: &str, profile: Profile, cross_zone: bool) -> Group {
     let (arn, dns_name) = aws.balancer(name, profile.kind()).await;
     let group_name = format!("{name}-web");

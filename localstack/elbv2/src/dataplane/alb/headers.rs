@@ -1,4 +1,4 @@
-//! What a node does to the headers of requests and answers.
+//! How a node changes the headers of requests and answers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +34,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The request as the target gets it. The headers of an upgrade are kept.
+/// The request in the form that the target gets. The headers of an upgrade are kept.
 pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: SocketAddr) -> Request<Incoming> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     if request.headers().get(header::HOST).is_none() {
@@ -49,7 +49,7 @@ pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: Socket
     if let Some(protocol) = upgrade {
         keep_upgrade(headers, protocol);
     }
-    // This node has answered it by reading on.
+    // This node has answered it, because it reads the body.
     headers.remove(header::EXPECT);
     let forwarded_for = HeaderName::from_static("x-forwarded-for");
     let before = headers.get(&forwarded_for).and_then(|value| value.to_str().ok());
@@ -60,7 +60,7 @@ pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: Socket
     request
 }
 
-/// Sets a header, if the value is one.
+/// Sets a header, if the value is valid.
 pub fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
@@ -74,13 +74,13 @@ pub fn wants_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(header::UPGRADE) && words.any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
 }
 
-/// Puts back what changes the protocol of a connection.
+/// Restores the headers for a protocol upgrade.
 pub fn keep_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, protocol);
 }
 
-/// What rules look at.
+/// The properties of the request that rules use.
 pub fn facts(request: &Request<Incoming>, source: IpAddr) -> RequestFacts<'_> {
     let named = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     let host = named.or_else(|| request.uri().authority().map(hyper::http::uri::Authority::as_str));

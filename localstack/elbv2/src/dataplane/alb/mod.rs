@@ -1,10 +1,12 @@
-//! Nodes of an Application Load Balancer: HTTP/1.1, one target per request, targets taking turns.
+//! Nodes of an Application Load Balancer: HTTP/1.1, one target per request, round robin.
 //!
-//! Connections are kept alive on both sides. One to a target is used again only for the same registration of
-//! the same target, and only when this node's routing table has just named it, so a target that the node no
-//! longer routes to gets no further request; one that it has goes on to its end, or to that of the target's
-//! draining. 503 without a target, 502 if the target refuses or breaks off, 504 if it does not answer in time; 400 if
-//! the client breaks off in the middle of its body or sends something else, 408 if it sends no more.
+//! Connections are kept alive on both sides. A connection to a target is reused only for the same registration, and
+//! only if this node's routing table has just chosen that target. So a target that the node no longer routes to gets no
+//! further request. A request in progress continues until it ends or the target's draining ends.
+//!
+//! The node answers 503 without a target, 502 if the target refuses or breaks the connection, and 504 if it does not
+//! answer in time. It answers 400 if the client breaks off in its body or sends invalid data, and 408 if the client
+//! sends no more.
 
 mod headers;
 mod passing;
@@ -38,7 +40,7 @@ use crate::trace::Outcome;
 
 /// AWS seconds that a node waits for a target to accept.
 const CONNECT_TIMEOUT: f64 = 10.0;
-/// How often idle connections to targets that are no longer routed to are closed.
+/// How often idle connections to targets that the node no longer routes to are closed.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// One listener on one node, with its idle connections to targets.
@@ -47,7 +49,7 @@ struct Gate {
     idle: Mutex<HashMap<Route, Vec<SendRequest<Upload>>>>,
 }
 
-/// Accepts until the listener is closed.
+/// Accepts connections until the listener is closed.
 pub async fn accept(door: Arc<Door>, socket: TcpListener) {
     let gate = Arc::new(Gate { door: Arc::clone(&door), idle: Mutex::default() });
     let mut sweep = interval(SWEEP);
@@ -82,7 +84,7 @@ async fn serve(gate: Arc<Gate>, stream: TcpStream, client: SocketAddr) {
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    // An error is the client's going away, which the ticket of its request tells.
+    // An error means that the client disconnected. The ticket of its request records that.
     let _ = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
@@ -144,7 +146,7 @@ impl Gate {
                     return refuse(ticket, StatusCode::BAD_REQUEST, Outcome::ClientGone);
                 }
                 Err(mut error) => match error.take_message() {
-                    // Nothing of the request has left: the target had closed the idle connection.
+                    // Nothing was sent: the target had closed the idle connection.
                     Some(unsent) if reused => request = unsent,
                     _ => return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Reset),
                 },
@@ -152,7 +154,7 @@ impl Gate {
         }
     }
 
-    /// Client and target have agreed on another protocol.
+    /// Client and target have switched to another protocol.
     fn switch(
         &self,
         mut ticket: Ticket,
@@ -161,7 +163,7 @@ impl Gate {
     ) -> Answer {
         let protocol = response.headers().get(header::UPGRADE).cloned();
         let (Some(client), Some(protocol)) = (client, protocol) else {
-            // Nobody asked for it.
+            // The client did not request an upgrade.
             return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Reset);
         };
         let target = hyper::upgrade::on(&mut response);
@@ -188,7 +190,7 @@ impl Gate {
         let cut = self.door.cut.clone();
         self.door.connections.spawn(async move {
             tokio::select! {
-                // Errors reach the request that they concern.
+                // Errors reach the request that they belong to.
                 _ = connection.with_upgrades() => {}
                 () = cut.cancelled() => {}
             }
@@ -211,7 +213,7 @@ impl Gate {
         None
     }
 
-    /// Keeps a connection once its answer has been read to the end.
+    /// Keeps a connection for reuse after its answer has been read completely.
     fn keep(self: &Arc<Self>, route: Route, mut sender: SendRequest<Upload>) {
         let gate = Arc::clone(self);
         self.door.connections.spawn(async move {
@@ -245,7 +247,7 @@ impl Gate {
     }
 }
 
-/// Returns when neither the client has sent anything nor the target answered for this long.
+/// Returns when the client has sent nothing and the target has not answered for this long.
 async fn silence(progress: &Progress, limit: Duration) {
     loop {
         let ends = progress.moved() + limit;
@@ -256,7 +258,7 @@ async fn silence(progress: &Progress, limit: Duration) {
     }
 }
 
-/// An answer of the node's own.
+/// An answer that the node itself generates.
 fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
     let page = format!(
@@ -272,7 +274,7 @@ fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     response
 }
 
-/// What the listener or one of its rules says.
+/// The answer that the listener or one of its rules defines.
 fn answer(mut ticket: Ticket, action: &Action, request: RequestFacts, port: u16) -> Answer {
     let (status, name, value, body) = match action {
         Action::Fixed(fixed) => {

@@ -10,19 +10,19 @@ use super::upload::Progress;
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
-/// A target's body on its way to the client; ends the request's ticket with itself.
+/// A target's body on its way to the client. Its end also ends the request's ticket.
 pub struct Passing {
     body: Incoming,
     ticket: Option<Ticket>,
-    /// Of the request, which the client may still be sending.
+    /// The progress of the request's body, which the client may still be sending.
     upload: Progress,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// A body that does not come whole.
+/// A body that breaks off.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenBody {
-    /// The connection to the target ended, by its fault or by that of the client's own body.
+    /// The connection to the target ended, because of the target or of the client's own body.
     #[error("the connection to the target ended: {0}")]
     Target(#[from] hyper::Error),
     /// The node ended it.
@@ -31,7 +31,7 @@ pub enum BrokenBody {
 }
 
 impl Passing {
-    /// A body whose end ends the ticket of its request.
+    /// A body whose end also ends the ticket of its request.
     pub fn new(body: Incoming, ticket: Ticket, upload: Progress) -> Self {
         let cut = Box::pin(ticket.cut().cancelled_owned());
         Self { body, ticket: Some(ticket), upload, cut }
@@ -84,7 +84,7 @@ impl Body for Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // The server does not read on once it has all the bytes that the length promised.
+        // The server stops reading when it has all bytes of the declared length.
         if self.body.is_end_stream() {
             self.end(Outcome::Ok);
         }

@@ -1,6 +1,6 @@
-//! Connections that become something else than HTTP, such as websockets: bytes both ways until one side ends.
+//! Connections that switch from HTTP to another protocol, such as websockets. Bytes flow both ways until one side ends.
 //!
-//! As with every flow of an Application Load Balancer, the end of the target's draining ends them.
+//! The end of the target's draining ends them, like every flow of an Application Load Balancer.
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -10,7 +10,7 @@ use crate::dataplane::side::{Quiet, Side};
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
-/// Carries bytes between a client and a target that have agreed to.
+/// Carries bytes between a client and a target after an upgrade.
 pub async fn carry(mut ticket: Ticket, client: OnUpgrade, target: OnUpgrade) {
     let Ok(client) = client.await else { return ticket.finish(Outcome::ClientGone) };
     let Ok(target) = target.await else { return ticket.finish(Outcome::Reset) };

@@ -1,8 +1,8 @@
 //! Bodies of clients on their way to targets.
 //!
-//! A request fails in the same way for the node whether its target broke off or its client did: hyper reports the
-//! end of the connection to the target. So what the client did is noted where it is seen first, in its body, and
-//! whoever ends the request asks here before anything is said of the target.
+//! hyper reports the same error if the client or the target breaks off: the connection to the target ended. So
+//! [`Progress`] records what the client did, where it is visible first: in its body. The code that ends a request
+//! checks it before it blames the target.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct Upload {
     progress: Progress,
 }
 
-/// How far a client's body has come. Clones tell of the same body.
+/// The progress of a client's body. Clones share the state of one body.
 #[derive(Debug, Clone)]
 pub struct Progress(Arc<Mutex<State>>);
 
@@ -32,14 +32,14 @@ struct State {
 enum Stage {
     /// The node has not asked the client for more.
     Idle,
-    /// The client is to send more.
+    /// The node waits for the client to send more.
     Awaited,
-    /// It has ended or reset its connection before the end of the body, or sent something that is no body.
+    /// The client closed or reset its connection before the end of the body, or sent invalid data.
     Broken,
 }
 
 impl Upload {
-    /// The body, and what tells how far it has come.
+    /// The body, and a value that reports its progress.
     pub fn new(body: Incoming) -> (Self, Progress) {
         let state = State { stage: Stage::Idle, moved: Instant::now() };
         let progress = Progress(Arc::new(Mutex::new(state)));
@@ -52,17 +52,17 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the client is at fault that the request cannot go on: nothing then says anything about the target.
+    /// Whether the client caused the end of the request. The target is then not to blame.
     pub fn is_broken(&self) -> bool {
         self.state().stage == Stage::Broken
     }
 
-    /// Whether the target would take more, and the client sends nothing.
+    /// Whether the node waits for the client to send more of the body.
     pub fn is_awaited(&self) -> bool {
         self.state().stage == Stage::Awaited
     }
 
-    /// When something of the body last came.
+    /// When data of the body last arrived.
     pub fn moved(&self) -> Instant {
         self.state().moved
     }

@@ -1,4 +1,4 @@
-//! The model by itself: time is a number, probes are answered from a set of targets that are well.
+//! Tests of the model alone. Time is a number, and a set of healthy targets answers the probes.
 
 mod health;
 mod life;
@@ -54,7 +54,7 @@ impl Lab {
         Self::new(Kind::Application)
     }
 
-    /// With registration and health known at once everywhere, so that a test can be about something else.
+    /// All nodes learn of registration and health at once, so that a test can check something else.
     fn prompt(mut self) -> Self {
         self.tune(|lag| {
             lag.registration = Range { low: 0.0, high: 0.0 };
@@ -115,7 +115,7 @@ impl Lab {
         self.history.extend(self.model.take_events().into_iter().map(|event| (at, event)));
     }
 
-    /// Lets `seconds` pass, answering every probe at once.
+    /// Advances time by `seconds` and answers each probe at once.
     fn pass(&mut self, seconds: f64) {
         let until = self.now + Duration::from_secs_f64(seconds);
         while let Some(due) = self.model.next_due().filter(|due| *due <= until) {
@@ -153,7 +153,7 @@ impl Lab {
         self.model.snapshot()[0].settled
     }
 
-    /// When nodes began (`true`) or stopped to send to a target, in seconds.
+    /// When nodes started (`true`) or stopped sending to a target, in seconds.
     fn routed_at(&self, wanted: &str, began: bool) -> Vec<f64> {
         let hits = self.history.iter().filter(|(_, event)| {
             matches!(event, Event::Route { target, routing, .. }

@@ -1,4 +1,4 @@
-//! What is accepted, and what is left of it.
+//! Validation of resources, and what remains after their deletion.
 
 use super::*;
 use crate::model::balancer::BalancerState;

@@ -1,4 +1,4 @@
-//! Where nodes send, and what DNS answers.
+//! Tests of where nodes send, and of DNS answers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who is started, told and stopped, without a watch.
+//! Which pods are started and notified, tested without a watch.
 
 use super::*;
 use crate::fake::Fake;
@@ -35,7 +35,7 @@ impl Bench {
         self.registry.views().into_iter().map(|view| view.uid).collect()
     }
 
-    /// Lets tasks end, as the dispatcher's loop does, until these pods are left.
+    /// Lets tasks end, like the dispatcher's loop, until only these pods remain.
     async fn until(&mut self, uids: &[&str]) {
         let deadline = Instant::now() + LIMIT;
         while self.uids() != uids {

@@ -1,6 +1,6 @@
-//! The part of the state machine that concerns one container.
+//! The part of the state machine for one container.
 //!
-//! Owns a container's state, its runs and how it is being stopped. Pure; only [`super::Lifecycle`] changes it.
+//! Contains a container's state, its runs and the steps of its stop. Pure. Only [`super::Lifecycle`] changes it.
 
 mod stop;
 
@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The exit code of a process that SIGKILL ended: 128 + 9.
+/// The exit code of a process after SIGKILL: 128 + 9.
 const KILLED: i32 = 137;
 
 /// How a run of a container ended.
@@ -24,39 +24,39 @@ pub struct Exit {
     pub code: i32,
     /// `Completed`, `Error`, `Unknown` (it ran when the machine went down) or `ContainerStatusUnknown`.
     pub reason: &'static str,
-    /// What there is to say about it.
+    /// The message, if any.
     pub message: Option<String>,
-    /// When the run began; `None` if it never did.
+    /// When the run began, or `None` if it never did.
     pub started_at: Option<Time>,
     /// When it ended.
     pub finished_at: Option<Time>,
-    /// The number of the run; `None` if it never began.
+    /// The number of the run, or `None` if it never began.
     pub run: Option<u32>,
 }
 
-/// Where a container is.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// Not started yet: `ContainerCreating`.
     Creating,
-    /// Asked to start; its ports are not open yet.
+    /// Told to start. Its ports are not open yet.
     Starting,
     /// Running since then.
     Running(Moment),
-    /// Ended by itself, to be started again at this instant.
+    /// Ended on its own. It is restarted at this instant.
     Waiting(Instant, Wait),
-    /// Ended for good.
+    /// Ended, without a restart.
     Ended,
 }
 
-/// How far the stopping of a running container is.
+/// The steps to stop a running container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stop {
-    /// Its preStop hook runs, at the longest until then.
+    /// Its preStop hook runs, until then at the latest.
     Hook { until: Instant },
-    /// Its hook has ended; SIGTERM follows when those that started later have ended, or then.
+    /// Its hook has ended. SIGTERM follows when the containers that started later have ended, or at this time.
     Turn { until: Instant },
-    /// SIGTERM has been sent; SIGKILL follows then, unless it has been sent too.
+    /// SIGTERM was sent. SIGKILL follows at `kill_at`, unless it was sent already.
     Signalled { at: Instant, kill_at: Option<Instant> },
 }
 
@@ -65,27 +65,27 @@ enum Stop {
 pub(super) enum Next {
     /// It is started again.
     Restart,
-    /// It has ended for good.
+    /// It is not restarted.
     End,
-    /// It has ended for good, which nobody sees before the others have ended too.
+    /// It is not restarted, which is reported only when the other containers have ended too.
     Linger,
 }
 
 /// What runs before SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hook {
-    /// Nothing (also `exec`: there is no image to run a command in).
+    /// Nothing. Also for `exec`, because there is no image to run a command in.
     Nothing,
     Sleep(Duration),
     Request,
 }
 
-/// Which probes wait to decide about a container.
+/// Which probes have no result yet.
 #[derive(Clone, Copy, Debug)]
 struct Probes {
     readiness: bool,
     startup: bool,
-    /// The grace period of a container that failed its liveness or startup probe.
+    /// The grace period of a container after its liveness or startup probe failed.
     grace: Option<Duration>,
 }
 
@@ -105,25 +105,25 @@ pub struct Container {
     stop: Option<Stop>,
     /// The grace period of the stop.
     grace: Option<Grace>,
-    /// Whether it waits for its turn before SIGTERM.
+    /// Whether it waits for other containers before SIGTERM.
     ordered: bool,
-    /// The run that ended while the pod is being terminated, as it was before.
+    /// The run that ended during the pod's termination, as it was before.
     lingers: Option<Lingering>,
 }
 
-/// A run that has ended, but is reported as running: a kubelet builds no status between the beginning of a
-/// termination and the end of the last container.
+/// A run that has ended but is reported as running. A kubelet builds no status between the beginning of a termination
+/// and the end of the last container.
 #[derive(Clone, Debug, PartialEq)]
 struct Lingering {
     began: Moment,
-    /// How the run before it had ended.
+    /// How the previous run ended.
     before: Option<Exit>,
 }
 
 impl Container {
-    /// A container as first seen. One that an earlier run of this kubelet had started is in the state of a
-    /// container after a reboot: exit code 255, started again if the policy says so.
-    /// Init containers run again in the new sandbox, however they had ended.
+    /// A new container. If an earlier run of this kubelet had started it, its state is that after a reboot: exit code
+    /// 255, and restarted if the policy requires it. Init containers run again in the new sandbox, for any result of
+    /// their earlier run.
     pub(super) fn new(role: Role, spec: &ContainerSpec, status: &PodStatus, policy: RestartPolicy) -> Self {
         let mut known = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let last = known.find(|before| before.name == spec.name).and_then(earlier);
@@ -163,12 +163,12 @@ impl Container {
         }
     }
 
-    /// What it is to its pod.
+    /// Its role in the pod.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Where it is.
+    /// Its state.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -178,17 +178,17 @@ impl Container {
         self.run
     }
 
-    /// Whether it counts as ready. An ordinary init container is once it has ended well.
+    /// Whether it counts as ready. An ordinary init container is ready after it has ended with 0.
     pub fn is_ready(&self) -> bool {
         if self.role == Role::Init { self.is_done() } else { self.ready }
     }
 
-    /// Whether its startup is over: it runs and its startup probe has succeeded.
+    /// Whether its startup is complete: it runs, and its startup probe has succeeded.
     pub fn is_up(&self) -> bool {
         self.up && (matches!(self.state, State::Running(_)) || self.lingers.is_some())
     }
 
-    /// Whether it has ended for good, with 0.
+    /// Whether it has ended with 0, without a restart.
     pub fn is_done(&self) -> bool {
         self.has_ended() && self.last.as_ref().is_some_and(|exit| exit.code == 0)
     }
@@ -198,7 +198,7 @@ impl Container {
         self.last.as_ref()
     }
 
-    /// The run that is reported as running: when it began, and how the one before it had ended.
+    /// The run that is reported as running: when it began, and how the previous one ended.
     pub fn reported_run(&self) -> Option<(Moment, Option<&Exit>)> {
         match (&self.state, &self.lingers) {
             (State::Running(began), _) => Some((*began, self.last.as_ref())),
@@ -207,7 +207,7 @@ impl Container {
         }
     }
 
-    /// Whether a process of it exists, or existed, in this pod.
+    /// Whether it has, or had, a process in this pod.
     pub fn has_run(&self) -> bool {
         matches!(self.state, State::Running(_)) || self.last.as_ref().is_some_and(|exit| exit.run.is_some())
     }
@@ -224,12 +224,12 @@ impl Container {
         matches!(self.stop, Some(Stop::Turn { .. }))
     }
 
-    /// The grace period that its liveness or startup probe asks for.
+    /// The grace period that its liveness or startup probe defines.
     pub(super) fn probe_grace(&self) -> Option<Duration> {
         self.probes.grace
     }
 
-    /// Whether it is started again after this exit.
+    /// Whether it is restarted after this exit.
     pub(super) fn restarts(&self, policy: RestartPolicy, code: i32) -> bool {
         match self.role {
             Role::Init => code != 0 && policy.restarts(code),
@@ -266,11 +266,11 @@ impl Container {
         }
     }
 
-    /// Its startup is over.
+    /// Marks its startup as complete.
     pub(super) fn up(&mut self) {
         if matches!(self.state, State::Running(_)) && !self.up {
             self.up = true;
-            // A container without a readiness probe is ready from then (prober manager, UpdatePodStatus).
+            // Without a readiness probe, a container is ready from then on (prober manager, UpdatePodStatus).
             self.ready = !self.probes.readiness;
         }
     }
@@ -281,7 +281,7 @@ impl Container {
         }
     }
 
-    /// Its process has ended; `next` says what that means for the pod.
+    /// Handles the end of its process. `next` defines what follows.
     pub(super) fn exited(&mut self, code: i32, message: Option<String>, next: Next, now: Moment) {
         let began = match self.state {
             State::Running(began) => began,
@@ -314,8 +314,8 @@ impl Container {
         });
     }
 
-    /// Its sandbox was killed: it is to be started anew in the next one, unless it has ended for good.
-    /// `true` if a process of it was alive.
+    /// Handles the loss of its sandbox. It is restarted in the next one, unless it has ended for good. Returns `true`
+    /// if it had a running process.
     pub(super) fn lose_sandbox(&mut self, now: Moment) -> bool {
         let began = match self.state {
             State::Running(began) => Some(began),
@@ -333,21 +333,21 @@ impl Container {
         began.is_some()
     }
 
-    /// It waits for an init container that will never succeed.
+    /// Ends a container that waits for an init container that will never succeed.
     pub(super) fn give_up(&mut self) {
         if self.is_new() {
             self.state = State::Ended;
         }
     }
 
-    /// The last container of the pod has ended.
+    /// Handles the end of the pod's last container.
     pub(super) fn finish(&mut self) {
         self.lingers = None;
         self.ready = false;
     }
 }
 
-/// How the run that a status shows has ended, `None` if there was none.
+/// How the run in a status ended, or `None` if there was none.
 fn earlier(before: &ContainerStatus) -> Option<Exit> {
     before.container_id.as_deref().filter(|id| !id.is_empty())?;
     let run = u32::try_from(before.restart_count).ok();

@@ -1,6 +1,4 @@
-//! What goes into the state machine of a pod, and what comes out of it.
-//!
-//! Owns the vocabulary only; [`super::Lifecycle`] gives it its meaning.
+//! The inputs and outputs of a pod's state machine.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,33 +12,33 @@ pub enum Input {
     Sandbox(Ipv4Addr),
     /// The sandbox was killed, and every process of the pod with it.
     SandboxLost,
-    /// The object carries a deletion with this grace period (zero: it is removed at once).
+    /// The object is being deleted with this grace period. Zero: it is removed at once.
     Deleting(Duration),
-    /// The object is gone, or another one has its name.
+    /// The object was deleted, or another one has its name.
     Vanished,
-    /// The kubelet ends the pod by itself, without a deletion.
+    /// The kubelet itself ends the pod, without a deletion.
     Ending(Duration, Ending),
-    /// The kubelet will not have the pod, or no longer.
+    /// The kubelet rejects the pod.
     Rejected(Rejection),
-    /// The kubelet itself was restarted; the processes went on.
+    /// The kubelet was restarted. The processes continued.
     KubeletRestarted,
-    /// Something happened to a container, in its run of this number.
+    /// Something happened to a run of a container.
     Container {
         /// Its number: init containers first, each in the order of the spec.
         index: usize,
-        /// Which run reports.
+        /// The number of the run.
         run: u32,
         /// What happened.
         event: ContainerEvent,
     },
-    /// The time [`super::Lifecycle::wake`] gave has come.
+    /// The time from [`super::Lifecycle::wake`] has come.
     Elapsed,
 }
 
-/// Why a kubelet ends a pod by itself.
+/// Why a kubelet itself ends a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
-    /// The reason a failed pod's status shows.
+    /// The reason in the status of the failed pod.
     pub reason: &'static str,
     /// The message of the status and of the `DisruptionTarget` condition.
     pub message: String,
@@ -59,60 +57,60 @@ impl Ending {
     }
 }
 
-/// Why a kubelet turns a pod away.
+/// Why a kubelet rejects a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
-    /// The reason the status shows.
+    /// The reason in the status.
     pub reason: &'static str,
-    /// The message the status shows.
+    /// The message in the status.
     pub message: &'static str,
 }
 
 impl Rejection {
-    /// A pod that asks for no resources, on a node under memory pressure.
+    /// For a pod without resource requests on a node under memory pressure.
     pub fn pressure() -> Self {
         let message = "Pod was rejected: The node had condition: [MemoryPressure]. ";
         Self { reason: "Evicted", message }
     }
 
-    /// Any pod, on a node that is shutting down.
+    /// For any pod on a node that is shutting down.
     pub fn shutdown() -> Self {
         let message = "Pod was rejected: Pod was rejected as the node is shutting down.";
         Self { reason: "NodeShutdown", message }
     }
 }
 
-/// What is to be done now.
+/// An action of the pod's task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Get the pod an address, then report [`Input::Sandbox`].
+    /// Gets an address for the pod. The result is [`Input::Sandbox`].
     Prepare,
-    /// Get the pod another address than the one it has, give that one back, then report [`Input::Sandbox`].
+    /// Gets another address for the pod and returns the current one to the pool. The result is [`Input::Sandbox`].
     Renew,
-    /// Start this run of a container.
+    /// Starts a run of a container.
     Start {
         /// The container's number.
         index: usize,
         /// The number of the run, which its reports carry.
         run: u32,
     },
-    /// Send the hook's HTTP request and report its end.
+    /// Sends the hook's HTTP request and reports its end.
     CallHook {
         /// The container's number.
         index: usize,
-        /// The run whose hook it is.
+        /// The run that the hook belongs to.
         run: u32,
     },
-    /// SIGTERM.
+    /// Sends SIGTERM.
     Terminate {
         /// The container's number.
         index: usize,
     },
-    /// SIGKILL.
+    /// Sends SIGKILL.
     Kill {
         /// The container's number.
         index: usize,
     },
-    /// Every container has ended for good: the address goes back.
+    /// Returns the address to the pool, because all containers have ended for good.
     Release,
 }

@@ -1,10 +1,11 @@
-//! Who starts and stops before whom.
+//! The order in which a pod's containers start and stop.
 //!
-//! Owns the order among a pod's containers. Init containers start one after the other, each ordinary one
-//! when the one before has ended well, each after a sidecar once that is up; main containers start together
-//! after the last. At the end the main containers get SIGTERM when their hooks have ended; hooks of sidecars
-//! run beside theirs, but SIGTERM comes to a sidecar only after all that started later have ended, or when
-//! the grace period is over (`kuberuntime_termination_order.go` of v1.36). Pure.
+//! Init containers start one after the other. The next one starts when an ordinary init container has ended with 0, or
+//! a sidecar is up. Main containers start together after the last one.
+//!
+//! At the pod's end, the main containers get SIGTERM when their hooks have ended. The hooks of sidecars run at the same
+//! time. A sidecar gets SIGTERM only when all containers that started later have ended, or when the grace period is
+//! over (`kuberuntime_termination_order.go` of v1.36). Pure.
 
 use super::container::Container;
 use super::{Action, Lifecycle, Stage};
@@ -14,7 +15,7 @@ use crate::pod::grace::Grace;
 use std::time::Duration;
 
 impl Lifecycle {
-    /// Starts every container whose turn it is.
+    /// Starts every container that may start now.
     pub(super) fn start_due(&mut self, actions: &mut Vec<Action>) {
         if self.stage != Stage::Running || self.pull.holds_back() {
             return;
@@ -34,7 +35,7 @@ impl Lifecycle {
         }
     }
 
-    /// Sends SIGTERM to every sidecar whose turn it is.
+    /// Sends SIGTERM to every sidecar that may stop now.
     pub(super) fn stop_due(&mut self, now: Moment, actions: &mut Vec<Action>) {
         for index in (0..self.containers.len()).rev() {
             let (container, later) = match self.containers[index..].split_first_mut() {
@@ -47,7 +48,7 @@ impl Lifecycle {
         }
     }
 
-    /// Begins the pod's end, or brings it forward.
+    /// Starts the pod's termination, or shortens it.
     pub(super) fn terminate(&mut self, requested: Duration, now: Moment, actions: &mut Vec<Action>) {
         let grace = match self.stage {
             Stage::Preparing | Stage::Running => {
@@ -73,7 +74,7 @@ impl Lifecycle {
         self.elapsed(now, actions);
     }
 
-    /// Ends the pod when nothing runs any more and nothing is to run; sidecars do not outlive the others.
+    /// Ends the pod when nothing runs and nothing will be started. Sidecars do not outlive the other containers.
     pub(super) fn settle(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.stage == Stage::Ended || !self.main_containers().all(Container::has_ended) {
             return;

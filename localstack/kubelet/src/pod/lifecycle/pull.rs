@@ -1,31 +1,31 @@
-//! The pull of a pod's images, between the sandbox and the first container.
+//! The image pull of a pod, between the sandbox and the first container.
 //!
-//! Owns how long it takes and whether it fails. Of a failure, what a kubelet of v1.36.3 shows was measured: the
-//! address appears with `ErrImagePull`, the phase stays `Pending`, and 12 s later the container waits in
-//! `ImagePullBackOff`. Further tries are not played. Pure.
+//! Defines its duration and whether it fails. The status after a failure was measured with a kubelet of v1.36.3: the
+//! address appears with `ErrImagePull`, the phase remains `Pending`, and 12 s later the container waits in
+//! `ImagePullBackOff`. Further attempts are not simulated. Pure.
 
 use crate::pod::behaviour::Behaviour;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// From the first failure to the status that shows the back-off.
+/// From the first failure to the status that shows the backoff.
 const SHOWS_BACK_OFF_AFTER: Duration = Duration::from_secs(12);
 
-/// What a container waits for whose image cannot be pulled.
+/// Why a container whose image cannot be pulled waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The first try has failed.
+    /// The first attempt has failed.
     Error,
-    /// It is to be tried again some time.
+    /// Another attempt will follow.
     BackOff,
 }
 
-/// How far it is.
+/// The progress of the image pull.
 #[derive(Debug)]
 pub(super) struct Pull {
     takes: Duration,
     fails: bool,
-    /// Something changes then.
+    /// When the state changes next.
     due: Option<Instant>,
     failure: Option<Failure>,
 }
@@ -35,14 +35,14 @@ impl Pull {
         Self { takes: behaviour.pull_delay, fails: behaviour.pull_fails, due: None, failure: None }
     }
 
-    /// A sandbox is there in which no container has run.
+    /// Starts the pull for a new sandbox without containers.
     pub(super) fn begin(&mut self, now: Instant) {
         if self.fails || !self.takes.is_zero() {
             self.due = Some(now + self.takes);
         }
     }
 
-    /// The pod ends, or its sandbox is lost.
+    /// Stops it, because the pod ends or its sandbox is lost.
     pub(super) fn end(&mut self) {
         (self.due, self.failure) = (None, None);
     }
@@ -51,7 +51,7 @@ impl Pull {
         self.due
     }
 
-    /// The time of [`Pull::wake`] has come.
+    /// Handles that the time of [`Pull::wake`] has come.
     pub(super) fn elapsed(&mut self, now: Instant) {
         (self.due, self.failure) = match (self.fails, self.failure) {
             (false, _) => (None, None),

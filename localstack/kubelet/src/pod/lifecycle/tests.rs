@@ -1,4 +1,4 @@
-//! The machine, driven by hand.
+//! Unit tests of the state machine.
 
 use super::*;
 use crate::pod::backoff;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 mod order;
 
-/// A machine with a clock of its own.
+/// A state machine with its own clock.
 struct Bench {
     machine: Lifecycle,
     now: Moment,
@@ -64,7 +64,7 @@ impl Bench {
         self.report(0, ContainerEvent::Exited { code, message: None })
     }
 
-    /// Lets time pass, as the task does: only when something is due.
+    /// Advances time like the pod's task: a step only when something is due.
     fn pass(&mut self, span: Duration) -> Vec<Action> {
         let end = self.now.after(span);
         let mut actions = Vec::new();

@@ -1,4 +1,4 @@
-//! Statuses as they are reported over a pod's life.
+//! Tests of the statuses that are reported over a pod's life.
 
 use super::*;
 use crate::clock::Moment;

@@ -1,7 +1,7 @@
-//! What the state of its node means for a pod.
+//! The effect of the node's state on a pod.
 //!
-//! Owns how a pod's task follows its node: gone with a lost one, begun anew on one that is back, ended by one
-//! that shuts down, turned away by one that shuts down or is short of memory.
+//! Decides how a pod's task follows its node. A lost node stops it, a restored node starts it again, and a shutdown
+//! ends it. A node that shuts down or is short of memory rejects new pods.
 
 use super::Worker;
 use crate::clock::Moment;
@@ -9,7 +9,7 @@ use crate::node::state::{NodeState, Power};
 use crate::pod::lifecycle::{Action, Ending, Input, Lifecycle, Rejection};
 
 impl Worker {
-    /// The node as the pod finds it when it is first seen there.
+    /// Applies the state of the node when the pod is first seen there.
     pub(super) fn arrive(&mut self, node: NodeState, actions: Vec<Action>) -> Vec<Action> {
         self.node = node;
         let rejection = match node.power {
@@ -26,7 +26,7 @@ impl Worker {
         }
     }
 
-    /// The node has changed.
+    /// Applies a change of the node's state.
     pub(super) fn follow(&mut self, node: NodeState) {
         let before = std::mem::replace(&mut self.node, node);
         if (node.losses != before.losses || node.power == Power::Off) && !self.dark {
@@ -47,12 +47,12 @@ impl Worker {
         }
     }
 
-    /// A node under memory pressure admits no pod that asks for nothing.
+    /// Rejects a pod without resource requests if the node is under memory pressure.
     fn rejection_under_pressure(&self) -> Option<Rejection> {
         (self.node.pressure && self.pod.is_best_effort()).then(Rejection::pressure)
     }
 
-    /// The machine is gone: every process with it, and nobody is there to report it.
+    /// Ends all processes, because the machine is lost. Nothing is reported.
     fn go_dark(&mut self) {
         self.dark = true;
         (self.ask_again, self.annotating) = (None, None);
@@ -61,8 +61,8 @@ impl Worker {
         }
     }
 
-    /// The machine is back: what had been started ended with it, as after a reboot. The address is still
-    /// the pod's: nobody gave it back.
+    /// Starts the pod again after a reboot: its old processes ended with the machine. It keeps its address, which was
+    /// never returned.
     fn revive(&mut self) {
         self.dark = false;
         let (lifecycle, actions) = Lifecycle::begin(&self.pod, Moment::now());

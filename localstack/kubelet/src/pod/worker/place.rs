@@ -1,9 +1,9 @@
-//! Where a pod runs, and its address there.
+//! A pod's node and its address there.
 //!
-//! Owns how the pod's task gets an address and gives it back, and the annotation that the simulated CNI
-//! writes of it: on the way in before the sandbox is reported, so always earlier than `status.podIP`; on the
-//! way out emptied, as the VPC CNI does (`AnnotatePod` in its `ipamd.go`). An annotation that cannot be
-//! written keeps no pod from running; a zone without addresses does, until one is free.
+//! Gets and returns the pod's address, and writes it into an annotation like the CNI. The annotation is set before the
+//! sandbox is reported, so it is always earlier than `status.podIP`. At the end it becomes empty, like with the VPC CNI
+//! (`AnnotatePod` in its `ipamd.go`). If the write of the annotation fails, the pod runs without it. If the zone has no
+//! free address, the pod waits for one.
 
 use super::Worker;
 use crate::address::IpPool;
@@ -17,18 +17,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How often a pod asks again for an address when its zone has none left.
+/// How often a pod requests an address while its zone has none left.
 const ADDRESS_RETRY: Duration = Duration::from_secs(1);
 
 /// The annotation of the VPC CNI (with `ANNOTATE_POD_IP=true`).
 const POD_IPS: &str = "vpc.amazonaws.com/pod-ips";
 
-/// Where a pod runs.
+/// The node of a pod and its resources.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The node's own address.
     pub node: Ipv4Addr,
-    /// What the node does.
+    /// The node's state.
     pub state: watch::Receiver<NodeState>,
     /// The addresses of its zone.
     pub pool: Arc<Mutex<IpPool>>,
@@ -36,11 +36,11 @@ pub struct Place {
     pub kept: Option<Ipv4Addr>,
 }
 
-/// How the CNI's write has ended, and the address that was waiting for it.
+/// The result of the CNI's write, and the address that was waiting for it.
 pub(super) type Annotated = (Option<Ipv4Addr>, Outcome);
 
 impl Worker {
-    /// Gets the pod an address. A new sandbox never has the address of the one before it.
+    /// Gets an address for the pod. A new sandbox never has the address of the previous one.
     pub(super) fn prepare(&mut self) {
         if self.lifecycle.has_ended() {
             return;
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// The CNI's write has ended.
+    /// Handles the end of the CNI's write.
     pub(super) fn annotated(&mut self, (waiting, outcome): Annotated) {
         match outcome {
             Outcome::Written(pod) => self.adopt(pod),
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// The pod's last container has ended: address and annotation go.
+    /// Returns the address and empties the annotation, after the pod's last container has ended.
     pub(super) fn release(&mut self) {
         self.ask_again = None;
         let shown = self.place.kept.map(|ip| ip.to_string());
@@ -92,7 +92,7 @@ impl Worker {
         self.give_back();
     }
 
-    /// The address goes back to the zone.
+    /// Returns the address to the pool of the zone.
     pub(super) fn give_back(&mut self) {
         if let Some(ip) = self.place.kept.take() {
             self.pool(|pool| pool.release(ip, Instant::now()));

@@ -1,7 +1,6 @@
-//! What a pod's task writes to the API server, and what it learns from the answers.
+//! The writes of a pod's task to the API server, and their results.
 //!
-//! Owns which write is due. There is never more than one under way, and each is built from the state of that
-//! moment.
+//! Decides which write is due. Only one write is in progress at a time, and it contains the current state.
 
 use super::{LONGEST_PAUSE, Object, SHORTEST_PAUSE, Worker};
 use crate::clock::Moment;
@@ -21,7 +20,7 @@ impl Worker {
         }
     }
 
-    /// The write that is due now, if any.
+    /// The next due write, if any.
     pub(super) fn next_write(&mut self) -> Option<BoxFuture<'static, Outcome>> {
         if self.object != Object::Present || self.pause_until.is_some() || self.dark {
             return None;
@@ -36,7 +35,7 @@ impl Worker {
                 return Some(self.writer.clone().patch(namespace, name, patch).boxed());
             }
         }
-        // The last status is stored and nothing runs: the object may go.
+        // The last status is stored and nothing runs, so the object can be deleted.
         if self.lifecycle.has_ended() && self.pod.metadata.deletion_timestamp.is_some() {
             let uid = self.pod.uid().to_owned();
             return Some(self.writer.clone().delete(namespace, name, uid).boxed());
@@ -68,11 +67,11 @@ impl Worker {
         }
     }
 
-    /// The object as a write of our own has left it.
+    /// Takes over the object as this kubelet's own write left it.
     pub(super) fn adopt(&mut self, mut pod: Box<Pod>) {
         if pod.version() > self.pod.version() {
             pod.metadata.managed_fields = None;
-            // Somebody may have written a gate meanwhile: the watch will tell of nothing newer than this.
+            // Another writer may have changed a gate in the meantime, and the watch will not report it as newer.
             self.notice_gates(&pod);
             self.pod = Arc::from(pod);
             self.heed_deletion();

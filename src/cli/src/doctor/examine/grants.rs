@@ -1,4 +1,4 @@
-//! Who may bind what: by which grants, or because nobody else was there first.
+//! Which namespaces may bind which target groups: by grants, or because they were first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// No grant names a target group that is bound.
+/// No grant names a bound target group.
 const UNGRANTED: Reason = Reason::NoGrant;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -25,7 +25,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         found.push(Finding::unchecked("TargetLedgers", why));
         &none
     });
-    // Who binds each target group.
+    // The namespaces that bind each target group.
     let mut bound: BTreeMap<TargetGroupArn, BTreeSet<&str>> = BTreeMap::new();
     for binding in &shown.bindings {
         if let Ok(group) = TargetGroupArn::parse(&binding.target_group) {
@@ -44,11 +44,12 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             naming => by_grants(group, naming),
         });
     }
-    // Of one namespace alone nobody can say what is not bound.
+    // With one namespace alone, it is unknown which groups are not bound.
     let unused =
         all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
-        let said = "nothing binds a target group that it names; expected a Service or TargetBinding that does, or other names";
+        let said = "no binding uses a target group that it names. Create a Service or TargetBinding that \
+                    does, or correct the names";
         found.push(Finding::info(Reason::InvalidGrant, format!("grant {}", grant.name), said));
     }
     found
@@ -62,7 +63,7 @@ fn are(patterns: &[GroupPattern], group: &TargetGroupArn) -> bool {
     patterns.iter().any(|pattern| pattern.matches(group))
 }
 
-/// Grants that do not count as they should.
+/// Grants with errors.
 fn unread(granted: &Granted) -> Vec<Finding> {
     let mut found: Vec<Finding> = granted
         .problems
@@ -71,13 +72,16 @@ fn unread(granted: &Granted) -> Vec<Finding> {
         .collect();
     found.extend(granted.unread.iter().map(|why| {
         if granted.required {
-            let said = format!("{why}; until then nothing is registered or removed (--grants=required)");
+            let said = format!(
+                "{why}; until then Headgate registers and deregisters nothing \
+                                (--grants=required)"
+            );
             Finding::error(Reason::RightMissing, "grants", said)
         } else {
             Finding::warning(
                 Reason::RightMissing,
                 "grants",
-                format!("{why}; until then they do not count (--grants=optional)"),
+                format!("{why}; until then grants have no effect (--grants=optional)"),
             )
         }
     }));
@@ -95,19 +99,22 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
     let (all, exclusive) = (of(false), of(true));
     let exclusive = match &exclusive[..] {
         [] => String::new(),
-        some => format!(", and targets of others may be removed for {}", list(some)),
+        some => format!(", and foreign targets may be deregistered for {}", list(some)),
     };
-    let said =
-        format!("named by the grants {}: it may be bound from {}{exclusive}", grants.join(", "), list(&all));
+    let said = format!(
+        "the grants {} name it: these namespaces may bind it: {}{exclusive}",
+        grants.join(", "),
+        list(&all)
+    );
     Finding::info(Reason::AsExpected, about(group), said)
 }
 
-/// Grants are required, and there is none.
+/// Grants are required, and none names the group.
 fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
-        "no grant names it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
-         bound from there:\n{}",
+        "no grant names it, and with --grants=required Headgate registers no new targets in it for {}. \
+         Create this grant, if they may bind it:\n{}",
         list(&spaces),
         needed(group, &spaces)
     );
@@ -119,21 +126,21 @@ fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>) -> Finding {
     let are = list(&spaces);
     match spaces.len() {
         0 => {
-            let said =
-                "no grant names it, and no namespace has a target in it: whichever is first holds it then";
+            let said = "no grant names it, and no namespace has a target in it: the first namespace that binds it \
+                 holds it";
             Finding::info(UNGRANTED, about(group), said)
         }
         1 => {
             let said = format!(
-                "no grant names it: {are} holds it, as the first to have a target there, and no other namespace may bind \
-                 it, until this one has bound it no more for an hour"
+                "no grant names it: {are} holds it, as the first to have a target there, and no other \
+                 namespace may bind it until one hour after its last binding is removed"
             );
             Finding::info(UNGRANTED, about(group), said)
         }
         _ => {
             let said = format!(
-                "{are} have targets in it, and no grant names it: they go on, and no other \
-                 namespace may bind it; expected, if all of them may:\n{}",
+                "{are} have targets in it, and no grant names it: these remain, and no other namespace may \
+                 bind it. Create this grant, if all of them may bind it:\n{}",
                 needed(group, &spaces)
             );
             Finding::warning(Reason::NoGrant, about(group), said)
@@ -153,7 +160,7 @@ fn list(namespaces: &[&str]) -> String {
     }
 }
 
-/// The grant that would be needed, as YAML.
+/// The missing grant as YAML.
 fn needed(group: &TargetGroupArn, namespaces: &[&str]) -> String {
     let (name, namespaces) = (group.name(), namespaces.join(", "));
     let low = name.to_ascii_lowercase();

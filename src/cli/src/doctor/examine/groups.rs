@@ -1,4 +1,4 @@
-//! The target groups, and what Headgate itself has met of AWS and of what is written.
+//! The target groups, and the problems that Headgate reports about AWS and about objects.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     inspect::Inspected,
 };
 
-/// What passes by itself, or is as somebody wants it.
+/// Reasons that are temporary or intended.
 const HARMLESS: [Reason; 9] = [
     Reason::ExclusiveNotGranted,
     Reason::Throttled,
@@ -24,12 +24,12 @@ const HARMLESS: [Reason; 9] = [
     Reason::TargetClaimedTwice,
     Reason::ForeignTarget,
 ];
-/// In seconds; less cuts requests that are under way.
+/// In seconds. A shorter delay cuts open requests.
 const SHORTEST_DELAY: u32 = 5;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
-    // That one is found once for a target group, with the grant that would be needed.
+    // That reason is reported once per target group, with the missing grant.
     let own = |word: &&Word| word.reason != Reason::NoGrant.as_str();
     let mut found = Vec::new();
     found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
@@ -58,7 +58,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// What Headgate itself has met: the word of its Events.
+/// A problem that Headgate reports, with the reason of its Events.
 fn met(about: String, word: &Word) -> Finding {
     let harmless = HARMLESS.iter().any(|reason| reason.as_str() == word.reason);
     let finding = if harmless { Finding::warning } else { Finding::error };
@@ -68,24 +68,24 @@ fn met(about: String, word: &Word) -> Finding {
 fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     if group.target_type.is_none_or(|kind| kind != TargetType::Ip) {
-        let said = "its targets are no addresses; expected a target group of type ip";
+        let said = "its targets are not IP addresses. Use a target group of type ip";
         found.push(Finding::error(Reason::TargetGroupUnsupported, about, said));
     }
     if group.load_balancers == 0 {
-        let said = "no load balancer uses it, so its targets get no traffic and are never checked; expected a listener \
-                    that forwards to it";
+        let said = "no load balancer uses it, so its targets get no requests and no health checks. Create a \
+                    listener that forwards to it";
         found.push(Finding::warning(Reason::TargetUnused, about, said));
     }
     if !group.checks_health {
         let said =
-            "its health checks are off, so no target is ever found healthy or unhealthy; expected them on";
+            "its health checks are disabled, so no target ever becomes healthy or unhealthy. Enable them";
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     let delay = group.attributes.deregistration_delay();
     if let Some(delay) = delay.filter(|delay| *delay < SHORTEST_DELAY) {
         let said = format!(
-            "its deregistration_delay is {delay} s, after which requests that are under way are cut; expected as long as \
-             your longest requests take, and no longer than the hold ({} s)",
+            "its deregistration_delay is {delay} s, which cuts requests that take longer. Set it to the \
+             duration of your longest requests, and at most to the hold ({} s)",
             bound.hold.wanted
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
@@ -94,7 +94,7 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     found
 }
 
-/// What its attributes do to pods that leave, or to zones.
+/// Effects of attributes on pods that are deregistered, and on zones.
 fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let (Inspected { attributes, protocol, .. }, hold) = (group, bound.hold.wanted);
     let mut found = Vec::new();
@@ -103,8 +103,9 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     if let Some(delay) = cut {
         let said = format!(
             "it closes open connections {delay} s after a target is deregistered \
-             (deregistration_delay.connection_termination.enabled), while the pod would serve them for its hold of {hold} s; \
-             expected a deregistration_delay of {hold} s or more, or that off"
+             (deregistration_delay.connection_termination.enabled), but the pod would serve them for its \
+             hold of {hold} s. Set deregistration_delay to {hold} s or more, or disable connection \
+             termination"
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
@@ -115,12 +116,12 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         let until = if attributes.closes_connections() {
             format!("for {delay} s")
         } else {
-            "as long as they are not idle for two minutes".to_owned()
+            "while they are not idle for two minutes".to_owned()
         };
         let said = format!(
-            "its UDP flows go on to a target that is deregistered, {until}, and the pod ends after its hold of {hold} s: what \
-             is sent later is lost; expected a deregistration_delay of at most {hold} s with \
-             deregistration_delay.connection_termination.enabled, or a longer hold (headgate.dev/hold)"
+            "its UDP flows continue to a deregistered target, {until}, and the pod stops after its hold of \
+             {hold} s, so later packets are dropped. Set deregistration_delay to at most {hold} s with \
+             deregistration_delay.connection_termination.enabled, or set a longer hold (headgate.dev/hold)"
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
@@ -128,27 +129,28 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         (group.cross_zone, group.zones.iter().find(|(_, count)| **count == 1))
     {
         let said = format!(
-            "cross-zone load balancing is off, and zone {zone} has one target: nothing serves what comes to that zone while \
-             this one is unhealthy; expected two targets in each zone, or cross-zone load balancing \
+            "cross-zone load balancing is disabled, and zone {zone} has one target: if it is unhealthy, \
+             requests to that zone fail. Run two targets in each zone, or enable cross-zone load balancing \
              (load_balancing.cross_zone.enabled)"
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
-    // For UDP it cannot be off.
+    // For UDP it cannot be disabled.
     if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
-        let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
-                    and is sent to itself gets no answer until its connection times out; expected that off, with \
-                    proxy_protocol_v2 where the addresses are needed, or no client among the targets";
+        let said = "it preserves client addresses (preserve_client_ip.enabled): a pod that calls this load \
+                    balancer and reaches itself gets no answer until its connection times out. Disable that \
+                    and use proxy_protocol_v2 if you need the addresses, or keep clients out of the target \
+                    group";
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
     if group.checks_health && group.health_protocol == "TCP" {
-        let said = "its health check only connects (TCP): a proxy that cannot serve, or drains, stays healthy as long as it \
-                    listens; a check by HTTP knows more";
+        let said = "its health check only opens a TCP connection: a proxy that cannot serve, or is draining, \
+                    remains healthy while it listens. Use an HTTP check";
         found.push(Finding::info(Reason::RiskyTargetGroup, about, said));
     }
     for (what, done) in [
-        ("dns_failover", "takes a zone out of DNS"),
-        ("unhealthy_state_routing", "sends to all targets of a zone, also unhealthy ones,"),
+        ("dns_failover", "removes a zone from DNS"),
+        ("unhealthy_state_routing", "sends to all targets of a zone, including unhealthy ones,"),
     ] {
         let least = match attributes.least_healthy(what) {
             (Some(count), _) if count > 1 => format!("{count} targets"),
@@ -156,11 +158,11 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
             _ => continue,
         };
         let said = format!(
-            "it {done} while fewer than {least} are healthy there (target_group_health.{what}); the zone guard keeps as many as \
-             headgate.dev/min-healthy-per-zone says, 1 by default: set it so that this is not reached when a pod leaves. \
-             New pods are registered there when their containers are ready, if Headgate may read this attribute \
-             (elasticloadbalancing:DescribeTargetGroupAttributes): expected that right, or headgate.dev/register-when: \
-             containers-ready, and a readiness probe"
+            "it {done} while fewer than {least} are healthy there (target_group_health.{what}); the zone \
+             guard keeps headgate.dev/min-healthy-per-zone targets, by default 1: set it higher than this. \
+             Headgate registers new pods there when their containers are ready, if it may read this \
+             attribute. Allow elasticloadbalancing:DescribeTargetGroupAttributes, or set \
+             headgate.dev/register-when: containers-ready and a readiness probe"
         );
         found.push(Finding::info(Reason::RiskyTargetGroup, about, said));
     }

@@ -1,4 +1,4 @@
-//! What the facts mean: pure.
+//! The findings that follow from the facts. Pure.
 
 mod grants;
 mod groups;
@@ -14,7 +14,7 @@ mod workloads;
 
 use super::{facts::Facts, finding::Finding};
 
-/// All that is to be found, the worst first.
+/// All findings, most severe first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut found = installation::examine(facts);
     found.extend(policies::examine(&facts.policies));

@@ -1,4 +1,4 @@
-//! The pods that are targets: whether they have the gate, and live on for long enough when they end.
+//! The pods that are targets: whether they have the gate, and a long enough hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::{
     explain::pod::{asks, judged},
 };
 
-/// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`), if it is told nothing.
+/// The cluster-autoscaler's default of `--max-pod-eviction-time`, in seconds.
 const AUTOSCALER: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -30,8 +30,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let patience = autoscaler.map_or(AUTOSCALER, |it| it.eviction);
     for bound in shown.bindings.iter().filter(|bound| bound.hold.bound > patience) {
         let said = format!(
-            "the eviction of a pod without a hold takes {} s and more, and cluster-autoscaler gives a pod up after \
-             {patience} s; expected a longer --max-pod-eviction-time, where it is used",
+            "the eviction of a pod without a hold takes {} s or more, and cluster-autoscaler gives up after \
+             {patience} s. If you use it, set a longer --max-pod-eviction-time",
             bound.hold.bound
         );
         found.push(Finding::warning(Reason::HoldTooShort, origin(bound), said));
@@ -61,7 +61,7 @@ fn name(pod: &Pod) -> Option<(&str, &str)> {
     Some((pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?))
 }
 
-/// One finding for all pods of a binding that lack the same.
+/// One finding for all pods of a binding with the same problem.
 fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Vec<Finding> {
     let mut lacking: BTreeMap<(Level, Reason, String), BTreeSet<&str>> = BTreeMap::new();
     for target in bound.targets.iter().filter(|target| target.ending.is_none()) {
@@ -78,7 +78,7 @@ fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Ve
         let first = pods.first().copied().unwrap_or_default();
         let which = match pods.len() {
             1 => format!("pod {first}"),
-            count => format!("{count} pods, {first} among them"),
+            count => format!("{count} pods, such as {first}"),
         };
         let about = format!("{}, {which}", origin(bound));
         Finding { level, reason: reason.into(), about, message }
@@ -92,12 +92,13 @@ fn gate(pod: &Pod, asked: bool) -> Option<(Level, Reason, String)> {
         return None;
     }
     let (level, said) = if asked {
-        let said = "no readiness gate, though the label headgate.dev/inject asks for it: the webhook was missed when the \
-                    pod was created; expected the pod to be created anew";
+        let said = "no readiness gate, although the label headgate.dev/inject asks for it: the pod was \
+                    created without the webhook. Create the pod again";
         (Level::Error, said)
     } else {
-        let said = "no readiness gate: a rollout goes on before the load balancer finds new pods healthy; expected the \
-                    label headgate.dev/inject: \"true\" on the namespace or the pods, or the gate written by hand";
+        let said = "no readiness gate: a rollout continues before new pods are healthy in the load balancer. \
+                    Set the label headgate.dev/inject: \"true\" on the namespace or the pods, or add the \
+                    gate to the pod template";
         (Level::Warning, said)
     };
     Some((level, Reason::RiskyWorkload, said.to_owned()))

@@ -1,4 +1,4 @@
-//! The admission policies: whether they are there, and bound.
+//! The admission policies: whether they exist and are bound.
 
 use headgate_core::Reason;
 
@@ -22,18 +22,17 @@ fn policy(policy: &Policy) -> Option<Finding> {
     let without = without(policy.fence);
     if !policy.is_there {
         let said = format!(
-            "it is not there, so {without}; expected that of {file} under the name of the Lease, or \
+            "it does not exist, so {without}. Apply that of {file} under the name of the Lease, or set \
              admissionPolicies.enabled in the chart (Kubernetes 1.30)"
         );
         return Some(Finding::warning(Reason::NotInstalled, about, said));
     }
-    let said = || {
-        format!("no {KIND}Binding with the action Deny names it, so {without}; expected the one of {file}")
-    };
+    let said =
+        || format!("no {KIND}Binding with the action Deny names it, so {without}. Apply the one of {file}");
     (!policy.denies).then(|| Finding::warning(Reason::NotInstalled, about, said()))
 }
 
-/// What whoever means no good may do then.
+/// What an attacker can do without the policy.
 fn without(fence: Fence) -> &'static str {
     match fence {
         Fence::OwnWrites => {

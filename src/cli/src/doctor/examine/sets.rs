@@ -1,4 +1,4 @@
-//! Whether IngressDaemonSets are looked after, and how their rolls are.
+//! Whether a controller manages the IngressDaemonSets, and the state of their rollouts.
 
 use headgate::api::{
     IngressDaemonSet,
@@ -24,14 +24,14 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
         (None, _) => found.push(Finding::error(
             Reason::NoLeader,
             &about,
-            "nobody makes its pods; set the chart value daemonsets.enabled, and name its namespace in \
-             daemonsets.namespaces",
+            "no controller creates its pods. Set the chart value daemonsets.enabled, and name its namespace \
+             in daemonsets.namespaces",
         )),
         (Some(seen), Some(is)) if seen < is => found.push(Finding::warning(
             Reason::NoLeader,
             &about,
-            "its newest spec has not been looked at; if that stays so: expected a `headgate daemonsets` that is ready, see \
-             its log",
+            "its newest spec was not processed yet. If that lasts, check that `headgate daemonsets` is \
+             ready, and check its log",
         )),
         _ => {}
     }
@@ -50,16 +50,16 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
     let away = away(&set.spec.update_strategy, per_node);
     if away > 0 {
         let said = format!(
-            "a roll ends {away} of {per_node} pods of a node before the next ones start there, and a version that never becomes \
-             healthy keeps them away; expected RollingUpdate with maxSurgePerNode: 1 and maxUnavailablePerNode: 0, unless \
-             nodes have no room for a pod more"
+            "a rollout stops {away} of {per_node} pods of a node before the next ones start there, and with \
+             a version that never becomes healthy they remain missing. Use RollingUpdate with \
+             maxSurgePerNode: 1 and maxUnavailablePerNode: 0, unless nodes have no room for another pod"
         );
         found.push(Finding::warning(Reason::RiskyWorkload, &about, said));
     }
     found
 }
 
-/// How many pods of a node a roll may end before new ones serve there.
+/// How many pods of a node a rollout may stop before new pods serve there.
 fn away(strategy: &UpdateStrategy, per_node: i32) -> i32 {
     match strategy.kind {
         StrategyType::RollingUpdate => strategy.max_unavailable_per_node.min(per_node),
@@ -94,7 +94,12 @@ mod tests {
     #[test]
     fn a_set_that_nobody_looks_after_is_found() {
         let rolling = json!({"type": "RollingUpdate"});
-        only(&found(&rolling, &json!(null)), Level::Error, Reason::NoLeader, "nobody makes its pods");
+        only(
+            &found(&rolling, &json!(null)),
+            Level::Error,
+            Reason::NoLeader,
+            "no controller creates its pods",
+        );
         let before = json!({"observedGeneration": 1});
         only(&found(&rolling, &before), Level::Warning, Reason::NoLeader, "newest spec");
         assert_eq!(found(&rolling, &json!({"observedGeneration": 2})), []);

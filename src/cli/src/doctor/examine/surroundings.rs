@@ -1,4 +1,4 @@
-//! What surrounds a held pod: who may end it before its hold is over, and what it costs that it lives on.
+//! The surroundings of a held pod: what may end it before its hold is over, and what the hold costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// AWS tells a spot instance so many seconds before its end.
+/// AWS announces the end of a spot instance this many seconds before.
 const SPOT_NOTICE: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -48,8 +48,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
                 let Some(longest) = held.iter().filter(is_its).map(|held| held.grace).max() else { continue };
                 if grace < longest {
                     let said = format!(
-                        "its terminationGracePeriod of {grace} s ends pods that need {longest} s with their hold; expected more \
-                         than {longest}s, or none"
+                        "its terminationGracePeriod of {grace} s kills pods that need {longest} s with their \
+                         hold. Set more than {longest}s, or remove it"
                     );
                     found.push(Finding::warning(Reason::HoldTooShort, format!("NodePool {name}"), said));
                 }
@@ -63,8 +63,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             let longest = held.iter().map(|held| held.grace).max().unwrap_or_default();
             if autoscaler.grace < longest {
                 let said = format!(
-                    "its --max-graceful-termination-sec of {} ends pods that need {longest} s with their hold; expected \
-                     {longest} or more",
+                    "its --max-graceful-termination-sec of {} kills pods that need {longest} s with their \
+                     hold. Set {longest} or more",
                     autoscaler.grace
                 );
                 found.push(Finding::warning(Reason::HoldTooShort, "cluster-autoscaler", said));
@@ -79,7 +79,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// A pod that is a target, and held.
+/// A pod that is a target and has a hold.
 struct Held<'a> {
     pod: &'a Pod,
     hold: u32,
@@ -106,7 +106,7 @@ impl<'a> Held<'a> {
 
 fn nodes(all: &BTreeSet<&str>) -> String {
     let first = all.first().copied().unwrap_or_default();
-    if all.len() == 1 { format!("node {first}") } else { format!("{} nodes, {first} among them", all.len()) }
+    if all.len() == 1 { format!("node {first}") } else { format!("{} nodes, such as {first}", all.len()) }
 }
 
 /// One finding for all nodes whose kubelets give pods the same time.
@@ -126,8 +126,9 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
     }
     let finding = |(seconds, (hold, all)): (u32, (u32, BTreeSet<&str>))| {
         let said = format!(
-            "when the node shuts down, the kubelet gives pods {seconds} s (shutdownGracePeriod), and some are held for {hold} s: \
-             drain nodes before they shut down, as Karpenter, cluster-autoscaler and managed node groups do"
+            "when the node shuts down, the kubelet gives pods {seconds} s (shutdownGracePeriod), and some \
+             are held for {hold} s: drain nodes before they shut down, like Karpenter, cluster-autoscaler \
+             and managed node groups do"
         );
         Finding::info(Reason::HoldTooShort, nodes(&all), said)
     };
@@ -135,7 +136,7 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
         let about = "the configuration of kubelets";
         match why {
             Unseen::Forbidden(_) => Finding::unseen(about, why),
-            // A kubelet that does not answer is told by Kubernetes itself.
+            // If a kubelet does not answer, Kubernetes itself reports that.
             Unseen::Failed(why) => Finding::info(Reason::CheckFailed, about, format!("not checked: {why}")),
         }
     });
@@ -148,8 +149,9 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     let short: Vec<&Held<'_>> = pods.iter().filter(is_short).collect();
     let hold = short.iter().map(|held| held.hold).max()?;
     let said = format!(
-        "spot instances end {SPOT_NOTICE} s after AWS's notice, and pods are held for {hold} s; expected a taint at the notice, so \
-         that their pods are deregistered at once (docs/concepts/evictions.md#early-signals)"
+        "spot instances end {SPOT_NOTICE} s after AWS's notice, and pods are held for {hold} s. Taint nodes \
+         at the notice, so that Headgate deregisters their pods immediately \
+         (docs/concepts/evictions.md#early-signals)"
     );
     Some(Finding::info(
         Reason::HoldTooShort,
@@ -158,7 +160,7 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     ))
 }
 
-/// Whether a quota has room for as many pods as are held at most in a rolling update: all of them once more.
+/// Whether a quota has room for the pods that are held at most in a rolling update, which is twice their number.
 fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     let (name, namespace) = (quota.metadata.name.as_deref()?, quota.metadata.namespace.as_deref()?);
     let status = quota.status.as_ref()?;
@@ -175,15 +177,16 @@ fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
         status.hard.iter().flatten().map(|(key, _)| key).filter(is_short).map(String::as_str).collect();
     (!short.is_empty()).then(|| {
         let said = format!(
-            "pods that end count until they have ended, {hold} s and more after their deletion: in {} there is no room for all \
-             targets of this namespace once more, so a rolling update may wait for holds; expected more, or a smaller maxSurge",
+            "terminating pods count until they have stopped, {hold} s or more after their deletion: in {} \
+             there is no room for a second set of this namespace's targets, so a rolling update may wait for \
+             holds. Raise the quota, or lower maxSurge",
             short.join(", ")
         );
         Finding::info(Reason::RiskyWorkload, format!("ResourceQuota {namespace}/{name}"), said)
     })
 }
 
-/// What a pod takes of a quota's resource.
+/// How much of a quota's resource a pod uses.
 fn takes(pod: &Pod, resource: &str) -> f64 {
     if matches!(resource, "pods" | "count/pods") {
         return 1.0;
@@ -218,7 +221,7 @@ fn amount(quantity: &Quantity) -> Option<f64> {
         "Mi" => 1024.0 * 1024.0,
         "Gi" => 1024.0 * 1024.0 * 1024.0,
         "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        // What is written with an exponent has one.
+        // A number with an exponent is a plain decimal number.
         _ => return text.parse().ok(),
     };
     Some(number.parse::<f64>().ok()? * factor)

@@ -1,4 +1,4 @@
-//! Facts in, findings out.
+//! Tests from facts to findings.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn policy(fence: Fence) -> Policy {
     Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
 }
 
-/// Nothing is wrong.
+/// Facts without findings.
 fn sane() -> Facts {
     let binding = json!({
         "namespace": "shop", "kind": "Service", "name": "web", "port": "http", "targetGroup": ARN,
@@ -116,7 +116,7 @@ fn sane() -> Facts {
     }
 }
 
-/// What is found when this is changed: level and word, and what is said of the first.
+/// The findings after this change: level and reason, and the message of the first.
 fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     let mut facts = sane();
     change(&mut facts);
@@ -125,7 +125,7 @@ fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     (found.into_iter().map(|finding| (finding.level, finding.reason)).collect(), line)
 }
 
-/// Asserts that this change alone makes this one finding.
+/// Asserts that this change alone causes exactly this finding.
 fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)) {
     let (found, line) = found(change);
     assert_eq!(found, [(level, reason.to_owned())], "{line}");
@@ -149,7 +149,7 @@ fn what_is_wrong_with_headgate_itself_is_found() {
         let silent_for = Some(Duration::from_secs(99));
         facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
     });
-    finds(Warning, "NamespaceNotServed", "it served all namespaces before", |facts| {
+    finds(Warning, "NamespaceNotServed", "it managed all namespaces before", |facts| {
         let served_before = Some("all namespaces".into());
         facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
     });
@@ -194,21 +194,21 @@ fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
 
 #[test]
 fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() {
-    let none = "no new pod is given the readiness gate";
+    let none = "no new pod gets the readiness gate";
     finds(Warning, "NotInstalled", none, |facts| facts.webhook.mutating = Ok(None));
     finds(Warning, "NotInstalled", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
-    finds(Error, "NotInstalled", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
-    finds(Error, "WebhookFails", "is not what the Secret has", |facts| {
+    finds(Error, "NotInstalled", "none of its entries", |facts| facts.webhook.validating = Ok(Some(vec![])));
+    finds(Error, "WebhookFails", "differs from ca.crt in the Secret", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "old", true)));
     });
     finds(Error, "WebhookFails", "evict.headgate.dev: its caBundle is empty", |facts| {
         facts.webhook.validating = Ok(Some(entries(EVICTIONS, "", true)));
         facts.webhook.authorities = Ok(None);
     });
-    finds(Error, "WebhookFails", "is shown the secret path; expected Ignore", |facts| {
+    finds(Error, "WebhookFails", "shows the secret path. Set Ignore", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
     });
-    finds(Error, "WebhookFails", "another path than the one that is served", |facts| {
+    finds(Error, "WebhookFails", "another path than the served one", |facts| {
         let mut entries = entries(NEW_PODS, "ca", true);
         entries[0].path = Path::Other;
         facts.webhook.mutating = Ok(Some(entries));
@@ -228,11 +228,11 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
     finds(
         Error,
         "RiskyWorkload",
-        "Service shop/web, pod web-0: no readiness gate, though",
+        "Service shop/web, pod web-0: no readiness gate, although",
         with("/readinessGates", json!([])),
     );
     let ungated = with("/readinessGates", json!([]));
-    finds(Warning, "RiskyWorkload", "expected the label headgate.dev/inject", |facts| {
+    finds(Warning, "RiskyWorkload", "Set the label headgate.dev/inject", |facts| {
         ungated(facts);
         facts.asking = Ok([].into());
     });
@@ -245,7 +245,7 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
     );
     finds(Error, "HoldTooShort", "is 150", with("/terminationGracePeriodSeconds", json!(150)));
     let own = json!({"exec": {"command": ["stop"]}});
-    finds(Warning, "HoldMissing", "nobody knows", with("/containers/0/lifecycle/preStop", own));
+    finds(Warning, "HoldMissing", "unknown duration", with("/containers/0/lifecycle/preStop", own));
     let (found, line) = found(|facts| {
         let shown = facts.shown.as_mut().unwrap();
         let mut second = shown.bindings[0].targets[0].clone();
@@ -259,7 +259,7 @@ fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
         facts.pods = Ok(vec![first, other]);
     });
     assert_eq!(found.len(), 1, "{line}");
-    assert!(line.contains("2 pods, web-0 among them"), "{line}");
+    assert!(line.contains("2 pods, such as web-0"), "{line}");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         named,
         is(Inspected { target_type: Some(TargetType::parse("instance")), ..group() }),
     );
-    finds(Warning, "TargetUnused", "expected a listener", is(Inspected { load_balancers: 0, ..group() }));
+    finds(Warning, "TargetUnused", "Create a listener", is(Inspected { load_balancers: 0, ..group() }));
     finds(Warning, "RiskyTargetGroup", named, is(Inspected { checks_health: false, ..group() }));
     let with = |all: &[(&str, &str)]| Inspected { attributes: attributes(all), ..group() };
     let delay = "deregistration_delay.timeout_seconds";
@@ -315,7 +315,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
     finds(Warning, "RiskyTargetGroup", "60 s after", is(with(&[(delay, "60"), closes])));
     assert_eq!(found(is(with(&[(delay, "150"), closes]))).0, []);
     let preserves = with(&[("preserve_client_ip.enabled", "true")]);
-    finds(Warning, "RiskyTargetGroup", "is sent to itself", is(preserves.clone()));
+    finds(Warning, "RiskyTargetGroup", "reaches itself", is(preserves.clone()));
     assert_eq!(found(is(Inspected { protocol: "UDP".into(), ..preserves })).0, [], "it cannot be off");
     let udp = |all: &[(&str, &str)]| Inspected { protocol: "UDP".into(), ..with(all) };
     finds(Warning, "RiskyTargetGroup", "for 300 s", is(udp(&[(delay, "300"), closes])));
@@ -328,7 +328,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
     finds(
         Info,
         "RiskyTargetGroup",
-        "only connects",
+        "only opens a TCP connection",
         is(Inspected { health_protocol: "TCP".into(), ..group() }),
     );
     let least = |of: &str| format!("target_group_health.{of}");
@@ -339,7 +339,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
     finds(Info, "RiskyTargetGroup", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
     finds(Info, "RiskyTargetGroup", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
     assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
-    finds(Warning, "HoldTooShort", "gives a pod up after 120 s", |facts| {
+    finds(Warning, "HoldTooShort", "gives up after 120 s", |facts| {
         facts.shown.as_mut().unwrap().bindings[0].hold.bound = 121;
     });
 }
@@ -361,7 +361,12 @@ fn held_by(facts: &mut Facts, namespaces: &[&str]) {
 #[test]
 fn who_may_bind_a_target_group_is_said() {
     let named = grants(false, &json!([grant(&["bl*"], &["pay", "shop"], true)]));
-    finds(Info, "AsExpected", "front: it may be bound from the namespaces pay, shop, and", &named);
+    finds(
+        Info,
+        "AsExpected",
+        "front name it: these namespaces may bind it: the namespaces pay, shop, and",
+        &named,
+    );
     finds(Info, "AsExpected", "removed for the namespaces pay, shop", &named);
     let none = json!([]);
     let optional = grants(false, &none);
@@ -427,7 +432,7 @@ fn what_could_not_be_looked_at_is_a_warning() {
     finds(Warning, "CheckFailed", "the CRDs: not checked: forbidden", |facts| {
         facts.missing_kinds = Err(why());
     });
-    finds(Warning, "CheckFailed", "the rights of Headgate: not checked: forbidden", |facts| {
+    finds(Warning, "CheckFailed", "the permissions of Headgate: not checked: forbidden", |facts| {
         facts.missing_rights = Err(why());
     });
     finds(Warning, "CheckFailed", "pods: not checked: forbidden", |facts| facts.pods = Err(why()));
@@ -502,7 +507,7 @@ fn whoever_may_end_a_held_pod_early_and_what_has_no_room_for_it_is_named() {
     };
     finds(Warning, "HoldTooShort", "--max-graceful-termination-sec of 60", autoscaler(60, 120));
     assert_eq!(found(autoscaler(180, 120)).0, []);
-    finds(Warning, "HoldTooShort", "gives a pod up after 60 s", autoscaler(600, 60));
+    finds(Warning, "HoldTooShort", "gives up after 60 s", autoscaler(600, 60));
 
     let quota = |hard: Value, used: Value| {
         move |facts: &mut Facts| {

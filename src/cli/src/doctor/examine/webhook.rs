@@ -1,4 +1,4 @@
-//! The webhooks for new pods and for evictions: whether they are there, trusted, and asked.
+//! The webhooks for new pods and for evictions: whether they exist, are trusted, and are called.
 
 use headgate::certificates::configurations::OWN_ENTRIES;
 use headgate_core::Reason;
@@ -8,7 +8,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// One of the two kinds of configurations.
+/// One of the two kinds of webhook configurations.
 struct Kind {
     name: &'static str,
     /// The file that users apply.
@@ -20,7 +20,7 @@ struct Kind {
 const MUTATING: Kind = Kind {
     name: "MutatingWebhookConfiguration",
     file: "config/webhook/mutating.yaml",
-    without: "no new pod is given the readiness gate and the hold",
+    without: "no new pod gets the readiness gate and the hold",
 };
 const VALIDATING: Kind = Kind {
     name: "ValidatingWebhookConfiguration",
@@ -31,10 +31,10 @@ const VALIDATING: Kind = Kind {
 pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     let mut found = configuration(webhook, &MUTATING, &webhook.mutating);
     found.extend(configuration(webhook, &VALIDATING, &webhook.validating));
-    // Who may not read a configuration has nothing to compare with the Secret.
+    // A caller who may not read a configuration cannot compare it with the Secret.
     let is_forbidden = matches!(webhook.mutating, Err(Unseen::Forbidden(_)));
     if let (Err(why), false) = (&webhook.authorities, is_forbidden) {
-        let about = format!("caBundle and path beside those of Secret {}", webhook.secret);
+        let about = format!("caBundle and path, compared with Secret {}", webhook.secret);
         found.push(Finding::unseen(about, why));
     }
     let about = format!("{} {}", MUTATING.name, webhook.name);
@@ -42,9 +42,10 @@ pub fn examine(webhook: &Webhook) -> Vec<Finding> {
         Err(why) => found.push(Finding::unseen(about, why)),
         Ok(Tried::Silent { namespace }) => {
             let said = format!(
-                "a pod that asked for it in namespace {namespace} was given nothing: check that the API server reaches \
-                 `headgate run --webhook-address` through the Service of the configuration, that it trusts the \
-                 certificate, and that the selectors match; Headgate's log has connections that failed"
+                "a pod that asked for it in namespace {namespace} got nothing: check that the API server \
+                 reaches `headgate run --webhook-address` through the Service of the configuration, that it \
+                 trusts the certificate, and that the selectors match; Headgate's log has connections that \
+                 failed"
             );
             found.push(Finding::error(Reason::WebhookFails, about, said));
         }
@@ -59,8 +60,8 @@ fn configuration(webhook: &Webhook, kind: &Kind, looked: &Reserved<Option<Vec<En
         Err(why) => return vec![Finding::unseen(about, why)],
         Ok(None) => {
             let said = format!(
-                "it is not there, so {}; expected that of {}, or its name in --webhook-configuration; fine without \
-                 `headgate run --webhook-address`",
+                "it does not exist, so {}. Apply that of {}, or name it in --webhook-configuration. Not \
+                 needed without `headgate run --webhook-address`",
                 kind.without, kind.file
             );
             return vec![Finding::warning(Reason::NotInstalled, about, said)];
@@ -71,7 +72,7 @@ fn configuration(webhook: &Webhook, kind: &Kind, looked: &Reserved<Option<Vec<En
     let own: Vec<&Entry> = entries.iter().filter(is_own).collect();
     if own.is_empty() {
         let said =
-            format!("no entry of it ends in {}; expected those of {}", OWN_ENTRIES.join(" or "), kind.file);
+            format!("none of its entries ends in {}. Apply those of {}", OWN_ENTRIES.join(" or "), kind.file);
         return vec![Finding::error(Reason::NotInstalled, about, said)];
     }
     own.iter().flat_map(|own| entry(own, webhook, &format!("{about}, {}", own.name))).collect()
@@ -83,14 +84,14 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
         Ok(Some(authorities)) if *authorities != entry.bundle => found.push(Finding::error(
             Reason::WebhookFails,
             about,
-            "its caBundle is not what the Secret has in ca.crt, so the API server does not trust Headgate: look at the \
-             log of `headgate certificates`, which repairs that within 30 s",
+            "its caBundle differs from ca.crt in the Secret, so the API server does not trust Headgate. \
+             Check the log of `headgate certificates`, which repairs that within 30 s",
         )),
         Ok(None) if entry.bundle.is_empty() => found.push(Finding::error(
             Reason::WebhookFails,
             about,
-            "its caBundle is empty, and there is no Secret of `headgate certificates`: run that, or have cert-manager fill \
-             it in",
+            "its caBundle is empty, and there is no Secret of `headgate certificates`. Run `headgate \
+             certificates`, or let cert-manager set caBundle",
         )),
         Ok(_) | Err(_) => {}
     }
@@ -98,13 +99,14 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
         found.push(Finding::error(
             Reason::WebhookFails,
             about,
-            "it calls another path than the one that is served, so it is refused: look at the log of `headgate \
-             certificates`, which repairs that within 30 s; with a certificate of your own the path is /headgate",
+            "it calls another path than the served one, so its requests are rejected. Check the log of \
+             `headgate certificates`, which repairs that within 30 s; with your own certificate the path is \
+             /headgate",
         ));
     }
     if !entry.ignores_failures {
-        let said = "its failurePolicy is not Ignore: what it is asked about is refused while no Headgate answers, and \
-                    whoever is refused is shown the secret path; expected Ignore";
+        let said = "its failurePolicy is not Ignore: requests are rejected while no Headgate answers, and \
+                    the error shows the secret path. Set Ignore";
         found.push(Finding::error(Reason::WebhookFails, about, said));
     }
     found

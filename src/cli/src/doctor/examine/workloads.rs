@@ -1,8 +1,8 @@
-//! What makes the pods that are targets, and what limits their evictions: whether a rollout or a drain can go on without
-//! losing a request.
+//! The workloads of the pods that are targets, and the limits of their evictions: whether a rollout or a drain drops no
+//! requests.
 //!
-//! Gate and hold work pod by pod. Which pods end, how many of them at once, and whether before or after others serve in
-//! their stead, Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets say.
+//! Gate and hold work per pod. Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets decide which pods stop,
+//! how many at once, and whether replacements start first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// In seconds, what Argo does if nothing is said (Argo Rollouts: `scaleDownDelaySeconds`).
+/// The default of Argo Rollouts in seconds (`scaleDownDelaySeconds`).
 const ARGOS_DELAY: u64 = 30;
-/// What a Deployment does that says nothing (apps/v1).
+/// The default of a Deployment (apps/v1).
 const QUARTER: &str = "25%";
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -52,8 +52,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Whether Argo keeps the pods that were replaced for long enough: until the new ones are healthy, which may take as long as
-/// the hold, and all of the old ones were let go.
+/// Whether Argo keeps the replaced pods long enough: until the new pods are healthy, which may take as long as the
+/// hold, and all old pods are deregistered.
 fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));
@@ -66,9 +66,10 @@ fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let expected = 2 * u64::from(hold);
     (delay < expected).then(|| {
         let said = format!(
-            "after a blue/green swap Argo ends the old pods {delay} s after it has moved Service {service}, and a load balancer may \
-             take longer than that to find the new ones healthy: the target group is empty meanwhile; expected \
-             spec.strategy.blueGreen.scaleDownDelaySeconds: {expected} or more"
+            "after a blue/green swap Argo terminates the old pods {delay} s after it has switched Service \
+             {service}, and the new pods may need longer to become healthy in the load balancer: until then \
+             the target group has no healthy target. Set spec.strategy.blueGreen.scaleDownDelaySeconds: \
+             {expected} or more"
         );
         Finding::warning(Reason::RiskyWorkload, format!("Rollout {namespace}/{own}"), said)
     })
@@ -77,13 +78,13 @@ fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
 /// The pods that are targets, each with its hold in seconds.
 struct Targets<'a>(Vec<(&'a Pod, u32)>);
 
-/// Some of them.
+/// The targets of one workload.
 struct Its {
     count: u32,
     hold: u32,
 }
 
-/// An object that has pods.
+/// A workload.
 struct Owner<'a> {
     kind: &'static str,
     metadata: &'a ObjectMeta,
@@ -124,7 +125,7 @@ impl Targets<'_> {
         found
     }
 
-    /// It, if some of its pods are targets.
+    /// The workload, if some of its pods are targets.
     fn owner<'o>(
         &self,
         kind: &'static str,
@@ -142,7 +143,7 @@ impl Targets<'_> {
     }
 }
 
-/// A number, or a share of so many: `up`, if it is not a whole one, as Kubernetes takes `maxSurge`.
+/// A number, or a percentage of `of`. `up`: rounds up, like `maxSurge` in Kubernetes.
 fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     match value {
         IntOrString::Int(count) => u32::try_from(*count).unwrap_or_default(),
@@ -155,7 +156,7 @@ fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     }
 }
 
-/// The ports of nodes that its pods take.
+/// The host ports of its pods.
 fn host_ports(template: Option<&PodTemplateSpec>) -> BTreeSet<i32> {
     let spec = template.and_then(|template| template.spec.as_ref());
     let on_the_host = spec.is_some_and(|spec| spec.host_network.unwrap_or_default());
@@ -177,8 +178,8 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let replicas = u32::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
     let strategy = spec.strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate") {
-        let said = "a rollout ends all pods before the first new one starts: the target group is empty meanwhile; expected \
-                    the strategy RollingUpdate with maxUnavailable: 0";
+        let said = "a rollout stops all pods before the first new one starts, so the target group is empty \
+                    for a while. Use the strategy RollingUpdate with maxUnavailable: 0";
         return vec![owner.finds(Reason::RiskyWorkload, said)];
     }
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -186,15 +187,16 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&quarter);
     let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref()).unwrap_or(&quarter);
     let surges = resolved(surge, replicas, true);
-    // Kubernetes takes one pod away if it may do nothing else.
+    // Kubernetes removes one pod if both values are zero.
     let taken = resolved(unavailable, replicas, false).max(u32::from(surges == 0));
     let mut found = Vec::new();
     if taken > 0 && replicas > 0 {
         found.push(owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "a rollout ends {taken} of {replicas} pods before any new one serves, and a version that never becomes healthy \
-                 keeps them away; expected maxUnavailable: 0 and a maxSurge of 1 or more"
+                "a rollout stops {taken} of {replicas} pods before any new one serves, and with a version \
+                 that never becomes healthy they remain missing. Set maxUnavailable: 0 and a maxSurge of 1 \
+                 or more"
             ),
         ));
     }
@@ -203,9 +205,9 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
         found.push(owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "its pods take port {} of their node: a new one starts only on a node without one, and with none free a rollout \
-                 stands still, or ends an old one first; expected pods without hostPort and hostNetwork, which the load balancer \
-                 reaches at their own addresses",
+                "its pods take port {} of their node: a new pod needs a node without one, and if there is \
+                 none, a rollout hangs or stops an old pod first. Remove hostPort and hostNetwork: the load \
+                 balancer sends to pod IPs",
                 listed(&ports)
             ),
         ));
@@ -217,13 +219,14 @@ fn stateful_set(it: &StatefulSet, owner: &Owner<'_>) -> Finding {
     let Its { count, hold } = owner.its;
     let by_hand =
         it.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref()) == Some("OnDelete");
-    let how = if by_hand { "deleting a pod ends it" } else { "a rollout ends a pod" };
+    let how = if by_hand { "deleting a pod stops it" } else { "a rollout stops a pod" };
     owner.finds(
         Reason::RiskyWorkload,
         format!(
-            "{how} before its successor starts, which has the same name: for the hold of {hold} s and until the next one is \
-             healthy there is one target less, and a version that never becomes healthy keeps it away; all {count} take {} at \
-             least; expected a Deployment with maxUnavailable: 0, unless the pods need their names",
+            "{how} before its successor starts, which has the same name: for the hold of {hold} s and until \
+             the next one is healthy, one target is missing, and with a version that never becomes healthy \
+             it remains missing; all {count} take {} at least. Use a Deployment with maxUnavailable: 0, \
+             unless the pods need their names",
             lasts(u64::from(count) * u64::from(hold))
         ),
     )
@@ -237,8 +240,8 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
         let said = format!(
-            "deleting a pod takes it from its node for the hold of {hold} s and until the next one is healthy; expected \
-             the strategy RollingUpdate with maxSurge: 1 and maxUnavailable: 0"
+            "deleting a pod leaves its node without one for the hold of {hold} s and until the next one is \
+             healthy. Use the strategy RollingUpdate with maxSurge: 1 and maxUnavailable: 0"
         );
         return vec![owner.finds(Reason::RiskyWorkload, said)];
     }
@@ -253,9 +256,10 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
         found.push(owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "a rollout ends the pod of a node before the next one starts there: {at_once} of {count} targets are away for the \
-                 hold of {hold} s and until the next ones are healthy, and a version that never becomes healthy keeps them away; \
-                 it takes {} at least; expected maxSurge: 1 and maxUnavailable: 0",
+                "a rollout stops the pod of a node before the next one starts there: {at_once} of {count} \
+                 targets are missing for the hold of {hold} s and until the next ones are healthy, and with \
+                 a version that never becomes healthy they remain missing; it takes {} at least. Set \
+                 maxSurge: 1 and maxUnavailable: 0",
                 lasts(rounds * u64::from(hold))
             ),
         ));
@@ -264,8 +268,8 @@ fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
         found.push(owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "its pods take port {} of their node, so two of them cannot be on one, as maxSurge needs it; expected pods \
-                 without hostPort and hostNetwork, which the load balancer reaches at their own addresses",
+                "its pods take port {} of their node, so a node cannot run two of them, which maxSurge \
+                 requires. Remove hostPort and hostNetwork: the load balancer sends to pod IPs",
                 listed(&ports)
             ),
         ));
@@ -280,8 +284,9 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
         one.type_ == "DisruptionAllowed" && one.status == "False" && one.reason == "SyncFailed"
     });
     if failed.next().is_some() {
-        let said = "Kubernetes cannot compute it (SyncFailed, as with maxUnavailable over pods of a DaemonSet), and refuses \
-                    every eviction: a drain waits for ever; expected minAvailable as a number, or no budget for these pods";
+        let said = "Kubernetes cannot compute it (SyncFailed, for example maxUnavailable over pods of a \
+                    DaemonSet), and rejects every eviction, so drains never finish. Set minAvailable to a \
+                    number, or remove the budget of these pods";
         return Some(owner.finds(Reason::RiskyWorkload, said));
     }
     let (wants, there) = (status.desired_healthy, status.expected_pods);
@@ -289,14 +294,14 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
         owner.finds(
             Reason::RiskyWorkload,
             format!(
-                "it wants {wants} of {there} pods healthy, and so allows no eviction at all: a drain waits for ever; expected \
-                 maxUnavailable: 1, or a minAvailable below {there}"
+                "it requires {wants} of {there} pods to be healthy, so it allows no eviction and drains never \
+                 finish. Set maxUnavailable: 1, or a minAvailable below {there}"
             ),
         )
     })
 }
 
-/// So many seconds, as people say it.
+/// A duration as text.
 fn lasts(seconds: u64) -> String {
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
@@ -312,7 +317,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
     }
 
-    /// What is found of one object, which has so many pods with a hold of 150 s.
+    /// The findings about one workload that has `count` pods with a hold of 150 s.
     fn found(count: usize, add: impl FnOnce(&mut Workloads)) -> Vec<(String, String)> {
         let pods: Vec<Pod> = (0..count).map(|at| pod(&format!("web-{at}"))).collect();
         let mut workloads = Workloads::default();
@@ -348,13 +353,13 @@ mod tests {
         };
         let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
         let reason = Reason::RiskyWorkload;
-        only(&of_deployment(4, json!(null)), reason, "ends 1 of 4 pods");
+        only(&of_deployment(4, json!(null)), reason, "stops 1 of 4 pods");
         assert_eq!(of_deployment(3, json!(null)), [], "a quarter of three is none");
-        only(&of_deployment(4, rolling(json!(2), json!(1))), reason, "ends 2 of 4 pods");
-        only(&of_deployment(4, rolling(json!("0%"), json!("0%"))), reason, "ends 1 of 4 pods");
+        only(&of_deployment(4, rolling(json!(2), json!(1))), reason, "stops 2 of 4 pods");
+        only(&of_deployment(4, rolling(json!("0%"), json!("0%"))), reason, "stops 1 of 4 pods");
         assert_eq!(of_deployment(4, rolling(json!(0), json!("25%"))), []);
         assert_eq!(of_deployment(0, rolling(json!(1), json!(0))), []);
-        only(&of_deployment(4, json!({"type": "Recreate"})), Reason::RiskyWorkload, "is empty meanwhile");
+        only(&of_deployment(4, json!({"type": "Recreate"})), Reason::RiskyWorkload, "target group");
         let spec = json!({"strategy": rolling(json!(0), json!(1)), "template": on_port(8080)});
         only(&found(1, |all| all.deployments.push(of(spec))), Reason::RiskyWorkload, "take port 8080");
         assert_eq!(found(0, |all| all.deployments.push(of(json!({"replicas": 4})))), [], "it has no target");
@@ -364,7 +369,7 @@ mod tests {
     fn a_daemon_set_needs_surge_and_no_port_of_its_node() {
         let rolling = |how: Value| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": how}});
         let of_daemon_set = |spec: Value| found(12, |all| all.daemon_sets.push(of(spec)));
-        only(&of_daemon_set(json!({})), Reason::RiskyWorkload, "1 of 12 targets are away");
+        only(&of_daemon_set(json!({})), Reason::RiskyWorkload, "1 of 12 targets are missing");
         only(&of_daemon_set(json!({})), Reason::RiskyWorkload, "it takes 30 min at least");
         only(&of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))), Reason::RiskyWorkload, "3 of 12");
         only(
@@ -441,7 +446,7 @@ mod tests {
             })
         };
         let status = |desired: i32, expected: i32| json!({"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": 0, "expectedPods": expected});
-        only(&of_budget(status(3, 3)), Reason::RiskyWorkload, "wants 3 of 3 pods healthy");
+        only(&of_budget(status(3, 3)), Reason::RiskyWorkload, "requires 3 of 3 pods to be healthy");
         assert_eq!(of_budget(status(2, 3)), [], "it allows none just now");
         assert_eq!(of_budget(status(1, 0)), []);
         let mut uncomputed = status(0, 0);

@@ -1,4 +1,4 @@
-//! Looks at everything. What cannot be looked at is noted with the reason, and holds up nothing else.
+//! Gathers the facts. A fact that cannot be read is recorded with the reason, and does not stop the others.
 
 mod policies;
 pub mod rights;
@@ -31,29 +31,29 @@ use crate::{
     explain::reach::{Holder, Way},
 };
 
-/// The API that the kinds are in.
+/// The API version of the CRDs.
 const API: &str = "headgate.dev/v1alpha1";
-/// The kinds, as the API server names them.
+/// The CRDs, by their plural names.
 const KINDS: [&str; 3] = ["targetbindings", "targetledgers", "targetgroupgrants"];
-/// A list comes in pages of so many.
+/// The page size of lists.
 const PAGE: u32 = 500;
-/// For the ledgers.
+/// The timeout for the ledgers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is looked at.
+/// What to gather.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only bindings of this namespace.
+    /// Only the bindings of this namespace.
     pub namespace: Option<String>,
-    /// Where Headgate is.
+    /// The way to Headgate.
     pub way: Way,
-    /// Its ServiceAccount; none: that of the pod that leads.
+    /// Headgate's ServiceAccount. `None`: that of the leader's pod.
     pub service_account: Option<String>,
-    /// The names of the webhook's configuration and Secret.
+    /// The names of the webhook's configurations and Secret.
     pub webhook: Names,
 }
 
-/// What the webhook's objects are called.
+/// The names of the webhook's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The MutatingWebhookConfiguration.
@@ -62,7 +62,7 @@ pub struct Names {
     pub secret: String,
 }
 
-/// Looks at everything.
+/// Gathers all facts.
 pub async fn gather(client: &Client, options: &Options) -> Facts {
     let leader = options.way.holder(client).await.map_err(|error| plain_chain(&error));
     let shown = shown(client, options).await;
@@ -99,16 +99,16 @@ async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
             Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
-        Err(error) => Err(format!("cannot ask which kinds there are: {}", plain(&error))),
+        Err(error) => Err(format!("cannot list the installed kinds: {}", plain(&error))),
     }
 }
 
-/// Who holds which target group, by the ledgers that can be read.
+/// The holders of each target group, from the readable ledgers.
 async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>> {
     let ledgers = Ledgers::new(client.clone(), &way.own_namespace, &way.lease);
     let all = within(PATIENCE, ledgers.load_all()).await.map_err(|failure| {
         format!(
-            "the TargetLedgers in namespace {} cannot be read ({}); expected the right to list them",
+            "cannot read the TargetLedgers in namespace {} ({}). Grant yourself list on targetledgers",
             way.own_namespace, failure.message
         )
     })?;
@@ -128,9 +128,7 @@ async fn missing_namespaces(client: &Client, leader: Option<&Holder>) -> Vec<Str
 async fn shown(client: &Client, options: &Options) -> Looked<Shown> {
     let text = options.way.ask(Some(client), "/debug/bindings").await.map_err(|error| plain_chain(&error))?;
     let mut shown: Shown = serde_json::from_str(&text).map_err(|error| {
-        format!(
-            "its answer cannot be read ({error}); expected a Headgate of the same version as this program"
-        )
+        format!("cannot read its answer ({error}). Use the version of the Headgate in the cluster")
     })?;
     if let Some(only) = &options.namespace {
         shown.bindings.retain(|bound| bound.namespace == *only);
@@ -144,10 +142,7 @@ async fn asking(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<BTreeSet
     let mut asking = BTreeSet::new();
     for name in namespaces {
         let found = api.get_opt(name).await.map_err(|error| {
-            format!(
-                "namespace {name} cannot be read ({}); expected the right to get namespaces",
-                plain(&error)
-            )
+            format!("cannot read namespace {name} ({}). Grant yourself get on namespaces", plain(&error))
         })?;
         let asks =
             |namespace: Namespace| namespace.labels().get(inject::INJECT).is_some_and(|is| is == "true");
@@ -171,7 +166,10 @@ async fn pods(client: &Client, shown: &Shown) -> Looked<Vec<Pod>> {
         let mut page = ListParams::default().limit(PAGE);
         loop {
             let listed = api.list(&page).await.map_err(|error| {
-                format!("the pods of namespace {namespace} cannot be listed ({}); expected the right to list pods", plain(&error))
+                format!(
+                    "cannot list the pods of namespace {namespace} ({}). Grant yourself list on pods",
+                    plain(&error)
+                )
             })?;
             let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
             all.extend(listed.into_iter().filter(|pod| names.contains(&*pod.name_any())));
@@ -189,23 +187,23 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
     if arns.is_empty() {
         return Ok(groups);
     }
-    let unchecked = "the target groups are not looked at";
+    let unchecked = "the target groups are not checked";
     let aws = TargetGroups::connect().await.map_err(|error| format!("{unchecked}: {error}"))?;
     for arn in arns {
         let looked = match inspect(&aws, &arn).await {
             Ok(group) => Ok(group),
-            // Without an answer, or credentials, there will be none for the others either.
+            // Without an answer or credentials, the other calls would fail too.
             Err(failure) if failure.class == FailureClass::Unavailable => {
                 return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
             }
-            Err(failure) => Err(format!("it cannot be looked at: {}: {}", failure.code, failure.message)),
+            Err(failure) => Err(format!("cannot check it: {}: {}", failure.code, failure.message)),
         };
         groups.insert(arn, looked);
     }
     Ok(groups)
 }
 
-/// Whether whoever leads may see the whole cluster, and nodes with it.
+/// Whether the leader may watch the whole cluster, and therefore nodes.
 fn sees_nodes(leader: Option<&Holder>) -> bool {
     let serves = leader.and_then(|leader| leader.serves.as_deref());
     serves.is_some_and(|serves| installation::named(serves).next().is_none())
@@ -221,16 +219,16 @@ async fn missing_rights(
     let (namespace, account) = match (&options.service_account, leader) {
         (Some(account), _) => (own.clone(), account.clone()),
         (None, None) => {
-            return Err("without a leader its ServiceAccount is not known; expected --service-account".into());
+            return Err("without a leader its ServiceAccount is unknown. Set --service-account".into());
         }
         (None, Some(leader)) => {
             let pods: Api<Pod> = Api::namespaced(client.clone(), own);
             let pod = pods
                 .get_opt(leader.pod())
                 .await
-                .map_err(|error| format!("its pod cannot be read: {}", plain(&error)))?;
+                .map_err(|error| format!("cannot read its pod: {}", plain(&error)))?;
             let account = pod.and_then(|pod| pod.spec?.service_account_name).ok_or_else(|| {
-                format!("{} is no pod of namespace {own}; expected --service-account", leader.identity)
+                format!("{} is not a pod of namespace {own}. Set --service-account", leader.identity)
             })?;
             (own.clone(), account)
         }

@@ -1,4 +1,4 @@
-//! Looks at the admission policies of config/admission, which the chart calls after its Lease.
+//! Reads the admission policies of config/admission. The chart begins their names with that of its Lease.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -7,16 +7,16 @@ use kube::{Api, Client, api::ListParams};
 
 use crate::doctor::facts::{Fence, Policy, Reserved, Unseen};
 
-/// The action of a binding without which nothing is refused.
+/// The action that makes a policy binding reject requests.
 const DENY: &str = "Deny";
 
-/// Those that a Headgate needs; `sees_nodes`: it may see the whole cluster.
+/// The policies that Headgate needs. `sees_nodes`: it may watch the whole cluster.
 pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Reserved<Vec<Policy>> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     let bindings = match bindings.list(&ListParams::default()).await {
         Ok(list) => list.items,
-        // A Kubernetes that is too old has no such kind.
+        // An old version of Kubernetes does not have this kind.
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
         Err(error) => return Err(Unseen::because(&error)),
     };

@@ -1,4 +1,4 @@
-//! What Headgate needs to be allowed, as config/rbac has it, and whether its ServiceAccount is.
+//! The permissions in config/rbac that Headgate needs, and whether its ServiceAccount has them.
 
 use headgate::kube::{installation::LEASE, words::plain};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -27,14 +27,14 @@ struct Rule {
     resource_names: Vec<String>,
 }
 
-/// One right.
+/// A permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
     verb: String,
     group: String,
     /// `pods` or `pods/status`.
     resource: String,
-    /// None: all.
+    /// `None`: all namespaces.
     namespace: Option<String>,
     /// Empty: any.
     name: String,
@@ -57,7 +57,7 @@ impl Right {
     }
 }
 
-/// What a Headgate needs that serves this, as its Lease says; `evictions`: it is asked about evictions.
+/// The permissions for the namespaces in the Lease. `evictions`: Headgate has the webhook for evictions.
 pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
     let mut all = Vec::new();
     match serves.strip_prefix("the namespaces ") {
@@ -65,7 +65,7 @@ pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
             for namespace in named.split(", ") {
                 all.extend(read(NAMED, Some(namespace), &[]));
             }
-            // Where nodes are not seen, pods leave early for nobody else.
+            // If Headgate does not watch nodes, it deregisters no pod early.
             all.retain(|right| evictions || !right.is_for_evictions());
             all.extend(read(GRANTS, None, &[]));
         }
@@ -76,9 +76,9 @@ pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
     all
 }
 
-/// The rights of a file, with the names of this installation instead of those in it.
+/// The permissions in a file, with the names of this installation.
 fn read(file: &str, namespace: Option<&str>, names: &[(&str, &str)]) -> Vec<Right> {
-    // The files are part of the program; a test reads them.
+    // The files are part of the program, and a test reads them.
     let rules = serde_saphyr::from_str::<Role>(file).map(|role| role.rules).unwrap_or_default();
     let mut all = Vec::new();
     for rule in &rules {
@@ -99,7 +99,7 @@ fn read(file: &str, namespace: Option<&str>, names: &[(&str, &str)]) -> Vec<Righ
     all
 }
 
-/// Those that the ServiceAccount does not have, in words.
+/// The permissions that the ServiceAccount does not have, as text.
 pub async fn missing(
     client: &Client,
     namespace: &str,
@@ -135,7 +135,7 @@ pub async fn missing(
         };
         let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| {
             format!(
-                "what Headgate may do cannot be asked ({}); expected the right to create subjectaccessreviews",
+                "cannot check Headgate's permissions ({}). Grant yourself create on subjectaccessreviews",
                 plain(&error)
             )
         })?;

@@ -1,4 +1,4 @@
-//! Looks at the IngressDaemonSets, bound or not: one that nobody looks after has no pods that could be targets.
+//! Reads the IngressDaemonSets, with or without a binding: one without a controller has no pods that could be targets.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::{doctor::facts::Looked, explain::reach::Holder};
 
 const KIND: &str = "ingressdaemonsets";
 
-/// Those of this namespace; without it, of all that whoever leads serves. Who may not list so many gets those of the
-/// namespaces that have bindings.
+/// The IngressDaemonSets of this namespace, or of all namespaces that the leader manages. If the caller may not list
+/// those, returns those in namespaces with bindings.
 pub async fn look(
     client: &Client,
     only: Option<&str>,
@@ -42,11 +42,9 @@ pub async fn look(
     };
     match listed {
         Ok(sets) => Ok(sets),
-        // RBAC answers before it is known whether there is such a kind.
+        // RBAC denies the request before the API server checks whether the kind exists.
         Err(error) if is_forbidden(&error) && !is_there(client).await => Ok(Vec::new()),
-        Err(error) => {
-            Err(format!("the {KIND} cannot be listed ({}); expected the right to list {KIND}", plain(&error)))
-        }
+        Err(error) => Err(format!("cannot list {KIND} ({}). Grant yourself list on {KIND}", plain(&error))),
     }
 }
 
@@ -61,7 +59,7 @@ async fn list_each(
     Ok(all)
 }
 
-/// None where there is no such kind.
+/// Lists IngressDaemonSets. Empty if the kind is not installed.
 async fn list(api: &Api<IngressDaemonSet>) -> kube::Result<Vec<IngressDaemonSet>> {
     let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
     loop {

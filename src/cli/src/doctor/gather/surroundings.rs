@@ -1,4 +1,4 @@
-//! Looks at what may cut a hold short: nodes and their kubelets, Karpenter, cluster-autoscaler, quotas.
+//! Reads what may end a hold early: nodes and their kubelets, Karpenter, the cluster-autoscaler and quotas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,17 +20,17 @@ use serde_json::Value;
 
 use crate::doctor::facts::{Autoscaler, Looked, Machine, Pool, Reserved, Surroundings, Unseen};
 
-/// So many nodes are looked at. Those of a cluster are set up in a few ways.
+/// At most this many nodes are read. Most nodes of a cluster have one of a few configurations.
 const NODES: usize = 20;
-/// For so long the kubelet of a node is waited for.
+/// The timeout for a kubelet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where cluster-autoscaler is, as its chart and AWS's docs have it.
+/// The namespace of the cluster-autoscaler in its chart and AWS's docs.
 const SYSTEM: &str = "kube-system";
-/// What cluster-autoscaler does if it is told nothing, in seconds.
+/// The default of the cluster-autoscaler in seconds.
 const MAX_GRACE: u32 = 600;
 const MAX_EVICTION: u32 = 120;
 
-/// Of the pods that are targets, and their namespaces.
+/// Reads the surroundings of these pods and namespaces.
 pub async fn look(client: &Client, namespaces: &BTreeSet<&str>, pods: &Looked<Vec<Pod>>) -> Surroundings {
     let pods = pods.as_deref().unwrap_or_default();
     let nodes: BTreeSet<&str> =
@@ -61,7 +61,7 @@ async fn machines(client: &Client, names: &BTreeSet<&str>) -> Reserved<BTreeMap<
     Ok(machines)
 }
 
-/// For so many seconds the kubelet of a node keeps pods alive when the node shuts down, by its own word.
+/// How many seconds the kubelet of a node keeps pods running when the node shuts down, as the kubelet reports it.
 async fn shutdown(client: &Client, node: &str) -> Reserved<u32> {
     let path = format!("/api/v1/nodes/{node}/proxy/configz");
     let request =
@@ -72,7 +72,7 @@ async fn shutdown(client: &Client, node: &str) -> Reserved<u32> {
     Ok(grace(&answer["kubeletconfig"]))
 }
 
-/// What a KubeletConfiguration gives pods of no priority when the node shuts down, in seconds.
+/// How many seconds a KubeletConfiguration gives pods of default priority when the node shuts down.
 /// <https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/>
 fn grace(config: &Value) -> u32 {
     let by_priority =
@@ -92,7 +92,7 @@ fn seconds(text: &str) -> Option<u32> {
     u32::try_from(text.parse::<SignedDuration>().ok()?.as_secs()).ok()
 }
 
-/// Karpenter's NodePools; none where there is no such kind.
+/// Karpenter's NodePools. Empty if the kind is not installed.
 async fn pools(client: &Client) -> Reserved<BTreeMap<String, Pool>> {
     let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
@@ -108,7 +108,7 @@ async fn pools(client: &Client) -> Reserved<BTreeMap<String, Pool>> {
     Ok(listed.into_iter().filter_map(pool).collect())
 }
 
-/// What cluster-autoscaler is told, if it is in its usual place.
+/// The settings of the cluster-autoscaler, if it is in its usual place.
 async fn autoscaler(client: &Client) -> Reserved<Option<Autoscaler>> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM);
     let listed = api.list(&ListParams::default()).await.map_err(|error| Unseen::because(&error))?;

@@ -1,4 +1,4 @@
-//! Looks at what makes the pods that are targets, and at the budgets for their evictions.
+//! Reads the workloads of the pods that are targets, and the budgets for their evictions.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use super::PAGE;
 use crate::doctor::facts::{Looked, Workloads};
 
-/// In these namespaces.
+/// Reads these namespaces.
 pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Workloads> {
     let mut all = Workloads::default();
     for namespace in namespaces {
@@ -32,7 +32,8 @@ pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Worklo
     Ok(all)
 }
 
-/// The Rollouts of Argo; none where there is no such kind. Without the right to list it the API server says that instead.
+/// The Rollouts of Argo. Empty if the kind is not installed. Without permission to list it, the API server reports that
+/// instead.
 async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>> {
     let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Rollout");
     let api: Api<DynamicObject> =
@@ -40,10 +41,9 @@ async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>
     match api.list(&ListParams::default()).await {
         Ok(listed) => Ok(listed.items),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(format!(
-            "the rollouts of namespace {namespace} cannot be listed ({}); try again",
-            plain(&error)
-        )),
+        Err(error) => {
+            Err(format!("cannot list the rollouts of namespace {namespace} ({}). Try again", plain(&error)))
+        }
     }
 }
 
@@ -57,7 +57,7 @@ where
         let listed = api.list(&page).await.map_err(|error| {
             let kinds = K::plural(&());
             format!(
-                "the {kinds} of namespace {namespace} cannot be listed ({}); expected the right to list {kinds}",
+                "cannot list the {kinds} of namespace {namespace} ({}). Grant yourself list on {kinds}",
                 plain(&error)
             )
         })?;

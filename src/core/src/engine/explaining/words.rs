@@ -1,4 +1,4 @@
-//! The sentences that occur only in an explanation.
+//! Sentences that occur only in the output of `explain`.
 
 use crate::{
     binding::annotation::TARGET_GROUPS,
@@ -10,136 +10,135 @@ use crate::{
 };
 
 /// Why a target is not registered again at once.
-pub const AFTER_GATE: &str = "to be registered again when the pod's readiness gate is closed, which is waited for 5 s at \
-                              most: Headgate had taken it out, and the pod has to be healthy anew";
+pub const AFTER_GATE: &str = "registered again when the pod's readiness gate is closed, or after at most 5 s: Headgate \
+                              had deregistered it, so the load balancer must check it again";
 
-/// A target that somebody else has registered.
+/// A target that another writer has registered.
 pub const FOREIGN_STAYS: &str =
-    "somebody else has registered it: it stays, for the target group may be shared";
-pub const FOREIGN_GOES: &str =
-    "somebody else has registered it: it is to be deregistered, for the target group is Headgate's alone";
+    "another writer has registered it: it remains, because the target group may be shared";
+pub const FOREIGN_GOES: &str = "another writer has registered it: it will be deregistered, because only Headgate may use this target group";
 
 /// What happens to a node.
 pub fn node_goes(signal: &Signal) -> String {
     let sign = &signal.sign;
     match signal.fate {
         Fate::Cordoned => {
-            format!("it takes no new pods ({sign}): pods that whoever drains it passes over leave early")
+            format!("it accepts no new pods ({sign}): pods that the drain tool skips are deregistered early")
         }
         Fate::Disrupted => {
-            format!("it is to be drained ({sign}): pods that nothing would keep alive leave early")
+            format!("it will be drained ({sign}): pods without a hold are deregistered early")
         }
         Fate::Dying => {
             format!("it is about to die ({sign}): the targets of its pods are deregistered at once")
         }
-        Fate::Deleted => format!("it is gone ({sign}): the targets of its pods are deregistered at once"),
+        Fate::Deleted => format!("it was deleted ({sign}): the targets of its pods are deregistered at once"),
     }
 }
 
-/// How a target stands.
+/// The state of a target.
 pub fn standing(account: &Account<'_>) -> String {
     let said = match account.under {
         Under::Registered if account.attempts == 0 => {
-            "registered for this pod before this Headgate came to lead, by its ledger"
+            "the ledger shows that an earlier leader registered it for this pod"
         }
-        Under::Registered => "AWS has taken its registration",
-        Under::Believed => "registered by the ledger; no read of the target group has shown it yet",
-        Under::Registering | Under::ToRegister | Under::ToNote => "to be registered",
+        Under::Registered => "AWS has accepted its registration",
+        Under::Believed => "the ledger shows it as registered; no read of the target group has shown it yet",
+        Under::Registering | Under::ToRegister | Under::ToNote => "should be registered",
         Under::AfterGate(_) => AFTER_GATE,
-        Under::SetAside(_) => "set aside: AWS refuses it",
-        Under::Contested(_) => "not registered again for a while: somebody else removes it again and again",
-        Under::AfterRemoval => "to be registered again when AWS has answered its removal",
-        Under::ToRemove | Under::Removing => "to be deregistered",
-        Under::Held => "to be deregistered when one of those that replace it is healthy",
-        Under::Doubted => "stays for now: something may yet turn out to bind the pod",
+        Under::SetAside(_) => "set aside until the next retry: AWS rejects it",
+        Under::Contested(_) => "not registered again for a while: somebody else removes it repeatedly",
+        Under::AfterRemoval => "registered again after AWS has answered its deregistration",
+        Under::ToRemove | Under::Removing => "should be deregistered",
+        Under::Held => "deregistered when one of its replacements is healthy",
+        Under::Doubted => "remains for now: a binding that is not resolved yet may select the pod",
         Under::Suspect => {
-            "stays: its pod is gone, it is healthy, and another cluster may have got the address"
+            "remains: its pod was deleted, but it is healthy, so another cluster may have got the address"
         }
         Under::Removed => {
-            "AWS has taken its removal; the load balancer may go on sending for a while, and `draining` does not say \
-             whether it does"
+            "AWS has accepted its deregistration; the load balancer may keep sending for a while, and `draining` does not \
+             show whether it does"
         }
     };
     said.to_owned()
 }
 
-/// Why a pod that is selected is no target.
+/// Why a selected pod is not a target.
 pub const fn no_target(cause: Cause) -> &'static str {
     match cause {
-        Cause::PodTerminating => "the pod has a deletionTimestamp: it will go, and is never a target again",
-        Cause::PodFinished => "the pod's phase is Succeeded or Failed: it has ended",
-        Cause::NoIp => "the pod's status has no IP yet; it is registered the moment it has",
+        Cause::PodTerminating => {
+            "the pod has a deletionTimestamp: it will terminate, and is never a target again"
+        }
+        Cause::PodFinished => "the pod's phase is Succeeded or Failed: it has finished",
+        Cause::NoIp => "the pod's status has no IP yet; Headgate registers it as soon as it has one",
         Cause::NotReadyYet => {
-            "the pod is not as ready as headgate.dev/register-when asks for before it is registered; expected its \
-             containers, or all of its readiness gates but Headgate's own, to be ready. With `ip`, too, it waits for its \
-             containers where the target group asks for more than one healthy target (target_group_health.*)"
+            "the pod is less ready than headgate.dev/register-when requires: `containers-ready` requires ready containers, \
+             and `ready` also requires all other readiness gates. With `ip`, Headgate still waits for ready containers if \
+             the target group requires more than one healthy target (target_group_health.*)"
         }
         Cause::NotReady => {
-            "the pod was not ready for too long, and headgate.dev/when-not-ready asks for its removal; it is \
-             registered again when it is ready"
+            "the pod was not ready for too long, and headgate.dev/when-not-ready is `deregister`; Headgate registers it \
+             again when it is ready"
         }
         Cause::PodEvicting => {
-            "the pod is to be evicted, and nothing keeps it alive: it was taken out before, and is put back if nobody \
-             asks for its eviction any more"
+            "the pod will be evicted and has no hold, so Headgate deregistered it first; it is registered again if no client \
+             requests its eviction any more"
         }
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
-            "the pod's node is about to go: the pod was taken out before, and is put back if the node stays"
+            "the pod's node will be removed, so Headgate deregistered the pod first; it is registered again if the node remains"
         }
-        Cause::NotRegisteredYet => "its registration has not been decided yet",
+        Cause::NotRegisteredYet => "Headgate has not decided yet whether to register it",
         _ => "the pod is not a target there",
     }
 }
 
-/// Why a pod that should leave early has not left yet.
+/// Why a pod that should be deregistered early is still registered.
 pub const fn leaves_early(cause: Cause) -> &'static str {
     match cause {
         Cause::LastHealthyTarget => {
-            "when another target of the target group is healthy, or the pod's eviction is asked for: its node is to be \
-             drained, and it is the last one"
+            "when another target of the target group is healthy, or a client requests the pod's eviction: its node will be \
+             drained, and it is the last healthy target"
         }
         Cause::TooManyLeaveEarly => {
-            "when others that left early have ended, or their replacements serve: its node is to be drained, and nobody evicts \
-             the pod"
+            "when other pods that were deregistered early have terminated, or their replacements serve: its node will be \
+             drained, and the drain tool skips the pod"
         }
         Cause::ManyNodesMarked => {
-            "when its node is cordoned, or a pod is evicted from it: many nodes have the mark that its node has, and nobody \
-             evicts the pod"
+            "when its node is cordoned, or a pod is evicted from it: many nodes have the same taint, and the drain tool skips \
+             the pod"
         }
         Cause::EvictionWaitsForZone => {
-            "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
+            "when its zone has enough healthy targets without it, or after a timeout: its node will be drained"
         }
         Cause::EvictionWaitsForBudget | Cause::EvictionWaitsForDeparture => {
-            "when its PodDisruptionBudgets allow one more departure: its node is to be drained"
+            "when its PodDisruptionBudgets allow one more disruption: its node will be drained"
         }
-        _ => {
-            "its node is to be drained, and nothing keeps the pod alive when it is evicted, or nobody evicts it"
-        }
+        _ => "its node will be drained, and the pod has no hold, or the drain tool skips it",
     }
 }
 
 /// A pod of the host network has the same address and port.
 pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
     format!(
-        "{} of the host network has the same address and port, and had it first; this pod becomes a target when that one \
-         has gone; expected one pod for each address and port of a node",
+        "{} of the host network has the same address and port, and had it first; this pod becomes a target when that pod \
+         is deleted. Run at most one pod per port of a node",
         another_pod(owner)
     )
 }
 
-/// Another pod has got the address.
+/// Another pod got the address.
 pub fn another_has_got_it(owner: Option<&ObjectKey>) -> String {
-    format!("{} has got the address since, so it is not this pod's any more", another_pod(owner))
+    format!("{} has got the address since, so this pod has lost it", another_pod(owner))
 }
 
 fn another_pod(pod: Option<&ObjectKey>) -> String {
     pod.map_or_else(|| "another pod".to_owned(), |pod| format!("pod {pod}"))
 }
 
-/// Nothing binds the pod; these Services select it.
+/// No binding selects the pod, but these Services do.
 pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     if services.is_empty() {
         format!(
-            "no Service with {TARGET_GROUPS} in namespace {namespace}, and no TargetBinding, selects this pod; \
+            "no TargetBinding and no Service with {TARGET_GROUPS} in namespace {namespace} selects this pod; \
              compare its labels with their selectors"
         )
     } else {
@@ -151,24 +150,24 @@ pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     }
 }
 
-/// A call is under way.
+/// A call about the target is in flight.
 pub fn in_flight(step: Step) -> String {
     format!("AWS has not answered {} yet", step.as_str())
 }
 
-/// The ledger comes first.
+/// The ledger must be written first.
 pub fn unnoted() -> String {
-    "it is written into the target group's ledger before RegisterTargets is called".to_owned()
+    "Headgate writes the target into the group's ledger before RegisterTargets is called".to_owned()
 }
 
-/// A call has failed for a reason that passes.
+/// A call has failed for a temporary reason.
 pub fn failed(step: Step, failure: &Failure) -> String {
-    format!("the last {} failed ({}: {}); it is tried again", step.as_str(), failure.code, failure.message)
+    format!("the last {} failed ({}: {}); Headgate retries", step.as_str(), failure.code, failure.message)
 }
 
-/// AWS refuses something about this group.
+/// AWS rejects calls about this group.
 pub fn refused(arn: &TargetGroupArn) -> String {
-    format!("AWS refuses it for target group {}; it is tried again", arn.name())
+    format!("AWS rejects it for target group {}; Headgate retries", arn.name())
 }
 
 #[cfg(test)]
@@ -187,11 +186,11 @@ mod tests {
             (Cause::NoIp, "no IP yet"),
             (Cause::NotReadyYet, "headgate.dev/register-when"),
             (Cause::NotReady, "headgate.dev/when-not-ready"),
-            (Cause::PodEvicting, "the pod is to be evicted"),
-            (Cause::NodeDying, "node is about to go"),
-            (Cause::NodeDeleted, "node is about to go"),
-            (Cause::NodeDisrupted, "node is about to go"),
-            (Cause::NotRegisteredYet, "not been decided yet"),
+            (Cause::PodEvicting, "the pod will be evicted"),
+            (Cause::NodeDying, "node will be removed"),
+            (Cause::NodeDeleted, "node will be removed"),
+            (Cause::NodeDisrupted, "node will be removed"),
+            (Cause::NotRegisteredYet, "not decided yet"),
             (Cause::BindingRemoved, "is not a target there"),
         ] {
             assert!(no_target(cause).contains(word), "{cause:?}: {}", no_target(cause));
@@ -202,12 +201,12 @@ mod tests {
     fn a_pod_that_leaves_early_is_told_what_that_waits_for() {
         for (cause, word) in [
             (Cause::LastHealthyTarget, "another target of the target group is healthy"),
-            (Cause::TooManyLeaveEarly, "others that left early have ended"),
+            (Cause::TooManyLeaveEarly, "that were deregistered early have terminated"),
             (Cause::ManyNodesMarked, "when its node is cordoned"),
-            (Cause::EvictionWaitsForZone, "zone keeps enough healthy targets"),
+            (Cause::EvictionWaitsForZone, "zone has enough healthy targets"),
             (Cause::EvictionWaitsForBudget, "PodDisruptionBudgets allow one more"),
             (Cause::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),
-            (Cause::NodeDisrupted, "nothing keeps the pod alive"),
+            (Cause::NodeDisrupted, "the pod has no hold"),
         ] {
             assert!(leaves_early(cause).contains(word), "{cause:?}: {}", leaves_early(cause));
         }
@@ -232,22 +231,22 @@ mod tests {
         };
         let until = Moment::START;
         for (under, word) in [
-            (Under::Registered, "AWS has taken its registration"),
+            (Under::Registered, "AWS has accepted its registration"),
             (Under::Believed, "no read of the target group has shown it"),
-            (Under::Registering, "to be registered"),
+            (Under::Registering, "should be registered"),
             (Under::AfterGate(None), "when the pod's readiness gate is closed"),
-            (Under::SetAside(until), "AWS refuses it"),
+            (Under::SetAside(until), "AWS rejects it"),
             (Under::Contested(until), "somebody else removes it"),
-            (Under::AfterRemoval, "when AWS has answered its removal"),
-            (Under::Removing, "to be deregistered"),
-            (Under::Held, "one of those that replace it is healthy"),
-            (Under::Doubted, "may yet turn out to bind the pod"),
+            (Under::AfterRemoval, "after AWS has answered its deregistration"),
+            (Under::Removing, "should be deregistered"),
+            (Under::Held, "one of its replacements is healthy"),
+            (Under::Doubted, "may select the pod"),
             (Under::Suspect, "another cluster may have got the address"),
-            (Under::Removed, "AWS has taken its removal"),
+            (Under::Removed, "AWS has accepted its deregistration"),
         ] {
             assert!(says(under, 1).contains(word), "{under:?}: {}", says(under, 1));
         }
-        assert!(says(Under::Registered, 0).contains("before this Headgate came to lead"));
+        assert!(says(Under::Registered, 0).contains("an earlier leader registered it"));
         assert!(refused(&arn("blue")).contains("target group blue"));
     }
 }

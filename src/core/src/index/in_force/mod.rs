@@ -1,4 +1,4 @@
-//! The bindings in force, whose each target is, and what is wrong.
+//! The bindings in force, the owner of each target, and the problems.
 
 mod troubles;
 
@@ -15,7 +15,7 @@ use crate::{
     multimap::Multimap,
 };
 
-/// Who has a trouble: a pod, at one of its targets if it is about that.
+/// The pod that has a problem, and the target if the problem is about one.
 type Subject = (ObjectKey, Option<Target>);
 
 #[derive(Clone, Debug)]
@@ -26,23 +26,23 @@ pub struct Claim {
     pub(in crate::index) host_network: bool,
 }
 
-/// Who claims a target.
+/// The pods that claim a target.
 #[derive(Clone, Debug, Default)]
 struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
-    /// Why it is that one's, and since when.
+    /// Why the present owner has it, and since when.
     since: Option<Because>,
     troubles: Vec<(Trouble, Subject)>,
 }
 
-/// The claims that have ended in this step, of targets that others claim still: if those end in it, too, their pod had the
-/// target through all of them.
+/// The `Claim`s that ended in this step on targets that others still claim. If the other `Claim`s end in the same step too,
+/// the pod had the target through all of them.
 #[derive(Clone, Debug, Default)]
 struct Ended(BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>);
 
 impl Ended {
-    /// The bindings through which a pod has a target, or had it until it went; the claim through `last` has begun or ended.
+    /// The bindings through which a pod has or had a target. `last`: the binding whose claim has begun or ended.
     fn through(&mut self, contest: &Contest, id: &(TargetGroupArn, Target), last: &BindingKey) -> Through {
         let claims = contest.claims.iter().filter(|claim| contest.is_owners(claim));
         let mut all: Vec<BindingKey> = claims.map(|claim| claim.binding.clone()).collect();
@@ -59,18 +59,18 @@ impl Ended {
     }
 }
 
-/// See the module. From outside: questions only.
+/// See the module docs. Read-only from outside.
 #[derive(Clone, Debug, Default)]
 pub struct InForce {
     by_namespace: BTreeMap<Arc<str>, Bindings>,
-    /// When those of each namespace have changed last.
+    /// When the bindings of each namespace last changed.
     changed: BTreeMap<Arc<str>, Moment>,
     by_group: Multimap<TargetGroupArn, BindingKey>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
     ended: Ended,
-    /// What has changed since that was handed on: here, and with the pods.
+    /// The collected changes of this step, in this module and of the pods.
     pub(super) changes: Changes,
 }
 
@@ -79,32 +79,32 @@ impl InForce {
         self.by_namespace.values().flat_map(BTreeMap::values)
     }
 
-    /// The binding of this name.
+    /// The binding with this key.
     pub fn get(&self, key: &BindingKey) -> Option<&Binding> {
         self.by_namespace.get(&key.origin.key().namespace)?.get(key)
     }
 
-    /// When those of a namespace have changed last, if there are any.
+    /// When the bindings of a namespace last changed, if it has any.
     pub fn changed_at(&self, namespace: &str) -> Option<Moment> {
         self.of(namespace).next().and(self.changed.get(namespace).copied())
     }
 
-    /// Those of a namespace.
+    /// The bindings of a namespace.
     pub(super) fn of(&self, namespace: &str) -> impl Iterator<Item = &Binding> {
         self.by_namespace.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Those that bind something to this group.
+    /// The bindings of this target group.
     pub fn of_group(&self, group: &TargetGroupArn) -> impl Iterator<Item = &Binding> {
         self.by_group.of(group).filter_map(|key| self.get(key))
     }
 
-    /// Those that this object makes.
+    /// The bindings that this object makes.
     pub fn by<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Binding> {
         self.of(&origin.key().namespace).filter(move |binding| binding.key.origin == *origin)
     }
 
-    /// Those that select pods of `namespace` with these labels.
+    /// The bindings that select pods of `namespace` with these labels.
     pub fn selecting(&self, namespace: &str, labels: &Labels) -> impl Iterator<Item = &Binding> {
         self.of(namespace).filter(|binding| binding.selector.selects(labels))
     }
@@ -114,13 +114,13 @@ impl InForce {
         self.targets.get(binding).into_iter().flatten()
     }
 
-    /// The pod whose a target of a group is.
+    /// The pod that owns a target of a group.
     pub fn owner(&self, group: &TargetGroupArn, target: &Target) -> Option<&ObjectKey> {
         let contest = self.contests.get(&(group.clone(), *target))?;
         contest.prevailing().map(|claim| &claim.owner.pod)
     }
 
-    /// Whose each target is that is somebody's.
+    /// The owner of each target that has one.
     pub fn ownerships(&self) -> impl Iterator<Item = Ownership> {
         self.contests.iter().filter_map(|((_, target), contest)| {
             let (claim, Because { cause, seen }) = (contest.prevailing()?, contest.since?);
@@ -133,12 +133,12 @@ impl InForce {
         })
     }
 
-    /// A step begins: what has ended in those before counts no more.
+    /// Begins a step: forgets the `Claim`s that ended in earlier steps.
     pub(super) fn forget_ended(&mut self) {
         self.ended.0.clear();
     }
 
-    /// A pod claims a target.
+    /// Adds the `Claim` of a pod on a target.
     pub(super) fn add(&mut self, claim: Claim, target: Target, because: Because) {
         let binding = claim.binding.clone();
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
@@ -147,7 +147,7 @@ impl InForce {
         self.decide(&binding, target, its, because);
     }
 
-    /// A pod claims a target through `binding` no more.
+    /// Ends the `Claim` of a pod on a target through `binding`.
     pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, because: Because) {
         let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
@@ -157,12 +157,12 @@ impl InForce {
         self.decide(binding, target, its, because);
     }
 
-    /// Who claims a target.
+    /// The pods that claim a target.
     pub(super) fn claims_on(&self, group: &TargetGroupArn, target: Target) -> &[Claim] {
         self.contests.get(&(group.clone(), target)).map_or(&[], |contest| &contest.claims)
     }
 
-    /// This binding ends; nothing claims anything through it any more.
+    /// Ends a binding and all `Claim`s through it.
     pub(super) fn end_binding(&mut self, key: &BindingKey, seen: Moment) {
         self.changed.insert(key.origin.key().namespace.clone(), seen);
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
@@ -174,7 +174,7 @@ impl InForce {
         self.changes.bindings.insert(key.clone());
     }
 
-    /// This binding begins, or is another one now; `false`: it is as it was.
+    /// Adds or changes a binding. Returns `false` if it is unchanged.
     pub(super) fn begin_binding(&mut self, binding: &Binding, seen: Moment) -> bool {
         let key = &binding.key;
         let here = self.by_namespace.entry(key.origin.key().namespace.clone()).or_default();
@@ -188,14 +188,14 @@ impl InForce {
         true
     }
 
-    /// Looks again whose `target` is, and reports it if that changed, or through what it has it; `its`: whether a claim of
-    /// its own has begun or ended.
+    /// Decides again which pod owns `target`. Reports a change of the owner or of its bindings. `its`: whether a `Claim`
+    /// of the owner has begun or ended.
     fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, because: Because) {
         self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
         let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
-        // Of several pods of one binding, the one that got the address last is shown.
+        // If several pods of one binding claim it, report the one that got the address last.
         if let Some(claim) = here.max_by_key(|claim| claim.order) {
             let pod = claim.owner.pod.clone();
             self.targets.entry(binding.clone()).or_default().insert(target, pod);
@@ -227,17 +227,17 @@ impl InForce {
 }
 
 impl Contest {
-    /// Whether all that claim it share the address honestly: pods of the host network.
+    /// Whether all pods that claim it share the address legitimately, as pods of the host network.
     fn is_honest(&self) -> bool {
         self.claims.iter().all(|claim| claim.host_network)
     }
 
-    /// Whether this claim is one of the pod whose the target is.
+    /// Whether this `Claim` belongs to the owner of the target.
     fn is_owners(&self, claim: &Claim) -> bool {
         self.owner.as_ref() == Some(&claim.owner.uid)
     }
 
-    /// The claim that makes its pod the owner.
+    /// The `Claim` that makes its pod the owner.
     fn prevailing(&self) -> Option<&Claim> {
         if self.is_honest() {
             self.claims.iter().min_by_key(|claim| claim.order)

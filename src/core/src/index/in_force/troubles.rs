@@ -1,11 +1,11 @@
-//! What a user should know about bindings and their pods, for as long as it is so.
+//! Problems of bindings and their pods, while they last.
 
 use std::collections::BTreeSet;
 
 use super::{Contest, InForce, Subject};
 use crate::model::{BindingKey, Cause, ObjectKey, Target, Trouble, TroubleKind};
 
-/// An example, the same as long as the trouble lasts, and all that have it.
+/// All that have a problem, and one example. The example does not change while the problem lasts.
 #[derive(Clone, Debug)]
 pub struct Troubled {
     example: String,
@@ -13,7 +13,7 @@ pub struct Troubled {
 }
 
 impl InForce {
-    /// The troubles of a binding, each with an example: the pod or target that shows it.
+    /// The problems of a binding, each with an example: a pod or target that has it.
     pub fn troubles_of<'a>(
         &'a self,
         binding: &'a BindingKey,
@@ -22,12 +22,12 @@ impl InForce {
         own.map(|(trouble, troubled)| (trouble, &*troubled.example))
     }
 
-    /// The troubles there are.
+    /// All present problems.
     pub fn troubles(&self) -> impl Iterator<Item = &Trouble> {
         self.troubles.keys()
     }
 
-    /// Whether there is this trouble.
+    /// Whether this problem exists.
     pub fn has_trouble(&self, trouble: &Trouble) -> bool {
         self.troubles.contains_key(trouble)
     }
@@ -51,7 +51,7 @@ impl InForce {
         }
     }
 
-    /// Ends what this pod has of such a kind, but for what it has at a target, which goes with its claim.
+    /// Ends the problems of this kind that a pod has. Problems at a target end with the `Claim` instead.
     pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
@@ -64,7 +64,7 @@ impl InForce {
         }
     }
 
-    /// A pod cannot be a target of a binding, for the reason that the verdict gives, or can.
+    /// Records that a pod cannot be a target of a binding, with the verdict's reason, or that it can again.
     pub fn note_unfit(&mut self, pod: &ObjectKey, binding: &BindingKey, says: Option<Cause>) {
         for cause in [Cause::NoSuchPort, Cause::WrongIpFamily] {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(cause) };
@@ -77,7 +77,7 @@ impl InForce {
         }
     }
 
-    /// A list left this pod out, which claims these targets, and is doubted for it.
+    /// Records that this pod, which claims these targets, was missing in a list that is not confirmed yet.
     pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)]) {
         for (binding, _) in claims {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::ListDoubted };
@@ -85,7 +85,7 @@ impl InForce {
         }
     }
 
-    /// The claims on a target have changed: so have, perhaps, the troubles that they are.
+    /// Updates the problems after the `Claim`s on a target have changed.
     pub fn note_contest(&mut self, before: &[(Trouble, Subject)], now: &[(Trouble, Subject)]) {
         for (trouble, subject) in before.iter().filter(|one| !now.contains(one)) {
             self.end(trouble, subject);
@@ -97,7 +97,7 @@ impl InForce {
 }
 
 impl Contest {
-    /// What is wrong with these claims on `target`, given which of them prevails.
+    /// The problems of these claims on `target`, which depend on the `Claim` that prevails.
     pub fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
         let Some(owner) = self.prevailing() else { return Vec::new() };
         let mut troubles = Vec::new();

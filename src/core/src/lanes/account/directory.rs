@@ -1,9 +1,10 @@
-//! What AWS knows of the target groups that users named: looked up once, asked again while there is none. Then how many healthy
-//! targets a group asks for: read once by each replica, and now and then by the one that leads.
+//! What AWS knows about the target groups that users named. Headgate looks each up once, and repeats the look-up while
+//! the group does not exist. Each replica also reads once how many healthy targets a group requires, and the leader
+//! reads that again from time to time.
 //!
-//! **Fair.** A namespace may name any number of target groups that do not exist. The namespace with the oldest
-//! look-up is therefore served first, and of its names the one that waits longest. If many wait, a call asks for
-//! several names of one namespace only: AWS answers for none of them if one does not exist.
+//! **Fairness.** A namespace may name any number of target groups that do not exist. The namespace whose last look-up
+//! is oldest is therefore served first, beginning with its name that waits longest. If many wait, a call contains
+//! several names of one namespace only, because AWS answers for none of them if one does not exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,15 +21,15 @@ use crate::{
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after a temporary fault.
+/// The longest wait after a temporary failure.
 const LAST_RETRY: Duration = Duration::from_secs(15);
-/// The longest wait for a target group that does not exist. The waits double, so a wait is about equal to the age of
+/// The longest wait for a target group that does not exist. The waits double, so each wait is about equal to the age of
 /// the error.
 const LAST_RETRY_OF_MISSING: Duration = Duration::from_mins(5);
-/// How often the attributes of a target group are read again: somebody may change them. One that may not be read is asked about
-/// as often.
+/// The attributes of a target group are read again this often, because somebody may change them. Attributes that
+/// Headgate may not read are requested as often.
 const ATTRIBUTES_PERIOD: Duration = Duration::from_hours(1);
-/// What `DescribeTargetGroups` takes (ELBv2 API reference: `Names`, `TargetGroupArns`: 20 items).
+/// The maximum of `DescribeTargetGroups` (ELBv2 API reference: `Names`, `TargetGroupArns`: 20 items).
 const IN_A_CALL: usize = 20;
 
 /// The namespaces that name a target group.
@@ -39,46 +40,48 @@ struct Entry {
     state: Resolution,
     namers: Namers,
     in_flight: bool,
-    /// In a call for it and others, AWS answered that one of them does not exist.
+    /// Whether this name must be looked up alone, because AWS answered a call for several names that one of them does
+    /// not exist.
     alone: bool,
     retry: Backoff,
     missing: Backoff,
     attributes: Attributes,
 }
 
-/// How far the reading of a group's attributes is.
+/// The progress of reading a group's attributes.
 #[derive(Clone, Debug)]
 struct Attributes {
     in_flight: bool,
-    /// When they were read, or could not be for lasting reasons.
+    /// When they were read, or failed to be read for a permanent reason.
     read: Option<Moment>,
     retry: Backoff,
 }
 
-/// Kinds of look-ups, in their order.
+/// The kinds of look-ups, by priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Of references without an answer so far.
+    /// References without an answer yet.
     Unknown,
-    /// Of references that AWS did not find.
+    /// References that AWS did not find.
     Missing,
-    /// Of attributes for the first time.
+    /// Attributes that were never read.
     Attributes,
-    /// Of attributes that may have changed.
+    /// Attributes that may have changed.
     Changes,
 }
 
 impl Kind {
     const ALL: [Self; 4] = [Self::Unknown, Self::Missing, Self::Attributes, Self::Changes];
 
-    /// A standby does not ask again for what AWS did not find, nor for what has hardly changed.
+    /// Whether a standby sends look-ups of this kind. It does not ask again for groups that AWS did not find, nor for
+    /// attributes that rarely change.
     const fn is_of_a_standby(self) -> bool {
         matches!(self, Self::Unknown | Self::Attributes)
     }
 }
 
 impl Entry {
-    /// When the next look-up of it is due. `None`: no look-up is needed.
+    /// When its next look-up is due. `None`: no look-up is needed.
     fn due(&self) -> Option<(Kind, Moment)> {
         let due = self.retry.until().max(self.missing.until());
         match &self.state {
@@ -95,8 +98,8 @@ impl Entry {
         }
     }
 
-    /// Returns whether something new is known. If attributes cannot be read for a lasting reason, the known ones
-    /// remain, or AWS's default counts.
+    /// Stores attributes, and returns whether they are new. If they cannot be read for a permanent reason, the known
+    /// ones remain, or AWS's default applies.
     fn learn_attributes(
         &mut self,
         group: &TargetGroupArn,
@@ -129,22 +132,22 @@ impl Entry {
     }
 }
 
-/// The number of target groups that are remembered without a reference: a Service that is deleted and created again
-/// finds its group at once.
+/// The number of target groups that are remembered without a reference, so that a Service that is deleted and created
+/// again finds its group at once.
 const REMEMBERED: usize = 1024;
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Directory {
     region: Box<str>,
-    /// Whether this replica led when it looked last.
+    /// Whether this replica led at the last call.
     leads: bool,
     entries: BTreeMap<GroupRef, Entry>,
-    /// Those that nothing names any more.
+    /// The references that no object names any more.
     unnamed: BTreeSet<GroupRef>,
     /// The due look-ups of each [`Kind`].
     due: [BTreeSet<(Moment, GroupRef)>; 4],
-    /// The number of the last look-up of each namespace that has some to be looked up.
+    /// The sequence number of the last look-up of each namespace that has pending look-ups.
     served: BTreeMap<Arc<str>, u64>,
     look_ups: u64,
     seed: u64,
@@ -164,12 +167,12 @@ impl Directory {
         }
     }
 
-    /// The region of a target group, if it is another one.
+    /// The target group, if it is in another region.
     fn elsewhere<'a>(&self, reference: &'a GroupRef) -> Option<&'a TargetGroupArn> {
         reference.arn().filter(|arn| arn.region() != &*self.region)
     }
 
-    /// What is known of `reference`.
+    /// What is known about `reference`.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
         if let Some(arn) = self.elsewhere(reference) {
             let said = format!(
@@ -183,8 +186,8 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Adds references that these namespaces name now. Drops those without any namespace that have no group, or are
-    /// too many.
+    /// Adds the references that these namespaces name. Drops references without a namespace that have no group, or that
+    /// are too many.
     pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a Namers)>) {
         let many = self.entries.len() > REMEMBERED;
         for (reference, namers) in renamed {
@@ -236,7 +239,7 @@ impl Directory {
         kinds.filter_map(|kind| Some(self.due[kind as usize].first()?.0)).min()
     }
 
-    /// Changes what is known of `reference`, and so when it is looked up.
+    /// Changes what is known about `reference`, and when it is looked up next.
     fn change<T>(&mut self, reference: &GroupRef, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let entry = self.entries.get_mut(reference)?;
         if let Some((kind, due)) = entry.due() {
@@ -249,7 +252,7 @@ impl Directory {
         Some(changed)
     }
 
-    /// Begins a look-up that is due, if one is.
+    /// Begins a due look-up, if there is one.
     pub fn start(&mut self, is_standby: bool, now: Moment) -> Option<Call> {
         let references = self.find(is_standby, now);
         if references.is_empty() {
@@ -269,14 +272,15 @@ impl Directory {
         })?
     }
 
-    /// The attributes of a group were read, or could not be. Returns the references with new knowledge.
+    /// Records that the attributes of a group were read, or that this failed. Returns the references with new
+    /// knowledge.
     pub fn attributes_read(
         &mut self,
         group: &TargetGroupArn,
         result: &Result<LeastHealthy, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // IAM knows no resources for it: what may not be read of one may not be read of any.
+        // IAM permissions for this call do not depend on the target group: a denial applies to all groups.
         let is_denied = result.as_ref().is_err_and(|failure| failure.class == FailureClass::Denied);
         let all = self.entries.iter().filter(|(_, entry)| is_denied || entry.is_found_as(group));
         let all: Vec<GroupRef> = all.map(|(reference, _)| reference.clone()).collect();
@@ -286,7 +290,7 @@ impl Directory {
         learnt.collect()
     }
 
-    /// Begins to find one target group, or several of one namespace; none if there is nothing to find.
+    /// Begins to look up one target group, or several of one namespace. Empty if there is nothing to look up.
     fn find(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
         let [unknown, missing, ..] = &self.due;
         let missing = if is_standby { None } else { Some(missing) };
@@ -295,7 +299,8 @@ impl Directory {
         let namers = |reference| self.entries.get(reference).into_iter().flat_map(|entry| &entry.namers);
         let last = |namespace: &Arc<str>| self.served.get(namespace).copied().unwrap_or_default();
         let all = due().flat_map(|reference| namers(reference).map(move |namespace| (namespace, reference)));
-        // Of equals the first: the one without any request yet, then the one that waits longest.
+        // If several are equal, `min_by_key` takes the first: a namespace without any request yet, then the one that
+        // waits longest.
         let Some((namespace, first)) = all.min_by_key(|(namespace, _)| last(namespace)) else {
             return Vec::new();
         };
@@ -307,7 +312,8 @@ impl Directory {
                 && known(first).is_some()
                 && other.arn().is_some() == first.arn().is_some()
         };
-        // A few are requested one by one, which costs nothing: each answer is then independent of the others.
+        // If there are few, request them one by one, which costs nothing. Each answer is then independent of the
+        // others.
         let along = if due().nth(IN_A_CALL).is_some() { IN_A_CALL - 1 } else { 0 };
         let others = due().filter(goes_along).take(along).cloned();
         let (namespace, all): (_, Vec<GroupRef>) =
@@ -324,14 +330,14 @@ impl Directory {
         all
     }
 
-    /// The look-up of `references` has ended. Returns those with new knowledge.
+    /// Records that the look-up of `references` has ended. Returns those with new knowledge.
     pub fn answered(
         &mut self,
         references: &[GroupRef],
         result: &Result<Vec<TargetGroupFacts>, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // AWS does not name the one.
+        // AWS does not name the missing one.
         let one_of_several = references.len() > 1
             && result
                 .as_ref()
@@ -357,7 +363,7 @@ impl Directory {
         changed.cloned().collect()
     }
 
-    /// Returns whether something new is known.
+    /// Stores the result of a look-up. Returns whether it is new.
     fn learn(
         &mut self,
         reference: &GroupRef,
@@ -383,7 +389,7 @@ impl Directory {
                     }
                     match sentence(reference, &region, account.as_deref(), &failure) {
                         Some((reason, said)) => Resolution::Failed(reason, said.into()),
-                        // Nothing new: the earlier knowledge remains.
+                        // Nothing new: keep the earlier knowledge.
                         None => entry.state.clone(),
                     }
                 }
@@ -395,7 +401,7 @@ impl Directory {
         changed.unwrap_or(false)
     }
 
-    /// The account that AWS is asked in, if a target group was found there.
+    /// The account that AWS uses for this program, if a target group was found there.
     fn account(&self) -> Option<Box<str>> {
         self.entries.values().find_map(|entry| match &entry.state {
             Resolution::Found(facts) => Some(facts.arn.account().into()),
@@ -403,8 +409,8 @@ impl Directory {
         })
     }
 
-    /// Whether this replica leads. At the start of a term, what AWS did not find before may exist, so it is looked up
-    /// again at once.
+    /// Records whether this replica leads. At the start of a term, Headgate looks up again at once what AWS did not
+    /// find before, because it may exist now.
     pub fn lead(&mut self, leads: bool) {
         if std::mem::replace(&mut self.leads, leads) || !leads {
             return;
@@ -419,7 +425,7 @@ impl Directory {
         }
     }
 
-    /// AWS reports that this target group does not exist (any more): look its references up again.
+    /// Records that AWS reports this target group as missing, and looks its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
         let gone = self.entries.iter().filter(|(_, entry)| entry.is_found_as(group));
         let gone = gone.map(|(reference, _)| reference.clone());
@@ -606,7 +612,7 @@ mod tests {
         assert_eq!(directory.attributes_read(&arn("blue"), &Ok(many), later), std::slice::from_ref(&blue));
         assert_eq!((least(&directory), directory.next_due(true)), (Some(many), None));
 
-        // What may not be read any more is as it was.
+        // If it can no longer be read, keep the last value.
         let later = later + ATTRIBUTES_PERIOD;
         assert_eq!(
             (directory.next_due(false), directory.start(false, later)),

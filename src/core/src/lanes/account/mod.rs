@@ -1,15 +1,16 @@
-//! The accounts of AWS: what Headgate knows of their target groups by name, and how many calls it may send.
+//! The AWS accounts: what Headgate knows about their target groups by name, and how many calls it may send.
 //!
-//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`), the token buckets of calls,
-//!   and since when calls wait.
+//! * **Owns**, for each account, region and role: the directory of names (`directory.rs`), the token buckets, and since
+//!   when calls wait.
 //! * **Flow.** Due calls and look-ups are sent when their account allows it, and return with their answers
 //!   ([`Accounts::answered`]).
 //! * **Guarantees**: equal names mean the same target group only within one account and region. Throttling and bursts
-//!   in one account slow down no other.
-//! * **Assumes**: each sent call is answered, or given up, and its ticket is returned.
-//! * **Caveats**: a name is looked up in the first account, which is the program's own. An ARN belongs to the account that
-//!   [`Settings`](crate::Settings) list for it, and else to the first, which refuses another region with a sentence. The
-//!   program lists none. How often a group is read follows from how many there are in all accounts.
+//!   in one account slow down no other account.
+//! * **Assumes** that each sent call is answered or given up, and its ticket is returned.
+//! * **Caveats**: a name is looked up in the first account, which is that of the program's own credentials. An ARN
+//!   belongs to the account that [`Settings`](crate::Settings) list for it, or else to the first account. The first
+//!   account rejects another region with an explanation. The program lists no further accounts. The number of groups in
+//!   all accounts determines how often each group is read.
 
 mod directory;
 
@@ -27,11 +28,11 @@ use crate::{
     targets::groups::{Calls, Groups},
 };
 
-/// The token of a call that is sent now, and how long it had to wait for that; look-ups hardly ever wait.
+/// The ticket of a call that is sent now, and how long the call waited. Look-ups hardly ever wait.
 pub type Turn = (Ticket, Option<Duration>);
 
-/// The position of a target group's account. The first account is that of groups without one of the keys, or that are
-/// named by their name.
+/// The index of a target group's account. The first account is used for groups without a matching key, and for groups
+/// that are named by their name.
 fn place(keys: &[AccountKey], group: Option<&TargetGroupArn>) -> usize {
     let is_of = |key: &AccountKey| {
         group.is_some_and(|group| group.account() == &*key.id && group.region() == &*key.region)
@@ -39,7 +40,7 @@ fn place(keys: &[AccountKey], group: Option<&TargetGroupArn>) -> usize {
     keys.iter().position(is_of).map_or(0, |at| at + 1)
 }
 
-/// The calls that AWS throttles, of each account.
+/// The kinds of calls that AWS throttles in each account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
     keys: Arc<[AccountKey]>,
@@ -47,29 +48,29 @@ pub struct Throttled {
 }
 
 impl Throttled {
-    /// Those of the account of this group.
+    /// The kinds of calls that AWS throttles in the account of this group.
     pub fn of(&self, group: &TargetGroupArn) -> Option<&'static str> {
         self.calls.get(place(&self.keys, Some(group))).copied().flatten()
     }
 
-    /// The state of the only account.
+    /// The state for a single account.
     #[cfg(test)]
     pub fn everywhere(calls: &'static str) -> Self {
         Self { keys: Arc::default(), calls: vec![Some(calls)] }
     }
 }
 
-/// Since when due calls of a kind wait for a token of AWS's limits, or for their place in a burst, by target group.
+/// For each target group, since when due calls of a kind wait for a token or for their place in a burst.
 #[derive(Clone, Debug, Default)]
 struct Waiting(BTreeMap<TargetGroupArn, Moment>);
 
 impl Waiting {
-    /// A call about this group is sent now: how long it has waited.
+    /// Records that a call about this group is sent now. Returns how long it has waited.
     fn goes(&mut self, group: &TargetGroupArn, now: Moment) -> Duration {
         self.0.remove(group).map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Calls about these groups, and no others, are due and have to wait.
+    /// Records that calls about exactly these groups are due and must wait.
     fn stay<'a>(&mut self, groups: impl Iterator<Item = &'a TargetGroupArn>, now: Moment) {
         let before = std::mem::take(&mut self.0);
         let since = |group: &TargetGroupArn| before.get(group).copied().unwrap_or(now);
@@ -77,7 +78,7 @@ impl Waiting {
     }
 }
 
-/// One of them.
+/// One account.
 #[derive(Clone, Debug)]
 struct Account {
     directory: Directory,
@@ -85,16 +86,17 @@ struct Account {
     waiting: BTreeMap<Lane, Waiting>,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     keys: Arc<[AccountKey]>,
-    /// The first, and one for each key.
+    /// The first account, then one for each key.
     all: Vec<Account>,
 }
 
 impl Accounts {
-    /// The first one, in this region, and further ones. Nothing is known yet, and all buckets are full. `seed` is for jitter.
+    /// The first account in this region, and the accounts of the keys in `further`. Nothing is known yet, and all
+    /// buckets are full. `seed` is for jitter.
     pub fn new(region: &str, further: &[AccountKey], limits: Limits, seed: u64) -> Self {
         let regions = [region].into_iter().chain(further.iter().map(|key| &*key.region));
         let account = |region| Account {
@@ -110,12 +112,12 @@ impl Accounts {
         place(&self.keys, group)
     }
 
-    /// What is known of the target group that is meant.
+    /// What is known about the target group that `reference` names.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
         self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
-    /// These target groups are named by other namespaces now than before.
+    /// Updates which namespaces name these target groups.
     pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, Namers>) {
         for (at, account) in self.all.iter_mut().enumerate() {
             let here = |named: &GroupRef| place(&self.keys, named.arn()) == at;
@@ -123,13 +125,13 @@ impl Accounts {
         }
     }
 
-    /// A target of this group must be removed from now on.
+    /// Records that a target of this group must be removed.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         let at = self.sent_to(Some(group));
         self.all[at].lanes.removal_caused(group, now);
     }
 
-    /// The call of this kind to send now, of all due ones; its group decides the targets. If there is none, they
+    /// Chooses the call of this kind to send now; its group determines the targets. If none may be sent, the due calls
     /// wait.
     pub fn goes(
         &mut self,
@@ -145,7 +147,7 @@ impl Accounts {
                 Lane::Retry => &[Lane::Removal, Lane::Addition],
             };
             let may_go = before.iter().all(|lane| self.due(at, *lane, calls).is_empty());
-            // What is looked up is in no group: a standby, whose groups are all awake, asks none of them.
+            // Look-ups belong to no group. A standby need not ask any group, because all its groups are awake.
             if lane == Lane::LookUp {
                 return self.all[at].looks_up(is_standby, now);
             }
@@ -158,7 +160,8 @@ impl Accounts {
         calls.due(lane).filter(|due| self.sent_to(Some(due.group)) == at).collect()
     }
 
-    /// A call was answered, or given up. Returns the target groups for which a look-up has found something new.
+    /// Records that a call was answered or given up. Returns the target groups about which a look-up found something
+    /// new.
     pub fn answered(
         &mut self,
         call: &Call,
@@ -189,7 +192,7 @@ impl Accounts {
         }
     }
 
-    /// When a look-up or one of these due `calls` may be sent, or when throttling has changed.
+    /// When a look-up or one of the due `calls` may be sent, or when throttling will have changed.
     pub fn next(&mut self, calls: Option<Calls<'_>>, is_standby: bool, now: Moment) -> Option<Moment> {
         let next = (0..self.all.len()).filter_map(|at| {
             let removals = calls.map(|calls| self.due(at, Lane::Removal, calls)).unwrap_or_default();
@@ -210,12 +213,12 @@ impl Accounts {
         next.min()
     }
 
-    /// When calls about this group may be sent.
+    /// The token buckets for calls about this group.
     pub fn lanes(&self, group: &TargetGroupArn) -> &Lanes {
         &self.all[self.sent_to(Some(group))].lanes
     }
 
-    /// The calls that AWS throttles, until they are as fast as before.
+    /// The kinds of calls that AWS throttles, until their rate has recovered.
     pub fn throttled(&mut self, now: Moment) -> Throttled {
         let calls = self.all.iter_mut().map(|account| account.lanes.throttled(now)).collect();
         Throttled { keys: self.keys.clone(), calls }

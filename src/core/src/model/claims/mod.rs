@@ -1,5 +1,5 @@
-//! Claims: which addresses a load balancer may still send to, and for which pods. [`targets::claims`](crate::targets::claims) has the
-//! rules about them.
+//! Claims: the addresses to which a load balancer may still send, and for which pods.
+//! [`targets::claims`](crate::targets::claims) contains the rules.
 
 mod stored;
 
@@ -15,24 +15,24 @@ use crate::{
     model::{Moment, Target},
 };
 
-/// A load balancer may send to a target for this pod, or a call of ours may still make it so.
+/// A load balancer may send to a target for this pod, or a call of Headgate may still cause that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The pod.
     pub pod: PodMark,
-    /// The object that binds the pod, as `namespace/name`, if that is known.
+    /// The object that binds the pod, as `namespace/name`, if it is known.
     pub binding: Option<Arc<str>>,
 }
 
-/// At most one for a target.
+/// Claims by target. A target has at most one.
 pub type Claims = BTreeMap<Target, Claim>;
 
 /// The content of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The Lease's transitions of the leader that wrote it.
+    /// The `leaseTransitions` of the leader that wrote it.
     pub term: u64,
-    /// What it claims.
+    /// The recorded claims.
     pub claims: Claims,
     /// The namespaces that hold the group.
     pub holders: BTreeSet<Arc<str>>,
@@ -43,56 +43,56 @@ pub struct Content {
 pub enum Request {
     /// Reads it.
     Load,
-    /// Replaces this version; `None`: creates it.
+    /// Replaces this version. `None`: creates the ledger.
     Write(Option<LedgerVersion>, Content),
 }
 
-/// How long things take.
+/// Durations of external effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// How long a call that was given up may still take effect, and a second more.
+    /// How long a call that timed out may still take effect, plus one second.
     pub late: Duration,
-    /// How old what a read shows may be when the read begins, and a second more.
+    /// How old the data of a read may be when the read begins, plus one second.
     pub stale: Duration,
-    /// How long a load balancer may go on sending after AWS has accepted a removal: its propagation delay.
+    /// The propagation delay: how long a load balancer may keep sending after AWS has accepted a deregistration.
     pub bound: Duration,
-    /// How long a target of which health checks fail may be shown as healthy: threshold times interval.
+    /// How long a target that fails its health checks may still be shown as healthy: threshold times interval.
     pub notice: Duration,
 }
 
-/// Which pod should have a target.
+/// The pod that should have a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The pod.
     pub pod: PodMark,
     /// The object that binds it, as `namespace/name`.
     pub binding: Arc<str>,
-    /// Whether it may be registered. A pod that was asked to leave keeps what it has and gets nothing new.
+    /// Whether it may be registered. A pod that will be evicted keeps its targets and gets no new ones.
     pub may_add: bool,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// AWS has accepted it.
     Done,
-    /// AWS says that there is no such group.
+    /// The target group does not exist.
     Gone,
-    /// AWS has refused it: it was not done.
+    /// AWS has rejected it: it was not done.
     Refused,
-    /// Nobody knows: a time-out, a lost connection, an error of the server.
+    /// The result is unknown: a timeout, a lost connection, or an error of the server.
     Unknown,
 }
 
-/// What a group needs now.
+/// The next steps for a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// To be deregistered.
+    /// Targets to deregister.
     pub remove: Vec<Target>,
-    /// To be registered.
+    /// Targets to register.
     pub add: Vec<Target>,
-    /// To be asked of the ledger.
+    /// The request to send to the ledger.
     pub ledger: Option<Request>,
-    /// When time alone makes something due.
+    /// When another step becomes due because time passes.
     pub again: Option<Moment>,
 }

@@ -1,4 +1,4 @@
-//! A ledger as it is stored: one entry after the other, so that a thousand targets need 16 kB.
+//! The stored form of a ledger: a list of entries, so that 1000 targets need 16 kB.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -10,14 +10,15 @@ use crate::{
     model::{IpFamily, Target},
 };
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// The Lease's transitions of the leader that wrote it.
+    /// The `leaseTransitions` of the leader that wrote it.
     pub term: u64,
-    /// For each target: address, port (2 bytes), mark of the pod (8 bytes) and number of the binding (2 bytes), big end first.
+    /// For each target: address, port (2 bytes), hash of the pod's UID (8 bytes) and number of the binding (2 bytes),
+    /// big-endian.
     pub claims: Vec<u8>,
-    /// The bindings that have the numbers 1, 2 and so on, as `namespace/name`. Number 0: not known.
+    /// The bindings with the numbers 1, 2 and so on, as `namespace/name`. Number 0: unknown.
     pub bindings: Vec<Arc<str>>,
     /// The namespaces that hold the group.
     pub namespaces: Vec<Arc<str>>,
@@ -26,13 +27,13 @@ pub struct Packed {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unreadable {
-    /// The length in bytes does not fit whole entries.
+    /// The length in bytes is not a multiple of the entry size.
     #[error("claims has {0} bytes, which is no multiple of an entry of {family}", family = .1.as_str())]
     Torn(usize, IpFamily),
     /// An entry names no port.
     #[error("claims has an entry for {0} with port 0")]
     NoPort(IpAddr),
-    /// Two claims name one target.
+    /// Two entries name the same target.
     #[error("claims has two entries for {0}")]
     Twice(Target),
     /// An entry names a binding that does not exist.
@@ -41,7 +42,7 @@ pub enum Unreadable {
 }
 
 impl Content {
-    /// Packs it. Targets of another family are left out: the group cannot have them.
+    /// Packs the content. Targets of another family are left out, because the group cannot have them.
     pub fn pack(&self, family: IpFamily) -> Packed {
         let claims = || self.claims.iter().filter(|(target, _)| family.has(&target.ip));
         let bindings: BTreeSet<&Arc<str>> =
@@ -67,7 +68,7 @@ impl Content {
     /// Reads what [`pack`](Self::pack) wrote.
     ///
     /// # Errors
-    /// It was not written by that.
+    /// The bytes do not have that form.
     pub fn unpack(packed: &Packed, family: IpFamily) -> Result<Self, Unreadable> {
         let entries = match family {
             IpFamily::V4 => entries::<4>(&packed.claims),

@@ -1,12 +1,13 @@
-//! The journal: what became of targets, pods, nodes and this replica's lead, in the order in which it came to be known here.
+//! The journal: what happened to targets, pods, nodes and this replica's leadership, in the order in which this replica
+//! learned of it.
 //!
-//! * **Owns** the last entries, up to a number of them.
-//! * **Flow.** The engine emits changes ([`Transition`]); the owner of a journal records them, and answers questions.
-//! * **Guarantees.** It never holds more than that number. When it is full, the namespace with the most entries loses
-//!   its oldest one, so a namespace with endless pods takes nothing from others. Pods that were never targets are not
-//!   kept.
-//! * **Assumptions.** Each replica has its own, from the moment it began. What only a leader knows (what AWS answered
-//!   and showed) is in it from the moment when it led.
+//! * **Owns** the last entries, up to a maximum number.
+//! * **Flow.** The engine emits changes ([`Transition`]). The owner of a journal records them and answers questions.
+//! * **Guarantees.** The journal never exceeds its maximum. When it is full, the namespace with the most entries loses
+//!   its oldest one. A namespace with very many pods therefore takes no room from others. The journal keeps no entries
+//!   about pods that were never targets.
+//! * **Assumptions.** Each replica has its own journal, which begins when the replica starts. Entries that only a
+//!   leader can make (the answers of AWS) begin when the replica leads.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,7 +16,7 @@ use std::{
 
 use crate::model::{Entry, Moment, ObjectKey, Transition, Uid, notice::About, transition::PodStep};
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Journal {
     most: usize,
@@ -23,14 +24,14 @@ pub struct Journal {
     last: u64,
     forgotten: u64,
     leads_since: Option<Moment>,
-    /// By namespace; what is of none has the empty one.
+    /// The entries by namespace. Entries without a namespace have an empty key.
     rings: BTreeMap<Arc<str>, VecDeque<Entry>>,
-    /// How many entries there are of each pod.
+    /// The number of entries about each pod.
     pods: BTreeMap<Uid, usize>,
 }
 
 impl Journal {
-    /// An empty one that holds `most` entries at most.
+    /// An empty journal that holds at most `most` entries.
     pub const fn new(most: usize) -> Self {
         Self {
             most,
@@ -43,7 +44,7 @@ impl Journal {
         }
     }
 
-    /// Records a change. Returns whether it was worth an entry.
+    /// Records a change. Returns whether the journal keeps it.
     pub fn record(&mut self, what: Transition, at: Moment) -> bool {
         if let Transition::Leads(leads) = what {
             self.leads_since = leads.then_some(at);
@@ -85,32 +86,32 @@ impl Journal {
         }
     }
 
-    /// Since when this replica leads; `None`: it does not.
+    /// When this replica became the leader. `None`: it does not lead.
     pub const fn leads_since(&self) -> Option<Moment> {
         self.leads_since
     }
 
-    /// How many entries were dropped to make room.
+    /// The number of entries that were dropped to make room.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The number of the last entry; zero: there was none.
+    /// The number of the last entry. Zero: there was none.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// The last entries, up to `most`, the oldest first: of one namespace, or of all.
+    /// The last entries of one namespace or of all, oldest first, at most `most`.
     pub fn latest(&self, namespace: Option<&str>, most: usize) -> Vec<&Entry> {
         let mut found: Vec<&Entry> =
             self.rings_of(namespace).flat_map(|ring| ring.iter().rev().take(most)).collect();
@@ -118,7 +119,7 @@ impl Journal {
         found.split_off(found.len().saturating_sub(most))
     }
 
-    /// The first entries after that of this number, up to `most`, the oldest first: of one namespace, or of all.
+    /// The first entries after this number of one namespace or of all, oldest first, at most `most`.
     pub fn after(&self, number: u64, namespace: Option<&str>, most: usize) -> Vec<&Entry> {
         let new = |ring: &VecDeque<Entry>| ring.partition_point(|entry| entry.number <= number);
         let of = self.rings_of(namespace);
@@ -128,7 +129,7 @@ impl Journal {
         found
     }
 
-    /// The last entries about pods of this name, up to `most`, the oldest first.
+    /// The last entries about pods of this name, oldest first, at most `most`.
     pub fn of_pod(&self, key: &ObjectKey, most: usize) -> Vec<&Entry> {
         let is_its = |entry: &&Entry| pod(&entry.what).is_some_and(|(own, _)| own == key);
         let ring = self.rings.get(&key.namespace).into_iter();
@@ -138,7 +139,7 @@ impl Journal {
         found
     }
 
-    /// The last entries about this node, up to `most`, the oldest first.
+    /// The last entries about this node, oldest first, at most `most`.
     pub fn of_node(&self, name: &str, most: usize) -> Vec<&Entry> {
         let is_its = |entry: &&Entry| matches!(&entry.what, Transition::Node(node, _) if &**node == name);
         let ring = self.rings.get("").into_iter();
@@ -154,7 +155,7 @@ impl Journal {
     }
 }
 
-/// The pod that it is about.
+/// The pod of an entry.
 fn pod(what: &Transition) -> Option<(&ObjectKey, &Uid)> {
     match what {
         Transition::Target(_, _, owner, _) | Transition::Pod(owner, _) => Some((&owner.pod, &owner.uid)),

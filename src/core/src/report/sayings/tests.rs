@@ -1,4 +1,4 @@
-//! Every text fits into an Event, whatever the names in it, and states what it is about.
+//! Every text fits into an Event with any names in it, and names its object.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 const MORE: usize = 15;
 const LATE: Duration = Duration::from_secs(86_399);
 
-/// Each of `words` is in the text.
+/// The text contains each of `words`.
 fn has(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "\"{word}\" is not in: {text}");
@@ -98,7 +98,7 @@ fn troubles() -> Vec<String> {
         Refusal::NoGrant,
         Refusal::Held(name("").into()),
     ];
-    // While a binding is withheld, how long its targets remain follows.
+    // While a binding is withheld, the text continues with how long its targets remain.
     let withheld = " Targets remain for 10 min.".len();
     let refused = refusals.map(|refusal| refusal.said(&"s".repeat(63), &long_group()));
     assert!(refused.iter().all(|text| text.chars().count() + withheld <= LONGEST), "{refused:?}");
@@ -220,7 +220,7 @@ fn a_text_names_its_object_and_what_to_do() {
     has(&unknown_writer(&blue), &["Target group blue: ", "TargetGroupBinding", "one controller"]);
     has(&kept_for_zone(&blue), &["Target group blue: ", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
     let after = Duration::from_secs(60);
-    has(&goes_not_ready(Cause::ZoneHasNoRoom, after), &["no node of the zone takes new pods within 60 s"]);
+    has(&goes_not_ready(Cause::ZoneHasNoRoom, after), &["no node in the zone accepts new pods within 60 s"]);
     has(&goes_not_ready(Cause::ReplacementTooSlow, after), &["became healthy within 60 s"]);
     has(&node_stays("node-7"), &["node node-7", "Registered again"]);
 }
@@ -232,7 +232,7 @@ fn an_eviction_says_what_it_waits_for_and_why_it_is_allowed() {
     has(&ends(Cause::EvictionWaitsForDeparture), &["terminate first (403)"]);
     has(&ends(Cause::DeregistrationTooSlow), &["61 s", "AWS has not accepted"]);
     has(&ends(Cause::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
-    has(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
+    has(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node in the zone accepts new pods"]);
     has(&ends(Cause::ReplacementTooSlow), &["61 s", "no replacement in the zone became healthy"]);
     has(&ends(Cause::LeavingNotCredible), &["24 h", "config/admission"]);
     has(&ends(Cause::EvictionGivenUp), &["61 s", "registered again"]);

@@ -2,18 +2,17 @@
 //!
 //! ```text
 //!  environment, profile, web identity (STS), Pod Identity, instance metadata
-//!       │   without a time-out of a call, repeatedly if it fails
+//!       │   outside of the timeouts of calls, with retries
 //!       ▼
-//!  Keeper::run ──► Kept ──► a call takes what is there
+//!  Keeper::run ──► Kept ──► a call uses the present credentials
 //! ```
 //!
-//! **Guarantees.** A call never waits for STS: its time-out covers only its own answer. Credentials are fetched again
-//! when a quarter of their life is left, with separate time-outs and retries. Until then the current ones are used. A
-//! call that finds none, or only expired ones, fails at once. The error names the provider that failed, the cause,
-//! and what to set.
+//! **Guarantees.** A call never waits for STS: its timeout covers only its own answer. Credentials are fetched again when a
+//! quarter of their life is left, with separate timeouts and retries. Until then the current ones are used. A call without
+//! credentials, or with expired ones, fails at once. The error names the provider that failed, the cause, and what to set.
 //!
-//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them.
-//! The clock may be wrong, and AWS decides.
+//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them. The
+//! clock may be wrong, and AWS decides.
 
 mod source;
 #[cfg(test)]
@@ -42,39 +41,40 @@ use crate::runtime::{
     outage::{Outage, What},
 };
 
-/// For a connection to a provider.
+/// The timeout of a connection to a provider.
 const CONNECT: Duration = Duration::from_secs(3);
-/// For one answer of a provider.
+/// The timeout of one answer of a provider.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// How often it is asked within one fetch.
+/// The number of attempts within one fetch.
 const ATTEMPTS: u32 = 3;
-/// For one fetch, with all its attempts.
+/// The timeout of one fetch with all its attempts.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// A call that comes before the first fetch has ended waits at most this long for it.
+/// A call before the end of the first fetch waits for it at most this long.
 const FIRST: Duration = Duration::from_secs(4);
-/// After a fetch that failed the next one begins so much later, then twice as much, and so on.
+/// The pause after a failed fetch. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// But never more.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Credentials that do not expire may have been replaced: in a file, for one.
+/// Credentials without an expiry are fetched this often, because a file may have been replaced.
 const LASTING: Duration = Duration::from_secs(5 * 60);
-/// Some that have expired when they come show that this machine's clock is wrong.
+/// The pause after credentials that have already expired when they arrive, which shows that this machine's clock is
+/// wrong.
 const EXPIRED: Duration = Duration::from_secs(60);
-/// The shortest and the longest time after which others are fetched.
+/// The shortest and the longest time until the next fetch.
 const REFRESH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(6 * 3600));
 
 /// Why there are no credentials.
 #[derive(Clone, Debug)]
 struct Fault {
-    /// No provider has any, or one that should have them cannot get them.
+    /// No provider has credentials, or a provider that should have them cannot fetch them.
     is_none: bool,
     said: Box<str>,
 }
 
-/// What is known.
+/// The known credentials.
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The last ones that arrived.
+    /// The last fetched credentials.
     credentials: Option<Credentials>,
     /// Why the last fetch failed, if it did.
     fault: Option<Fault>,
@@ -149,7 +149,7 @@ impl Keeper {
         (Self { provider, source, kept, clock, outage, pause: FIRST_PAUSE }, Kept(seen))
     }
 
-    /// Fetches them again and again. Does not end.
+    /// Fetches credentials repeatedly. Does not end.
     pub async fn run(mut self) -> Result<(), String> {
         loop {
             let next = self.fetch().await;
@@ -157,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// Fetches them once, and returns after what time to fetch them again.
+    /// Fetches credentials once. Returns the time until the next fetch.
     pub async fn fetch(&mut self) -> Duration {
         match timeout(PATIENCE, self.provider.provide_credentials()).await {
             Ok(Ok(credentials)) => self.came(credentials),
@@ -193,7 +193,7 @@ impl Keeper {
     }
 }
 
-/// When a quarter of their life is left.
+/// The time until a quarter of their life is left.
 fn refresh_after(expiry: Option<SystemTime>, now: SystemTime) -> Duration {
     let Some(expiry) = expiry else { return LASTING };
     match expiry.duration_since(now) {

@@ -1,6 +1,6 @@
-//! The source of the credentials, in words, as far as the environment shows it.
+//! The source of the credentials as text, as far as the environment shows it.
 
-/// Which provider should have them.
+/// The provider that should have credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     name: String,
@@ -8,7 +8,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// In the order in which the SDK asks.
+    /// Checks the providers in the order of the SDK.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         if set("AWS_ACCESS_KEY_ID").is_some() {
@@ -36,7 +36,7 @@ impl Source {
         Self { name: "the instance's metadata".into(), advice }
     }
 
-    /// The report when it has none.
+    /// The report if the provider has no credentials.
     pub fn fault(&self, why: &str) -> String {
         format!("{}: {why}. {}", self.name, self.advice)
     }

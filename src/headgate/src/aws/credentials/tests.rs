@@ -7,7 +7,7 @@ use super::*;
 /// What a provider does next.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// Returns some that expire after this many seconds.
+    /// Returns credentials that expire after this many seconds.
     Gives(i64),
     Denies,
     HasNone,

@@ -11,12 +11,12 @@ use crate::{
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
-/// From a change of the Secret until every replica serves it.
+/// The longest time until every replica serves a changed Secret.
 const LAG: i64 = 125;
-/// From a change of a configuration until every API server calls by it.
+/// The longest time until every API server uses a changed configuration.
 const WORD: i64 = 5;
 
-/// One that nobody can serve, but that has an authority.
+/// A certificate that cannot be served, but has a CA.
 fn certificate(number: usize, from: i64, length: i64) -> Certificate {
     let chain = format!("leaf {number}\n-----BEGIN CERTIFICATE-----\n{number};\n");
     let life = Life { from, until: from + length };
@@ -31,7 +31,7 @@ fn path() -> CallPath {
     CallPath::from_digits(&"5".repeat(64)).unwrap()
 }
 
-/// The entries of both configurations, which trust this and call this path.
+/// The entries of both configurations, with this CA and path.
 fn entries(bundle: &str, path: &str) -> Vec<Entry> {
     let service = ServiceReference { path: Some(path.to_owned()), ..ServiceReference::default() };
     let client = WebhookClientConfig {
@@ -116,7 +116,7 @@ fn one_that_no_client_accepts_is_replaced_as_soon_as_every_api_server_trusts_the
         let stored = stored.counted_from(Some(now));
         assert_eq!([at(&stored, now + 9), at(&stored, now + 10)], [Step::Nothing, Step::Swap]);
     }
-    // One that is no longer stored may still be served from memory.
+    // A certificate that is no longer stored may still be served from memory.
     let lost = Stored::default().with_path(path());
     let stored = lost.with_next(certificate(2, 0, 90 * DAY), &[authority(1)]);
     assert_eq!(stored.trusted(), authority(2) + &authority(1));
@@ -155,14 +155,14 @@ fn any_stored_time_leads_to_a_step() {
     );
 }
 
-/// What happens between two looks.
+/// An event between two rounds.
 #[derive(Clone, Debug)]
 enum Event {
     /// This many seconds pass.
     Pass(i64),
-    /// The process takes its next step; if it is interrupted, one of two configurations does not change.
+    /// The process takes its next step. If it is interrupted, one of two configurations does not change.
     Step { is_interrupted: bool },
-    /// A tool writes its own `caBundle`, or none, into one of the configurations.
+    /// A tool writes its own `caBundle`, or an empty one, into one of the configurations.
     Wipe { at: usize, bundle: &'static str },
     /// A tool empties the Secret.
     Empty,
@@ -184,17 +184,17 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..300)
 }
 
-/// A Secret, two configurations with an entry each, and all that may still be in use of what they were.
+/// A Secret, two configurations with an entry each, and everything of their earlier content that may still be in use.
 struct World {
     now: i64,
     stored: Stored,
     made: usize,
     configurations: [Vec<Entry>; 2],
-    /// Whether this process was the last to write each.
+    /// Whether this process was the last to write each configuration.
     own: [bool; 2],
     /// Certificates that a replica may serve, and until when.
     served: Vec<(Certificate, Option<i64>)>,
-    /// What this process has written into a configuration, and until when an API server may call by it.
+    /// The content that this process has written into a configuration, and until when an API server may use it.
     called: VecDeque<(Vec<u8>, i64)>,
 }
 
@@ -277,7 +277,7 @@ impl World {
         self.called.retain(|(_, until)| now < *until);
     }
 
-    /// An entry that this process has called trusts every certificate that replicas may serve.
+    /// Checks that an entry of this process trusts every certificate that replicas may serve.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = self.configurations.iter().zip(self.own).filter(|(_, own)| *own);
         let now = now.map(|(entries, _)| &entries[0].bundle);
@@ -303,7 +303,7 @@ fn whatever_interrupts_it_the_webhook_is_never_called_by_what_does_not_trust_a_c
             world.happen(event);
             world.check()?;
         }
-        // Left alone, it comes to rest with one certificate that is trusted alone, and renews it.
+        // Without further events, it reaches one certificate that alone is trusted, and renews it.
         for round in 0..3 * World::LENGTH / 30 {
             world.happen(&Event::Pass(30));
             for _ in 0..9 {

@@ -1,4 +1,4 @@
-//! What is written of a TargetBinding, and how.
+//! The writes on a TargetBinding.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ const MANAGER: &str = "headgate";
 /// A write that is due.
 #[derive(Debug)]
 pub(super) enum Write {
-    /// Make it, or make it again as it was made.
+    /// Create a generated TargetBinding, or restore its content.
     Make(Box<TargetBinding>),
-    /// It binds nothing any more.
+    /// Delete it, because it binds nothing.
     Unmake(Arc<TargetBinding>),
-    /// Its finalizers should be these.
+    /// Set these finalizers.
     Finalizers(Arc<TargetBinding>, Vec<String>),
-    /// It is no longer managed: writes its last status, and then its finalizers.
+    /// Write the last status and then these finalizers, because it is no longer managed.
     Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),
-    /// Its status.
+    /// Write this status.
     Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
 }
 
@@ -43,7 +43,7 @@ impl Write {
         }
     }
 
-    /// Whether nothing keeps a deleted one after this.
+    /// Whether a deleted TargetBinding disappears after this write.
     pub(super) fn lets_go(&self) -> bool {
         match self {
             Self::Finalizers(object, _) | Self::Part(object, _, _) => {
@@ -63,7 +63,7 @@ impl Write {
         }
     }
 
-    /// Writes it, if the object is the one that was seen.
+    /// Executes the write, if the object is still the one that was seen.
     pub(super) async fn carry_out(self, client: &Client) -> Result<(), kube::Error> {
         let api = |object: &TargetBinding| -> Api<AnyBinding> {
             Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
@@ -81,7 +81,7 @@ impl Write {
                 api(&object).delete(&object.name_any(), &parameters).await?;
             }
             Self::Finalizers(object, finalizers) => {
-                // With the version that was seen: no finalizer of others is overwritten.
+                // With the version that was seen, so that other finalizers are not overwritten.
                 let patch = versioned(&*object, json!({ "finalizers": finalizers }));
                 api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
             }
@@ -103,7 +103,7 @@ impl Write {
 fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
     let mut patch = versioned(object, json!({}));
     patch["status"] = json!(status);
-    // A merge keeps what it does not name.
+    // A merge patch keeps fields that it does not contain.
     for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
         if patch["status"][field].is_null() {
             patch["status"][field] = Value::Null;
@@ -112,7 +112,7 @@ fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
     patch
 }
 
-/// A patch that is refused if the object is another one by now, or has changed.
+/// A patch that is rejected if the object is another one, or has changed.
 fn versioned(object: &impl ResourceExt, mut metadata: Value) -> Value {
     metadata["uid"] = json!(object.uid());
     metadata["resourceVersion"] = json!(object.resource_version());

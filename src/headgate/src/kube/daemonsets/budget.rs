@@ -1,4 +1,4 @@
-//! A watched PodDisruptionBudget, and the one that is kept for a set.
+//! A watched PodDisruptionBudget, and the one that belongs to a set.
 
 use headgate_core::model::{
     limits,
@@ -26,7 +26,7 @@ pub struct SlimBudget {
 }
 
 impl SlimBudget {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub fn into_facts(mut self) -> Option<BudgetFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let least = self.spec["minAvailable"].as_u64();
@@ -48,12 +48,13 @@ impl SlimBudget {
     }
 }
 
-/// What no label fits.
+/// A requirement that no label meets.
 fn nothing() -> Requirement {
     Requirement { key: "".into(), operator: Operator::In, values: Vec::new() }
 }
 
-/// None selects nothing, and an empty one selects all (`PodDisruptionBudgetSpec.selector`, policy/v1).
+/// Reads the selector of a budget. Without a selector, it selects nothing; an empty selector selects all
+/// (`PodDisruptionBudgetSpec.selector`, policy/v1).
 fn selector(selector: &Value) -> Vec<Requirement> {
     let is_in =
         |key: &str, values: Vec<Box<str>>| Requirement { key: key.into(), operator: Operator::In, values };
@@ -83,7 +84,7 @@ pub fn made(set: &ObjectKey, uid: &Uid, least: usize) -> Value {
         "spec": {
             "minAvailable": least,
             "selector": {"matchLabels": {OWNED_BY: &*set.name}},
-            // A pod that does not serve is no reason to keep a node.
+            // An unready pod must not block the drain of a node.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     })

@@ -1,9 +1,9 @@
-//! IngressDaemonSets in Kubernetes: what is watched of them, and what is asked for them.
+//! IngressDaemonSets in Kubernetes: the watched objects, and the requests for them.
 //!
 //! ```text
-//!  watches ──► set, pod, node, revision, budget     an object, as the core knows it
+//!  watches ──► set, pod, node, revision, budget     an object, converted for the core
 //!  shown                                            the status of a set, for readers
-//!  requests ◄── template, status                    what the core asks for, as an object
+//!  requests ◄── template, status                    a request of the core, converted to an object
 //! ```
 
 pub mod budget;
@@ -23,12 +23,12 @@ use headgate_core::{WallTime, model::object::Uid};
 use headgate_daemonset::model::Owner;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 
-/// The kind's API.
+/// The API version of the kind.
 pub const API: &str = "headgate.dev/v1alpha1";
 /// The kind.
 pub const KIND: &str = "IngressDaemonSet";
 
-/// The set that controls an object. What something else controls is of a set that cannot be.
+/// The set that controls an object. An object with another kind of controller belongs to a set that cannot exist.
 fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     let owner = owners?.first()?;
     let is_set = owner.kind == KIND

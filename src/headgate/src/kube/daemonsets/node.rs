@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::time;
 
-/// Longer values of annotations belong to no handshake.
+/// The longest value of an annotation that is kept. Longer values belong to no handshake.
 const LONGEST: usize = 256;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -52,7 +52,7 @@ struct Condition {
 }
 
 impl SlimSetNode {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub fn into_facts(self) -> Option<SetNode> {
         let spec = self.spec.unwrap_or_default();
         let labels = self.metadata.labels.unwrap_or_default();
@@ -60,7 +60,7 @@ impl SlimSetNode {
         let taint = |taint: Tainted| Taint {
             key: taint.key.unwrap_or_default().into(),
             value: taint.value.unwrap_or_default().into(),
-            // One that is not known here keeps new pods away, and lets those that run be.
+            // An unknown effect keeps new pods away, and does not evict running ones.
             effect: taint.effect.as_deref().and_then(Effect::of_word).unwrap_or(Effect::NoSchedule),
         };
         Some(SetNode {

@@ -43,7 +43,7 @@ struct Condition {
     last_transition_time: Option<String>,
 }
 
-/// The node that a pod was made for.
+/// The node for which a pod was created.
 fn made_for(affinity: &Value) -> Option<&str> {
     let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let fields = required["nodeSelectorTerms"][0]["matchFields"].as_array()?;
@@ -51,7 +51,7 @@ fn made_for(affinity: &Value) -> Option<&str> {
 }
 
 impl SlimSetPod {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub fn into_facts(mut self) -> Option<SetPod> {
         let (key, uid) = identity(&mut self.metadata)?;
         let Spec { node_name, affinity } = self.spec.unwrap_or_default();

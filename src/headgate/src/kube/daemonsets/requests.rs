@@ -1,7 +1,7 @@
-//! What the core asks for a set, as requests to the API server.
+//! Sends the core's requests for a set to the API server.
 //!
-//! Each concerns one object with its UID: deletions and patches carry it. A request without an answer in time counts
-//! as neither done nor refused.
+//! Each request is about one object with its UID: deletions and patches contain it. The result of a request without an
+//! answer in time is unknown.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -39,19 +39,19 @@ use crate::{
     redact::redacted,
 };
 
-/// The maximum wait for a request. A new leader waits this long before it reads.
+/// The timeout of a request. A new leader waits this long before it reads.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a request is made of, besides what is asked.
+/// Further data for a request.
 #[derive(Clone, Debug, Default)]
 pub struct With {
-    /// The template that the ask is about.
+    /// The template of the request.
     pub template: Option<Arc<Value>>,
-    /// The conditions of the status as they are.
+    /// The present conditions of the status.
     pub conditions: Vec<Condition>,
 }
 
-/// Makes requests.
+/// Sends requests.
 #[derive(Clone)]
 pub struct Requests {
     client: Client,
@@ -60,8 +60,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// These of this API server. Nodes get no other annotations than these, for any set: people who may write sets
-    /// may not write nodes.
+    /// Requests to this API server. Nodes get only annotations with these keys, for any set: users who may write sets
+    /// need not have permission to write nodes.
     pub fn new(client: Client, node_annotations: Arc<[String]>) -> Self {
         Self { evictions: Evictions::new(client.clone()), client, node_annotations }
     }
@@ -76,7 +76,7 @@ impl Requests {
 
     async fn answer(&self, Asked { set, uid, ask, .. }: &Asked, with: With, wall: WallTime) -> Outcome {
         let template =
-            || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is not known".into()));
+            || with.template.as_deref().ok_or_else(|| Outcome::Refused("its template is unknown".into()));
         match ask {
             Ask::Make { name, node, revision } => match template() {
                 Ok(template) => {
@@ -130,8 +130,8 @@ impl Requests {
             Ask::Annotate { node, key, value } => {
                 if !self.node_annotations.iter().any(|may| **may == **key) {
                     let said = format!(
-                        "sets may not have nodes annotated with {key}; expected --node-annotations to name it, and the right to \
-                         patch nodes"
+                        "sets may not annotate nodes with {key}. Name it in --node-annotations, and grant \
+                         patch on nodes"
                     );
                     return Outcome::Refused(said.into());
                 }
@@ -161,7 +161,7 @@ impl Requests {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        // Unchanged: no field of a newer Kubernetes is lost.
+        // The object is sent unchanged, so that no field of a newer Kubernetes is lost.
         let url = K::url_path(&(), Some(&set.namespace));
         let request = hyper::Request::post(url)
             .header(hyper::header::CONTENT_TYPE, "application/json")
@@ -193,8 +193,8 @@ impl Requests {
         done(api.delete(name, &DeleteParams::default().preconditions(only)).await.map(|_| None))
     }
 
-    /// A deleted set adopts nothing. People who deleted it may want to keep its pods, and the garbage collector
-    /// deletes objects whose owner does not exist.
+    /// A deleted set adopts nothing. Users who deleted it may want to keep its pods, and the garbage collector deletes
+    /// objects whose owner does not exist.
     async fn adopt<K>(&self, set: &ObjectKey, uid: &Uid, name: &str, own: &Uid) -> Outcome
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -219,9 +219,9 @@ fn done(answer: kube::Result<Option<Uid>>) -> Outcome {
     }
 }
 
-/// What an error means.
+/// The meaning of an error.
 fn outcome(error: &kube::Error) -> Outcome {
-    // Some name the URL of a webhook.
+    // Some messages contain the URL of a webhook.
     let kube::Error::Api(status) = error else { return Outcome::Unknown(redacted(&plain(error)).into()) };
     let said = || redacted(words(status)).into();
     match status.code {
@@ -234,7 +234,7 @@ fn outcome(error: &kube::Error) -> Outcome {
     }
 }
 
-/// Why it was refused, with the field that it is about. Not of which pod: of all of them it is the same.
+/// Why a pod was rejected, with the field. The name of the pod is left out, so that the text is the same for all pods.
 fn refusal(status: &Status) -> String {
     let cause =
         status.details.iter().flat_map(|details| &details.causes).find(|cause| !cause.message.is_empty());

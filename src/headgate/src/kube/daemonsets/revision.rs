@@ -30,17 +30,17 @@ pub struct SlimRevision {
     revision: Option<i64>,
 }
 
-/// A revision as it was seen.
+/// A revision as seen.
 #[derive(Clone, Debug)]
 pub struct SeenRevision {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub facts: RevisionFacts,
     /// The text of the template, which takes less memory than its fields.
     pub template: Arc<str>,
 }
 
 impl SlimRevision {
-    /// What the controller needs of it.
+    /// The data for the controller.
     pub fn seen(mut self) -> Option<SeenRevision> {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();
@@ -67,12 +67,12 @@ impl SlimRevision {
     }
 }
 
-/// The name of the ControllerRevision that keeps a revision of a set.
+/// The name of the ControllerRevision that stores a revision of a set.
 pub fn key(set: &ObjectKey, revision: &str) -> ObjectKey {
     ObjectKey::new(set.namespace.clone(), format!("{}-{revision}", set.name))
 }
 
-/// The ControllerRevision of a template.
+/// The ControllerRevision for a template.
 pub fn made(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, number: i64) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",

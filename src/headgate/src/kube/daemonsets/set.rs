@@ -25,7 +25,7 @@ use crate::{
     kube::slim::{identity, without_annotations},
 };
 
-/// The default number of seconds after which a detached node may be changed.
+/// The default number of seconds after which pods of a detached node may be changed.
 const GRACE: u64 = 10;
 
 /// A watched set.
@@ -40,19 +40,19 @@ pub struct SlimSet {
     status: Value,
 }
 
-/// A set as it was seen.
+/// A set as seen.
 #[derive(Clone, Debug)]
 pub struct SeenSet {
-    /// What the core needs to know.
+    /// The facts for the core.
     pub facts: SetFacts,
-    /// The text of the template; of nothing, if it exceeds a limit.
+    /// The text of the template. Empty if it exceeds a limit.
     pub template: Arc<str>,
     /// The conditions of its status.
     pub conditions: Box<[Condition]>,
 }
 
 impl SlimSet {
-    /// What the controller needs of it.
+    /// The data for the controller.
     pub fn seen(mut self) -> Option<SeenSet> {
         let version = self.metadata.resource_version.take().unwrap_or_default();
         let generation = self.metadata.generation.unwrap_or_default();
@@ -84,12 +84,12 @@ impl SlimSet {
     }
 }
 
-/// A field of what may be no object at all.
+/// A field of a value that may not be an object.
 fn take(value: &mut Value, field: &str) -> Value {
     value.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
-/// As the schema has them; what is not there, or cannot be read, has its default.
+/// Reads the spec. Missing or invalid fields have the default of the schema.
 fn spec(spec: &Value, template: &Value, text: &str, key: &ObjectKey) -> SetSpec {
     let update = &spec["updateStrategy"];
     let number = |value: &Value, default: usize| {
@@ -125,7 +125,7 @@ fn handshake(update: &Value, set: &ObjectKey) -> Option<Handshake> {
     let (asks, waits) = (&update["annotateNodeToDetach"], &update["waitForDetachmentByAnnotatedTimestamp"]);
     Some(Handshake {
         key: text(&asks["key"])?,
-        // No set takes the annotation of another one for its own.
+        // No set mistakes the annotation of another set for its own.
         value: format!("{}.{}", set.namespace, set.name).into(),
         wait: text(&waits["key"]).map(|key| Wait {
             key,
@@ -151,13 +151,13 @@ fn remembered(status: &Value) -> Remembered {
     Remembered { current: revision("currentRevision"), update: revision("updateRevision"), turns }
 }
 
-/// How a time is written in a status, to be read again as it was: in milliseconds.
+/// The form of times in a status. It has milliseconds, so that the same time is read again.
 pub fn shown(at: WallTime) -> String {
     let millis = i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }
 
-/// This life of a set.
+/// Whether a set exists with this UID.
 pub fn is_alive(set: &IngressDaemonSet, uid: &Uid) -> bool {
     set.metadata.uid.as_deref() == Some(uid.as_str()) && set.metadata.deletion_timestamp.is_none()
 }
@@ -214,7 +214,7 @@ mod tests {
                 }),
             ))
         };
-        // With the term, the expression, the label and the toleration.
+        // Room for the term, the expression, the label and the toleration.
         let room = limits::PLACEMENT.most - 4;
         assert_eq!(values(room).beyond, None);
         assert_eq!(values(room + 1).beyond, limits::PLACEMENT.excess(limits::PLACEMENT.most + 1));

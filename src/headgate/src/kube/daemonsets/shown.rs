@@ -1,4 +1,4 @@
-//! A set as its status has it, for readers. Who writes that status is another program (`headgate daemonsets`).
+//! A set with its status, for readers. Another program (`headgate daemonsets`) writes that status.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::{
     runtime::sets::{Sets, ShownSet},
 };
 
-/// Changes that wait to be shown; a watch that is faster waits itself.
+/// The maximum number of waiting changes. A watch that is faster has to wait.
 const QUEUE: usize = 64;
 
-/// What is read of a set.
+/// The part of a set that is read.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = IngressDaemonSet)]
 struct SlimShown {
@@ -39,10 +39,10 @@ impl SlimShown {
     }
 }
 
-/// Shows the sets of a scope as they are, for ever.
+/// Publishes the sets of a scope, and does not return.
 ///
 /// # Errors
-/// If the watch has ended.
+/// The watch has ended.
 pub async fn follow(
     client: Client,
     following: Following,

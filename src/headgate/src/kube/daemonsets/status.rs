@@ -1,4 +1,4 @@
-//! The status of a set as it is written: counts, the nodes that are being updated, conditions.
+//! The written status of a set: counts, updating nodes, conditions.
 
 use headgate_core::{WallTime, model::excerpt::brief};
 use headgate_daemonset::model::status::{Roll, Status};
@@ -35,7 +35,7 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
         })
     };
     if status.roll == Roll::TooLarge {
-        // Nothing is counted, so everything else remains as it was written.
+        // Nothing is counted, so everything else remains unchanged.
         let others =
             before.iter().filter(|condition| condition.type_ != "Progressing").map(|other| json!(other));
         let conditions: Vec<Value> =
@@ -76,7 +76,7 @@ fn names<'a>(nodes: impl ExactSizeIterator<Item = &'a std::sync::Arc<str>>) -> S
     format!("{}{rest}", named.join(", "))
 }
 
-/// How the roll is, in a sentence.
+/// The state of the rollout, as a condition.
 pub fn progress(status: &Status) -> Says {
     let of = format!("{} of {} nodes are updated", status.updated_nodes, status.nodes);
     let (is, said) = match status.roll {
@@ -94,7 +94,7 @@ pub fn progress(status: &Status) -> Says {
         Roll::Degraded => {
             ("True", format!("{of}; waiting for available pods on {}", names(status.degraded.iter())))
         }
-        Roll::NodesNotReady => ("True", format!("{of}; the other nodes are not Ready or take no pods")),
+        Roll::NodesNotReady => ("True", format!("{of}; the other nodes are not Ready or accept no pods")),
         Roll::TooLarge => ("False", status.beyond.join("; ")),
     };
     (is, status.roll.as_str(), said)
@@ -112,7 +112,7 @@ fn available(status: &Status) -> Says {
     ("False", "NodesDegraded", format!("fewer pods are available than desired on {nodes}"))
 }
 
-/// Whether pods are made, in a sentence.
+/// Whether pods are created, as a condition.
 pub fn created(status: &Status) -> Says {
     match &status.refused {
         None => ("True", "AsExpected", "the API server accepts all pods".to_owned()),

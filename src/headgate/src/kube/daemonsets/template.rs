@@ -1,4 +1,4 @@
-//! The pod template of a set: what distinguishes templates, the nodes for its pods, and the pods from it.
+//! The pod template of a set: its hash, the nodes for its pods, and the pods from it.
 
 use headgate_core::model::object::{Labels, ObjectKey, Uid};
 use headgate_daemonset::{
@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::{API, KIND};
 
-/// The hash of a template, which is the name of its revision: SHA-256 of its text, cut to 160 bits because a label has at most
-/// 63 letters. Nobody can write another template with the same hash.
+/// The hash of a template, which is the name of its revision: SHA-256 of its text, cut to 160 bits because a label has
+/// at most 63 characters. Nobody can write another template with the same hash.
 pub fn revision(template: &Value) -> String {
     revision_of(&text(template))
 }
@@ -27,14 +27,14 @@ pub fn revision_of(text: &str) -> String {
     digest.iter().take(20).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
-/// The labels of pods of a template, without that of their revision.
+/// The labels of a template's pods, without the revision label.
 pub fn labels(template: &Value, set: &str) -> Labels {
     let own = template["metadata"]["labels"].as_object();
     let own = own.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
     own.chain([(OWNED_BY, set)]).collect()
 }
 
-/// The nodes that pods of a template may use.
+/// The nodes that a template's pods may use.
 pub fn placement(template: &Value) -> Placement {
     let spec = &template["spec"];
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
@@ -67,7 +67,7 @@ pub fn placement_size(template: &Value) -> usize {
         + requirements.map(|requirement| 1 + count(&requirement["values"])).sum::<usize>()
 }
 
-/// A requirement. One whose operator is not known here fits nothing.
+/// A requirement. One with an unknown operator matches nothing.
 pub fn requirement(value: &Value) -> Requirement {
     let operator = value["operator"].as_str().and_then(Operator::of_word);
     let values = value["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -78,7 +78,7 @@ pub fn requirement(value: &Value) -> Requirement {
     }
 }
 
-/// A toleration; `None`: an operator that is not known here, or an effect.
+/// A toleration. `None`: its operator or effect is unknown.
 fn toleration(value: &Value) -> Option<Toleration> {
     let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
     let effect = match text("effect") {
@@ -88,14 +88,14 @@ fn toleration(value: &Value) -> Option<Toleration> {
     let key = text("key").map(Into::into);
     let value = match text("operator") {
         Some("Exists") => None,
-        // Without a key only `Exists` is valid.
+        // Without a key, only `Exists` is valid.
         None | Some("Equal") => Some(text("value").unwrap_or_default().into()),
         Some(_) => return None,
     };
     Some(Toleration { key, value, effect })
 }
 
-/// That a set controls an object.
+/// The owner reference to a set.
 pub fn controlled_by(set: &ObjectKey, uid: &Uid) -> Value {
     json!({
         "apiVersion": API, "kind": KIND, "name": &*set.name, "uid": uid.as_str(),
@@ -103,7 +103,8 @@ pub fn controlled_by(set: &ObjectKey, uid: &Uid) -> Value {
     })
 }
 
-/// A pod of a template for a node, as the DaemonSet controller makes it: the scheduler puts it there, and nowhere else.
+/// A pod from a template for a node, in the form of the DaemonSet controller: the scheduler can only place it on that
+/// node.
 pub fn pod(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, name: &str, node: &str) -> Value {
     let mut labels = template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.insert(OWNED_BY.to_owned(), (*set.name).into());
@@ -128,7 +129,7 @@ pub fn pod(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, name: &
     })
 }
 
-/// Puts the name of the node in the place of what nodes are required to be: it was looked at before.
+/// Replaces the required node affinity by the name of the node. The affinity was checked before.
 fn on_node(spec: &mut Map<String, Value>, node: &str) {
     let mut affinity = spec.get("affinity").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut of_nodes = affinity.get("nodeAffinity").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The watches of the controller of sets.
+//! The watches of the controller of IngressDaemonSets.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
@@ -20,58 +20,58 @@ use crate::kube::{
     watch::{Closed, Following, stream, within},
 };
 
-/// The news of a watch.
+/// News of a watch.
 #[allow(clippy::large_enum_variant)] // they are moved once, and hardly any waits
 #[derive(Clone, Debug)]
 pub enum News {
-    /// Of sets.
+    /// News of sets.
     Sets(Change<SeenSet>),
-    /// Of their pods.
+    /// News of their pods.
     Pods(Change<SetPod>),
-    /// Of nodes.
+    /// News of nodes.
     Nodes(Change<SetNode>),
-    /// Of ControllerRevisions.
+    /// News of ControllerRevisions.
     Revisions(Change<SeenRevision>),
-    /// Of PodDisruptionBudgets.
+    /// News of PodDisruptionBudgets.
     Budgets(Change<BudgetFacts>),
 }
 
-/// What the watches need.
+/// The data that the watches need.
 #[derive(Clone)]
 pub struct Watches {
     /// The API server.
     pub client: Client,
-    /// How it is followed.
+    /// The clock, the metrics and the failures.
     pub following: Following,
     /// The receiver of news.
     pub into: mpsc::Sender<News>,
 }
 
-/// What a task of a watch ends with.
+/// The result of a watch task.
 pub type Ends = Result<(), Closed>;
 
 impl Watches {
-    /// The sets of a scope.
+    /// Watches the sets of a scope.
     pub fn sets(self, scope: Scope) -> impl Future<Output = Ends> {
         self.follow("ingressdaemonsets", None, scope, SlimSet::seen, News::Sets)
     }
 
-    /// The pods of sets.
+    /// Watches the pods of sets.
     pub fn pods(self, scope: Scope) -> impl Future<Output = Ends> {
         self.follow("pods", Some(OWNED_BY), scope, SlimSetPod::into_facts, News::Pods)
     }
 
-    /// The ControllerRevisions of sets.
+    /// Watches the ControllerRevisions of sets.
     pub fn revisions(self, scope: Scope) -> impl Future<Output = Ends> {
         self.follow("controllerrevisions", Some(OWNED_BY), scope, SlimRevision::seen, News::Revisions)
     }
 
-    /// All PodDisruptionBudgets.
+    /// Watches all PodDisruptionBudgets.
     pub fn budgets(self, scope: Scope) -> impl Future<Output = Ends> {
         self.follow("poddisruptionbudgets", None, scope, SlimBudget::into_facts, News::Budgets)
     }
 
-    /// The nodes. They are listed once more when that is asked for.
+    /// Watches the nodes. Lists them once more on request.
     pub async fn nodes(self, again: Arc<Notify>) -> Ends {
         let api: Api<SlimSetNode> = Api::all(self.client.clone());
         let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));

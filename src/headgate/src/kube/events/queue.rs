@@ -1,9 +1,9 @@
-//! Events that wait to be written: round robin between namespaces. A tenant with thousands of wrong objects therefore
-//! delays no Event of another one.
+//! A queue of Events, round robin between namespaces. A tenant with thousands of invalid objects therefore does not
+//! delay Events of others.
 //!
-//! * **Owns** what waits, and how many Events each namespace may still have.
-//! * **Guarantees.** [`QUEUE`] wait at most, [`OF_A_NAMESPACE`] of one namespace. A namespace gets [`Allowance::MOST`] at once
-//!   and then two a second. Of one object and reason the newest waits.
+//! * **Owns** the waiting Events, and how many Events each namespace may still have.
+//! * **Guarantees.** At most [`QUEUE`] Events wait, and at most [`OF_A_NAMESPACE`] of one namespace. A namespace gets
+//!   [`Allowance::MOST`] at once and then two per second. For one object and reason, only the newest waits.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 
 use crate::runtime::clock::Clock;
 
-/// Events that may wait to be written; more are dropped, and counted.
+/// The maximum number of waiting Events. More are dropped and counted.
 pub const QUEUE: usize = 1024;
-/// Of one namespace.
+/// The maximum number of waiting Events of one namespace.
 const OF_A_NAMESPACE: usize = 128;
-/// Allowances of this many namespaces are kept; then full ones are forgotten.
+/// Above this number of namespaces, full allowances are forgotten.
 const NAMESPACES: usize = 1024;
 
-/// How many Events there may be.
+/// A limit on the rate of Events.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     left: f64,
@@ -34,15 +34,15 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// At once.
+    /// The maximum burst.
     pub const MOST: f64 = 100.0;
 
-    /// This many at once, and then this many a second.
+    /// An allowance with the maximum burst and this rate per second.
     pub const fn new(a_second: f64, now: Moment) -> Self {
         Self { left: Self::MOST, at: now, a_second }
     }
 
-    /// Takes one, if there is one.
+    /// Takes one Event from the allowance, if possible.
     pub fn take(&mut self, now: Moment) -> bool {
         self.pass(now);
         let may = self.left >= 1.0;
@@ -61,13 +61,13 @@ impl Allowance {
     }
 }
 
-/// Warnings that a namespace gets each second, after the first ones.
+/// The rate of Warnings per namespace and second, after the burst.
 const A_SECOND: f64 = 2.0;
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: BTreeMap<Arc<str>, VecDeque<Notice>>,
-    /// The namespaces with waiting Events, in their order.
+    /// The namespaces with waiting Events, in round-robin order.
     turns: VecDeque<Arc<str>>,
     allowances: BTreeMap<Arc<str>, Allowance>,
 }
@@ -83,7 +83,7 @@ fn namespace(about: &About) -> Arc<str> {
 }
 
 impl Queue {
-    /// Whether a notice of this namespace may wait.
+    /// Whether a notice of this namespace may be queued.
     fn allows(&mut self, namespace: &Arc<str>, notice: &Notice, now: Moment) -> bool {
         if self.waiting.get(namespace).is_some_and(|waiting| waiting.len() >= OF_A_NAMESPACE) {
             return false;
@@ -118,7 +118,7 @@ impl Queue {
         notice
     }
 
-    /// Replaces what waits about the same object for the same reason.
+    /// Replaces a waiting notice about the same object and reason.
     fn replace(&mut self, namespace: &Arc<str>, notice: &Notice) -> bool {
         let mut waiting = self.waiting.get_mut(namespace).into_iter().flatten();
         let is_same = |other: &&mut Notice| other.about == notice.about && other.reason == notice.reason;
@@ -128,16 +128,16 @@ impl Queue {
     }
 }
 
-/// The way in for Events.
+/// The sending side of the queue.
 #[derive(Clone, Debug)]
 pub struct Sender {
     queue: Arc<Mutex<Queue>>,
-    /// One for each that waits.
+    /// One permit for each waiting Event.
     places: mpsc::Sender<()>,
     clock: Clock,
 }
 
-/// The way out for Events.
+/// The receiving side of the queue.
 #[derive(Debug)]
 pub struct Receiver {
     queue: Arc<Mutex<Queue>>,
@@ -151,7 +151,7 @@ pub fn channel(clock: Clock) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Lets it wait; `false`: too many do, or its namespace has had too many.
+    /// Queues a notice. `false`: the queue is full, or the namespace has used up its allowance.
     #[must_use]
     pub fn send(&self, notice: Notice) -> bool {
         let namespace = namespace(&notice.about);
@@ -166,14 +166,14 @@ impl Sender {
         waits
     }
 
-    /// Whether less than half of the places are taken: Normal Events keep the other half free for Warnings.
+    /// Whether less than half of the queue is used. Normal Events leave the other half to Warnings.
     pub fn has_room(&self) -> bool {
         self.places.capacity() > QUEUE / 2
     }
 }
 
 impl Receiver {
-    /// The next one; `None`: all senders are dropped.
+    /// The next notice. `None`: all senders are dropped.
     pub async fn recv(&mut self) -> Option<Notice> {
         self.places.recv().await?;
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take()

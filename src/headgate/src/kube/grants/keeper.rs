@@ -1,4 +1,4 @@
-//! The task that keeps the grants: it takes the news of the watches and sends the engine all grants there are.
+//! The task that manages the grants: it receives the news of the watches, and sends the engine all existing grants.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,53 +22,53 @@ use crate::{
     runtime::{authority::Authority, clock::Clock},
 };
 
-/// News that may wait; a watch that is faster waits itself.
+/// The maximum amount of waiting news. A watch that is faster has to wait.
 pub const QUEUE: usize = 256;
-/// After this time of refusals only, the API server will not change its answer.
+/// If all answers were rejections for this time, the API server will not change its answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the keeper needs.
+/// The data of the task.
 pub struct Keeper {
-    /// From the watches.
+    /// News from the watches.
     pub news: mpsc::Receiver<News>,
-    /// To the engine.
+    /// Inputs to the engine.
     pub inbox: mpsc::Sender<Input>,
-    /// Events to be written.
+    /// The queue of Events.
     pub notices: events::Sender,
-    /// For `doctor`.
+    /// The data for `doctor`.
     pub shown: watch::Sender<Shown>,
-    /// Whether a target group can be bound only if a grant names it.
+    /// Whether a target group needs a grant to be bound.
     pub required: bool,
-    /// Whether this replica leads: only then does it report errors in grants.
+    /// Whether this replica leads. Only the leader reports errors in grants.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,
-    /// For readers.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
 }
 
-/// What there is of grants, for people.
+/// The grants, for people.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// Whether they are required.
+    /// Whether grants are required.
     pub required: bool,
-    /// Those that are in force; `None`: the engine has none yet.
+    /// The grants in force. `None`: the engine has none yet.
     pub all: Option<Vec<GrantFacts>>,
     /// Why grants, or the namespaces that they select, cannot be read.
     pub unread: Vec<String>,
-    /// The objects of which a part cannot be read, and what was expected.
+    /// The objects with an invalid part, and what to write instead.
     pub problems: Vec<(String, String)>,
 }
 
-/// How far a list has come.
+/// The state of a list.
 #[derive(Debug, Default)]
 enum Source {
-    /// It has neither come nor been refused, or the API server does not answer.
+    /// It has neither arrived nor been rejected, or the API server does not answer.
     #[default]
     Awaited,
-    /// It is refused since then, for this reason.
+    /// It has been rejected since this time, for this reason.
     Refused { since: Moment, why: String, told: bool },
-    /// It has come at least once.
+    /// It has arrived at least once.
     Listed,
 }
 
@@ -79,7 +79,7 @@ impl Source {
         was_told
     }
 
-    /// Listed grants remain.
+    /// Records a rejection. Listed grants remain.
     fn refused(&mut self, why: String, now: Moment) {
         match self {
             Self::Awaited => *self = Self::Refused { since: now, why, told: false },
@@ -88,14 +88,14 @@ impl Source {
         }
     }
 
-    /// It was given up already, or it may still come.
+    /// Records another failure. It ends earlier rejections, unless the list was already given up.
     fn failed(&mut self) {
         if matches!(self, Self::Refused { told: false, .. }) {
             *self = Self::Awaited;
         }
     }
 
-    /// When it is given up, if nothing else comes.
+    /// When the list is given up if nothing else arrives.
     fn due(&self) -> Option<Moment> {
         match self {
             Self::Refused { since, told: false, .. } => Some(*since + PATIENCE),
@@ -110,7 +110,7 @@ impl Source {
         }
     }
 
-    /// Gives it up, if it is time; the reason, the first time.
+    /// Gives up the list, if it is time. Returns the reason the first time.
     fn give_up(&mut self, now: Moment) -> Option<&str> {
         match self {
             Self::Refused { since, why, told } if !*told && now.since(*since) >= PATIENCE => {
@@ -126,7 +126,7 @@ impl Source {
     }
 }
 
-/// What the keeper remembers.
+/// The state of the task.
 #[derive(Debug, Default)]
 struct Memory {
     known: Known,
@@ -134,7 +134,7 @@ struct Memory {
     namespaces: Source,
     sent: Option<Vec<GrantFacts>>,
     said: Notices<About>,
-    /// Objects with a report.
+    /// Objects that were reported.
     bad: Vec<About>,
 }
 
@@ -144,7 +144,7 @@ impl Memory {
             match seen {
                 Seen::Changed(change) => {
                     if source.changed() {
-                        info!("{what} can be read now, and count");
+                        info!("{what} can be read now, and have effect");
                     }
                     Some(change)
                 }
@@ -174,18 +174,18 @@ impl Memory {
         }
     }
 
-    /// Logs that it no longer waits for something unreadable, or that it does.
+    /// Gives up lists that are due, and logs whether Headgate continues without them or waits.
     fn give_up(&mut self, required: bool, now: Moment) {
         let then = if required {
-            "with --grants=required nothing is registered and nothing is removed until they can be read"
+            "Headgate registers and deregisters nothing until they can be read (--grants=required)"
         } else {
-            "going on without them (--grants=optional); they count as soon as they can be read"
+            "continuing without them (--grants=optional); they have effect as soon as they can be read"
         };
         if let Some(why) = self.grants.give_up(now) {
-            warn!("grants cannot be read: {why}; {then}");
+            warn!("cannot read grants: {why}; {then}");
         }
         if let Some(why) = self.namespaces.give_up(now) {
-            warn!("the namespaces that grants select by their labels cannot be read: {why}; {then}");
+            warn!("cannot read the namespaces that grants select by their labels: {why}; {then}");
         }
     }
 
@@ -193,7 +193,7 @@ impl Memory {
         self.grants.due().into_iter().chain(self.namespaces.due()).min()
     }
 
-    /// All grants, if they are known and not what was sent before.
+    /// All grants, if they are known and differ from those sent before.
     fn next(&mut self, required: bool) -> Option<Vec<GrantFacts>> {
         let ready = self.grants.is_settled(required)
             && (!self.known.lacks_namespaces() || self.namespaces.is_settled(required));
@@ -211,7 +211,7 @@ impl Memory {
         Shown { required, all: self.sent.clone(), unread, problems: problems.collect() }
     }
 
-    /// Failures without a report so far.
+    /// Errors that were not reported yet.
     fn unsaid(&mut self) -> Vec<Notice> {
         let mut problems = self.known.problems();
         problems.retain(|_, problems| !problems.is_empty());
@@ -232,16 +232,16 @@ impl Memory {
 }
 
 impl Keeper {
-    /// Keeps them until the engine receives no more, or the watches have ended.
+    /// Runs until the engine receives no more, or the watches have ended.
     pub async fn run(mut self) -> Result<(), String> {
         let mut memory = Memory::default();
         loop {
             let due = memory.due();
             tokio::select! {
                 news = self.news.recv() => {
-                    let news = news.ok_or("the watches are gone")?;
+                    let news = news.ok_or("the watches have ended")?;
                     memory.take(news, self.clock.now());
-                    // What came with it is one change.
+                    // News that arrived together is one change.
                     while let Ok(more) = self.news.try_recv() {
                         memory.take(more, self.clock.now());
                     }
@@ -253,7 +253,7 @@ impl Keeper {
             memory.give_up(self.required, now);
             if let Some(all) = memory.next(self.required) {
                 let input = Input::Grants { all, seen: now };
-                self.inbox.send(input).await.map_err(|_| "the engine is gone")?;
+                self.inbox.send(input).await.map_err(|_| "the engine has ended")?;
             }
             self.shown.send_replace(memory.shown(self.required));
             if self.authority.term().is_some() {
@@ -272,7 +272,7 @@ impl Keeper {
         };
         warn!(
             reason = %notice.reason, %object,
-            "a part of a grant cannot be read, and what was valid before stays in force: {}", notice.note
+            "a part of a grant is invalid, and its last valid content remains in effect: {}", notice.note
         );
         self.metrics.noticed(notice.reason);
         if !self.notices.send(notice) {
@@ -281,7 +281,7 @@ impl Keeper {
     }
 }
 
-/// An object, in the notation of people.
+/// The name of an object in messages.
 fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),
@@ -322,7 +322,7 @@ mod tests {
         News::Grants(Seen::Refused("no such kind".into()))
     }
 
-    /// The names of the grants and namespaces that the engine is sent now, if it is sent anything.
+    /// The names of the grants and namespaces that are sent to the engine now, if any.
     fn next(memory: &mut Memory, required: bool, now: u64) -> Option<Vec<String>> {
         memory.give_up(required, at(now));
         let all = memory.next(required)?;

@@ -1,6 +1,6 @@
-//! What was seen of grants and namespaces, and what follows: which namespaces each grant means now.
+//! The watched grants and namespaces, and the namespaces that each grant means now.
 //!
-//! A namespace that changes is held against the selectors alone; a grant that changes against all namespaces.
+//! A changed namespace is only compared with the selectors, a changed grant with all namespaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +18,16 @@ use super::{
     written::{Written, read},
 };
 
-/// The number of reports about one object.
+/// The maximum number of reports about one object.
 const SAID: usize = 8;
 
 type Labels = BTreeMap<String, String>;
 
-/// What was seen.
+/// The watched objects.
 #[derive(Debug, Default)]
 pub struct Known {
     grants: BTreeMap<Arc<str>, Grant>,
-    /// None: never listed.
+    /// The namespaces. `None`: never listed.
     namespaces: Option<BTreeMap<Arc<str>, Labels>>,
 }
 
@@ -41,7 +41,7 @@ struct Grant {
 }
 
 impl Known {
-    /// A change of the TargetGroupGrants.
+    /// Applies a change of TargetGroupGrants.
     pub fn take_grants(&mut self, change: Change<Entry>) {
         match change {
             Change::Applied(entry) => self.put(entry),
@@ -58,7 +58,7 @@ impl Known {
         }
     }
 
-    /// A change of the namespaces.
+    /// Applies a change of namespaces.
     pub fn take_namespaces(&mut self, change: Change<Labelled>) {
         match change {
             Change::Applied(Labelled { name, labels }) => {
@@ -87,7 +87,7 @@ impl Known {
     }
 
     fn put(&mut self, entry: Entry) {
-        // Another one of the same name is no version of it.
+        // Another object with the same name is not an earlier version.
         let before = self.grants.get(&entry.name).filter(|grant| grant.about == entry.about);
         let (written, problems) = read(&entry.spec, before.map(|grant| &grant.written));
         let namespaces = self.namespaces.as_ref();
@@ -95,12 +95,12 @@ impl Known {
         self.grants.insert(entry.name, Grant { about: entry.about, written, selected, problems });
     }
 
-    /// Whether a grant means namespaces by labels that were never listed.
+    /// Whether a grant selects namespaces by label, and they were never listed.
     pub fn lacks_namespaces(&self) -> bool {
         self.namespaces.is_none() && self.grants.values().any(|grant| grant.written.selector.is_some())
     }
 
-    /// All grants, without those whose namespaces are unknown: half of them would exclude the others.
+    /// All grants, without those whose namespaces are unknown. A partial list would exclude the other namespaces.
     pub fn facts(&self) -> Vec<GrantFacts> {
         let is_known = |grant: &Grant| self.namespaces.is_some() || grant.written.selector.is_none();
         let known = self.grants.iter().filter(|(_, grant)| is_known(grant));
@@ -114,7 +114,7 @@ impl Known {
             .collect()
     }
 
-    /// What cannot be read, of each object.
+    /// The errors in each object.
     pub fn problems(&self) -> BTreeMap<About, Vec<String>> {
         let mut all: BTreeMap<About, Vec<String>> = BTreeMap::new();
         for grant in self.grants.values() {

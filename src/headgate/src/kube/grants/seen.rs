@@ -7,27 +7,27 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use serde_json::Value;
 
-/// The news of a watch.
+/// News of a watch.
 #[derive(Debug)]
 pub enum Seen<T> {
-    /// It has seen this.
+    /// A change.
     Changed(Change<T>),
-    /// The API server refuses it, and will until somebody does something: why, and what was expected.
+    /// The API server rejects the watch permanently. Contains why, and what to do.
     Refused(String),
     /// It failed in another way.
     Failed,
 }
 
-/// The news of one of the watches.
+/// News of one of the watches.
 #[derive(Debug)]
 pub enum News {
-    /// Of TargetGroupGrants.
+    /// News of TargetGroupGrants.
     Grants(Seen<Entry>),
-    /// Of namespaces.
+    /// News of namespaces.
     Namespaces(Seen<Labelled>),
 }
 
-/// A grant as it stands there.
+/// A stored grant.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name.
@@ -48,7 +48,7 @@ pub struct Labelled {
 }
 
 impl Labelled {
-    /// Of this namespace; `None` for one without a name, which the API server never sends.
+    /// Reads a namespace. `None`: it has no name, which the API server never sends.
     pub fn of(namespace: PartialObjectMeta<Namespace>) -> Option<Self> {
         let name = namespace.metadata.name?.into();
         Some(Self { name, labels: namespace.metadata.labels.unwrap_or_default() })

@@ -1,4 +1,4 @@
-//! Grants as they are written: read part by part, so that one that makes no sense hides no other.
+//! Reads grants part by part, so that an invalid part hides no other.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::seen::Entry;
 use crate::{api::TargetGroupGrant, kube::slim::without_annotations};
 
-/// The number of entries of each list that are read; the schema has the same.
+/// The maximum number of entries of each list. The schema has the same limit.
 const GROUPS: usize = 200;
 const NAMES: usize = 1000;
 const ALLOWED: usize = 10;
@@ -27,7 +27,7 @@ pub struct SlimGrant {
 }
 
 impl SlimGrant {
-    /// Its content; `None` for an object without identity, which the API server never sends.
+    /// The content. `None`: the object has no identity, which the API server never sends.
     pub fn into_entry(self) -> Option<Entry> {
         let name: Arc<str> = self.metadata.name?.into();
         let about = About::Grant(name.clone(), Uid::new(self.metadata.uid?));
@@ -35,21 +35,21 @@ impl SlimGrant {
     }
 }
 
-/// What of a grant can be read.
+/// The valid parts of a grant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The target groups.
     pub(super) groups: Vec<GroupPattern>,
-    /// The namespaces that it names.
+    /// The namespaces that it lists.
     pub(super) names: BTreeSet<Arc<str>>,
-    /// Those that it selects.
+    /// The selector of further namespaces.
     pub(super) selector: Option<Selector>,
-    /// `allow` has `Exclusive`.
+    /// Whether `allow` contains `Exclusive`.
     pub(super) exclusive: bool,
 }
 
-/// Reads a grant. If a part cannot be read, the other parts count, and so does its value `before`: an error removes
-/// nothing. Also returns the errors, and what to write instead.
+/// Reads a grant. If a part is invalid, the other parts count, and so does its earlier value in `before`: an error
+/// removes nothing. Also returns the errors, and what to write instead.
 pub(super) fn read(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
     let nothing = Written::default();
     let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };
@@ -76,7 +76,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of a list, `most` at most. Reports what is no text, and whether all were.
+    /// The texts of a list, at most `most`. Reports values that are not texts. Returns whether all were.
     fn texts<'v>(&mut self, path: &str, list: &'v Value, most: usize) -> (Vec<&'v str>, bool) {
         let items: &'v [Value] = match list {
             Value::Null => &[],

@@ -1,4 +1,4 @@
-//! Grants as somebody may have written them.
+//! Grants with random changes.
 
 use headgate_core::{Change, Scope};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn grant(name: &str) -> Value {
     })
 }
 
-/// The reports about the grants, if they have the right form.
+/// The number of reports about the grants, if they have the right form.
 fn said(known: &Known) -> Result<usize, TestCaseError> {
     let said: Vec<String> = known.problems().into_values().flatten().collect();
     for problem in &said {

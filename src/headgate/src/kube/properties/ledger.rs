@@ -1,4 +1,4 @@
-//! TargetLedgers as somebody may have left them.
+//! TargetLedgers with random changes.
 
 use headgate_core::{
     ledger::{Ledger, Noted, PodMark},

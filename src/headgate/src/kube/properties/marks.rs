@@ -1,4 +1,4 @@
-//! The annotations of pods that leave.
+//! The annotations of pods that are being evicted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     properties::{any_text, holds, text},
 };
 
-/// As far as years have four digits.
+/// Times with a four-digit year.
 fn time() -> impl Strategy<Value = WallTime> {
     (0..253_402_207_200_000_u64).prop_map(|millis| WallTime::since_1970(Duration::from_millis(millis)))
 }
@@ -52,7 +52,7 @@ fn what_is_written_in_any_order_is_read_back_by_the_pod_it_is_about_and_by_no_ot
     });
 }
 
-/// What people who may patch pods could have written there.
+/// A value that anybody who may patch pods could have written.
 fn forged() -> impl Strategy<Value = String> {
     let time = || {
         prop_oneof![

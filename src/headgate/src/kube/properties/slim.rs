@@ -1,4 +1,4 @@
-//! Pods, Services and nodes as an API server may serve them.
+//! Pods, Services and nodes with random changes.
 
 use headgate_core::{binding::annotation, model::load_balancer::LoadBalancerType};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! TargetBindings in a list with one of which something was changed.
+//! TargetBindings in a list, one of which has random changes.
 
 use headgate_core::model::target_binding::Pods;
 use proptest::prelude::*;

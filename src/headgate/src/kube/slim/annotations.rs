@@ -1,4 +1,4 @@
-//! Which annotations are kept of an object.
+//! The annotations that are kept of an object.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,7 +13,7 @@ use serde::{
 
 use super::known;
 
-/// Which annotations are kept.
+/// The annotations to keep.
 pub trait Annotations {
     fn kept(self) -> Option<BTreeMap<String, String>>;
 }
@@ -25,7 +25,7 @@ impl Annotations for IgnoredAny {
     }
 }
 
-/// Those of a Service that are Headgate's, or look as if they were.
+/// The annotations of a Service with Headgate's prefix, or nearly.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct OfService(BTreeMap<String, Option<String>>);
@@ -38,7 +38,7 @@ impl Annotations for OfService {
     }
 }
 
-/// Those of a node that are Headgate's.
+/// Headgate's annotations of a node.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct OfNode(BTreeMap<String, Option<String>>);
@@ -51,17 +51,16 @@ impl Annotations for OfNode {
     }
 }
 
-/// With `true` the cluster-autoscaler takes a pod for one of a DaemonSet.
+/// With the value `true`, the cluster-autoscaler treats a pod like one of a DaemonSet.
 pub const AS_DAEMON: &str = "cluster-autoscaler.kubernetes.io/daemonset-pod";
 
-/// Those of a pod that count.
+/// The relevant annotations of a pod.
 const OF_POD: [&str; 7] = {
     let [leaving, waits, deregistered, may_go] = leaving::ALL;
     [EXPECTED_BINDINGS, policy::HOLD, AS_DAEMON, leaving, waits, deregistered, may_go]
 };
 
-/// Those of a pod. There may be a hundred thousand pods with long annotations, so only the relevant annotations are
-/// read.
+/// The annotations of a pod. There may be 100,000 pods with long annotations, so only the relevant ones are read.
 #[derive(Default)]
 pub struct OfPod(BTreeMap<String, String>);
 
@@ -71,7 +70,7 @@ impl Annotations for OfPod {
     }
 }
 
-/// The name of an annotation, if it is one that counts.
+/// The name of an annotation, if it is relevant.
 struct Counts(Option<&'static str>);
 
 impl<'de> Deserialize<'de> for Counts {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{annotations::Annotations, known, null_is_default};
 
-/// The metadata that is kept; `managedFields` alone is often larger than the rest of an object.
+/// The metadata that is kept. `managedFields` alone is often larger than the rest of an object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound = "A: Default + Deserialize<'de>")]
 struct Meta<A> {
@@ -23,13 +23,13 @@ struct Meta<A> {
     generation: Option<i64>,
     labels: Option<BTreeMap<String, Option<String>>>,
     creation_timestamp: Option<String>,
-    /// Only its presence counts.
+    /// Only its presence matters.
     deletion_timestamp: Option<IgnoredAny>,
     owner_references: Option<Vec<Option<Owner>>>,
     annotations: Option<A>,
 }
 
-/// Of owners only the controller is kept, and what it is.
+/// An owner. Only the controller is kept.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Owner {
@@ -73,12 +73,12 @@ impl<A: Annotations> From<Meta<A>> for ObjectMeta {
     }
 }
 
-/// With no annotation.
+/// Reads metadata without annotations.
 pub fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     null_is_default::<_, Meta<IgnoredAny>>(from).map(Into::into)
 }
 
-/// With those annotations that `A` keeps.
+/// Reads metadata with the annotations that `A` keeps.
 pub fn with_annotations<'de, A, D>(from: D) -> Result<ObjectMeta, D::Error>
 where
     A: Annotations + Default + Deserialize<'de>,

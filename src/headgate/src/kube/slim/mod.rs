@@ -1,9 +1,9 @@
-//! Slim types for the watches: only the fields Headgate needs are decoded, and nothing in them can fail.
+//! Slim types for the watches: only the fields that Headgate needs are decoded, and decoding never fails.
 //!
-//! A full `Pod` costs about 65 KB of heap and 370 allocations to decode; this form costs some 2 KB. Fields are
-//! lenient on purpose: one item that cannot be decoded would fail a whole list permanently. The API server decodes
-//! every object before it serves it, so a field has the type of the API. However, it may be `null`, a number may be
-//! out of range, and a later Kubernetes may have unknown values.
+//! A full `Pod` costs about 65 KB of heap and 370 allocations to decode. This form costs about 2 KB. Fields are lenient
+//! on purpose: one object that cannot be decoded would fail the whole list permanently. The API server decodes every
+//! object before it serves it, so a field has the type of the API. However, it may be `null`, a number may be out of
+//! range, and a later Kubernetes may have unknown values.
 
 mod annotations;
 mod meta;
@@ -19,7 +19,7 @@ pub(super) use meta::{identity, with_annotations, without_annotations};
 pub use pod::SlimPod;
 pub use service::SlimService;
 
-/// Pairs with a value.
+/// The pairs that have a value.
 fn known(pairs: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
     pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Every document that has `null` in one place of `whole`.
+    /// Every variant of `whole` with `null` in one place.
     fn with_one_null(whole: &serde_json::Value) -> Vec<serde_json::Value> {
         fn places(value: &serde_json::Value, here: &str, all: &mut Vec<String>) {
             all.push(here.to_owned());

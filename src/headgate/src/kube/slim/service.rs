@@ -1,4 +1,4 @@
-//! A Service, as far as it counts.
+//! The relevant part of a Service.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ enum SlimTargetPort {
 }
 
 impl SlimService {
-    /// What the core needs to know; `None` for an object without identity, which the API server never sends.
+    /// The facts for the core. `None`: the object has no identity, which the API server never sends.
     pub fn into_facts(mut self) -> Option<ServiceFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut annotations = self.metadata.annotations.unwrap_or_default();

@@ -1,29 +1,29 @@
-//! The notes on pods that are asked to leave (`headgate.dev/leaving`), written behind the answers.
+//! The records on pods whose eviction is requested (`headgate.dev/leaving`), written after the answers.
 //!
-//! The API server waits ten seconds for an answer about an eviction, and then allows it. No answer therefore waits
-//! for a write: it is 429, and the record comes after it.
+//! The API server waits 10 s for an answer about an eviction, and then allows it. No answer therefore waits for a write: the
+//! answer is 429, and the record follows.
 //!
 //! ```text
-//!  evict ──► Notes::ask ──► queue: one note of each pod, who was asked for first is first
+//!  evict ──► Notes::ask ──► queue: one record per pod, in the order of first requests
 //!              │               │
 //!              ▼               ▼
-//!        429, ask again     Notes::write: at most [`AT_ONCE`] under way ──► OnPods ──► PATCH
+//!        429, retry         Notes::write: at most [`AT_ONCE`] in flight ──► OnPods ──► PATCH
 //! ```
 //!
-//! **Owns** the notes that this replica still has to write.
+//! **Owns** the records that this replica still has to write.
 //!
 //! **Guarantees.**
-//! * A pod that is asked for again keeps its place, so none is asked for again and again and never noted.
-//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The
-//!   record contains the time of the request, even if it waited.
+//! * A pod keeps its place in the queue when its eviction is requested again, so that every record is written at some time.
+//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The record
+//!   contains the time of the request, even if it waited.
 //! * A failed write is retried, and delays no other. If it fails for longer than `--eviction-patience`, or Kubernetes
-//!   refuses it for good, the next request gets that answer, and the eviction is allowed.
-//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room nothing is recorded, and
-//!   the answer is the same: the client asks again.
-//! * The leader's writes find room at the API server next to those of a storm.
+//!   rejects it permanently, the next request gets that result, and the eviction is allowed.
+//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room, nothing is recorded, and the
+//!   answer is still 429: the client retries.
+//! * The limit of writes in flight leaves room for the leader's writes at the API server.
 //!
-//! **Assumptions.** A client that got 429 asks again. A record may therefore be lost, for example with the process:
-//! the next request makes it again.
+//! **Assumptions.** A client that got 429 retries. A record may therefore be lost, for example with the process: the next
+//! request creates it again.
 
 pub mod queue;
 #[cfg(test)]
@@ -56,22 +56,22 @@ use crate::{
     },
 };
 
-/// Records that are written at the same time. They delay no other write of Headgate.
+/// The maximum number of writes in flight. They delay no other write of Headgate.
 pub const AT_ONCE: usize = 16;
-/// With this many, a new one waits for seconds.
+/// With this many records, a new one waits for seconds.
 const MANY: usize = 20 * AT_ONCE;
-/// What was not written within this time is tried again.
+/// The timeout of a write, after which it is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time in which the engine decides what to record.
+/// The timeout of the engine's decision what to write.
 const ASKS_FOR: Duration = Duration::from_secs(1);
 
-/// Writes one note.
+/// Writes one record.
 pub trait Writer: Sync {
-    /// Writes it.
+    /// Writes the record.
     fn write(&self, note: &Note) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The notes that are still to be written.
+/// The records that are still to be written.
 #[derive(Clone)]
 pub struct Notes {
     shared: Arc<Shared>,
@@ -85,13 +85,13 @@ struct Shared {
 }
 
 impl Notes {
-    /// None yet.
+    /// No records.
     pub fn new(limits: Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let (queue, asked) = (Mutex::new(Queue::new(limits)), Notify::new());
         Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
     }
 
-    /// Records on this pod, by its UID, that a client requests its eviction.
+    /// Adds a record that a client requests the eviction of the pod with this UID.
     pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
         let now = self.shared.clock.now();
         let asked = self.change(|queue| queue.ask(pod, uid, now));
@@ -103,12 +103,12 @@ impl Notes {
         asked
     }
 
-    /// Whether a new one would have no turn for seconds.
+    /// Whether a new record would wait for seconds.
     pub fn are_many(&self) -> bool {
         self.queue().count() > MANY
     }
 
-    /// Writes them. Does not end.
+    /// Writes the records. Does not end.
     pub async fn write(self, writer: impl Writer) -> Result<(), String> {
         let clock = self.shared.clock;
         let writer = &writer;
@@ -167,7 +167,7 @@ impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
         let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
         let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
-        // The node was read when the record was requested; the watch may not show the result yet.
+        // The node was read when the record was requested. The watch may not show the result yet.
         let ruling = self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await;
         match ruling.map(|ruling| ruling.with_node(false)) {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {

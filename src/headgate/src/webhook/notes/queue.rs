@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
-//!            ▲                                     ├──► Waits: tried again after a pause
+//!            ▲                                     ├──► Waits: retried after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: the next request gets that answer
+//!                                                  └──► Refused: the next request gets that result
 //! ```
 
 use std::{
@@ -20,11 +20,11 @@ use headgate_core::{
     },
 };
 
-/// Notes that may wait. Each is about a pod that is bound and on which nothing is noted.
+/// The maximum number of waiting records. Each is about a bound pod without a record.
 pub const CAPACITY: usize = 10_000;
-/// A failed write is retried after this time, then after twice as long, and so on.
+/// A failed write is retried after this time. The pause doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// But never after more.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// A record on a pod: a client requests its eviction.
@@ -32,11 +32,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 pub struct Note {
     /// The pod.
     pub pod: ObjectKey,
-    /// This life of it.
+    /// The UID of the pod.
     pub uid: Uid,
-    /// When its eviction was asked for first, since it waits.
+    /// When its eviction was first requested while this record waits.
     pub first: Moment,
-    /// And when last.
+    /// When it was last requested.
     pub last: Moment,
     ticket: u64,
 }
@@ -46,17 +46,17 @@ pub struct Note {
 pub enum Asked {
     /// It will be written.
     Waits,
-    /// There is no room: nothing is recorded. The client asks again.
+    /// There is no room, so nothing is recorded. The client retries.
     Full,
     /// It cannot be written, for this reason.
     Refused(Box<str>),
 }
 
-/// A record that was tried and not written.
+/// A record whose write has failed.
 #[derive(Debug)]
 struct Failing {
     since: Moment,
-    /// How long of that it waited behind the records of other pods.
+    /// For how long it waited behind the records of other pods.
     queued: Duration,
     pause: Duration,
     why: Box<str>,
@@ -64,10 +64,10 @@ struct Failing {
 
 #[derive(Debug)]
 enum State {
-    /// For its time, which is not before then.
+    /// It waits, at least until this time.
     Waits(Moment),
     UnderWay,
-    /// It cannot be written. That is forgotten then.
+    /// It cannot be written. This is forgotten at this time.
     Refused(Moment, Box<str>),
 }
 
@@ -91,13 +91,13 @@ impl Entry {
         }
     }
 
-    /// How long its turn is overdue.
+    /// How long it is overdue.
     fn overdue(&self, now: Moment) -> Duration {
         if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
     }
 
-    /// Why nobody waits for it any longer. A record that was tried too seldom, because many are waiting, has not
-    /// failed for a long time.
+    /// Why the eviction no longer waits for this record. A record that was rarely tried, because many records wait,
+    /// does not count as failing for a long time.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// The notes, one of each pod. Who was asked for first is first.
+/// The records, at most one per pod, in the order of their first request.
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
@@ -124,13 +124,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// None yet. A failing record is given up after `limits.patience`, one without requests after
+    /// An empty queue. A failing record is given up after `limits.patience`, one without requests after
     /// `limits.given_up_after`, and one that was never tried after `limits.silence()`.
     pub fn new(limits: Limits) -> Self {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
 
-    /// A client requests the eviction of this pod, by its UID, and that should be recorded.
+    /// Adds a record that a client requests the eviction of the pod with this UID.
     pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
         let forgotten = self.limits.given_up_after;
         let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;
@@ -153,7 +153,7 @@ impl Queue {
         Asked::Waits
     }
 
-    /// The note whose turn it is.
+    /// The next record to write.
     pub fn next(&mut self, now: Moment) -> Option<Note> {
         while self.next_due()? <= now {
             let (_, pod) = self.order.pop_first()?;
@@ -175,12 +175,12 @@ impl Queue {
         None
     }
 
-    /// When it is somebody's turn.
+    /// When the next record is due.
     pub fn next_due(&self) -> Option<Moment> {
         self.order.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// A record was written, or could not be.
+    /// Records that a write succeeded or failed.
     pub fn ended(&mut self, note: &Note, result: Result<(), Failure>, now: Moment) {
         let is_meant = |entry: &&mut Entry| entry.ticket == note.ticket;
         let Some(entry) = self.entries.get_mut(&note.pod).filter(is_meant) else { return };
@@ -201,7 +201,7 @@ impl Queue {
         self.order.extend(entry.due().map(|due| ((due, entry.ticket), note.pod.clone())));
     }
 
-    /// How many there are.
+    /// The number of records.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
@@ -238,7 +238,7 @@ mod tests {
         Err(Failure::new(class, "503", "later"))
     }
 
-    /// The names of those whose turn it is.
+    /// The names of the pods whose records are written next.
     fn turns(queue: &mut Queue, seconds: u64) -> Vec<String> {
         std::iter::from_fn(|| queue.next(at(seconds))).map(|note| note.pod.name.to_string()).collect()
     }

@@ -1,3 +1,3 @@
-//! Properties of what the webhooks are sent.
+//! Properties of the requests to the webhooks.
 
 mod reviews;

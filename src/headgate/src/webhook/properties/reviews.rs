@@ -1,4 +1,4 @@
-//! AdmissionReviews of new pods and of evictions, in forms that no API server would send.
+//! AdmissionReviews of new pods and evictions, in forms that no API server would send.
 
 use headgate_core::{
     inject::decide,
@@ -46,7 +46,7 @@ fn eviction() -> Value {
     })
 }
 
-/// A body that is nearly one: of which bytes were flipped, or that ends early.
+/// A nearly valid body: with flipped bytes, or truncated.
 fn garbled(review: &Value) -> impl Strategy<Value = Vec<u8>> + use<> {
     let body = review.to_string().into_bytes();
     let flips = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
@@ -102,7 +102,7 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
             let after = &patched["spec"]["containers"][at]["lifecycle"]["preStop"];
             let seconds = |hook: &Value| hook["sleep"]["seconds"].as_i64();
             let is_longer = seconds(before).is_some_and(|own| seconds(after).is_some_and(|now| own < now));
-            // Its own command is the end of what is run instead.
+            // The new command ends with the container's own command.
             let ends_with = |own: &[Value]| {
                 let now = after["exec"]["command"].as_array();
                 now.is_some_and(|now| now.ends_with(own) && now.len() > own.len())

@@ -40,7 +40,7 @@ impl ReadNamespace for Silent {
     }
 }
 
-/// One whose engine has ended.
+/// A webhook whose engine has ended.
 fn webhook() -> Webhook {
     let (questions, _) = mpsc::channel(QUEUE);
     let (scopes, clock) = (vec![headgate_core::Scope::Cluster], Clock::start());
@@ -106,7 +106,7 @@ fn review() -> Value {
     })
 }
 
-/// The pod as the API server would go on with it.
+/// The pod after the API server has applied the patch.
 fn patched(review: &Value, answer: &str) -> Value {
     let answer: Value = serde_json::from_str(answer).unwrap();
     let response = &answer["response"];
@@ -236,7 +236,7 @@ fn eviction(dry_run: bool) -> String {
     review.to_string()
 }
 
-/// The answer to an eviction when the engine decides this; the engine is asked at most once.
+/// The answer to an eviction if the engine decides this. The engine is asked at most once.
 async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(1));
     webhook.asking.questions = questions;
@@ -282,7 +282,7 @@ async fn what_cannot_be_known_or_decided_is_let_through() {
     }
 }
 
-/// A node that is there like this; `None`: it cannot be read.
+/// A node in this state. `None`: it cannot be read.
 struct OneNode(Option<NodeFacts>);
 
 impl ReadNode for OneNode {
@@ -317,12 +317,12 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
     }
 }
 
-/// An engine that needs this long for each question, and wants a record on each pod.
+/// An engine that needs this long for each query, and wants a record on each pod.
 fn engine_that_takes(millis: u64) -> Webhook {
     engine_that_rules(millis, wait(Some(Mark::Asked(Asked::first(WallTime::default())))))
 }
 
-/// The same, with this answer.
+/// The same with this answer.
 fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(QUEUE));
     webhook.asking.questions = questions;
@@ -339,7 +339,7 @@ fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     webhook
 }
 
-/// Takes longer than the API server waits for an answer.
+/// A writer that takes longer than the API server waits for an answer.
 struct Slow;
 
 impl Writer for Slow {
@@ -349,7 +349,7 @@ impl Writer for Slow {
     }
 }
 
-/// The answers to a thousand evictions at once: how many had each reason.
+/// The answers to a thousand evictions at once: the number of each reason.
 async fn storm(webhook: &Webhook) -> Vec<(String, usize)> {
     let room = Room::default();
     let connections = Connections::new("webhook", LIMITS, webhook.metrics.clone(), webhook.clock);
@@ -403,7 +403,7 @@ async fn evictions_that_find_headgate_too_busy_are_told_so_in_time() {
     assert!(took <= EVICTION, "{took:?}");
 }
 
-/// What cannot be written, for good.
+/// A writer whose writes are permanently rejected.
 struct Denied;
 
 impl Writer for Denied {

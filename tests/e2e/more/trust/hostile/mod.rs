@@ -1,6 +1,6 @@
-//! Ten thousand requests that nobody would send who means well, at the running servers.
+//! Ten thousand malicious requests to the running servers.
 //!
-//! Whoever sends them knows the secret path: what is wrong with a review must do no harm by itself.
+//! The client knows the secret path, because an invalid review must be harmless on its own.
 
 mod requests;
 mod reviews;
@@ -32,24 +32,24 @@ use self::wire::{Came, Client, Sent};
 
 /// Requests to the webhooks.
 const REQUESTS: u64 = 2_000;
-/// Clients at once, each with one connection at a time.
+/// Concurrent clients, each with one connection at a time.
 const CLIENTS: u64 = 8;
-/// No log line is longer, in bytes, whatever was sent.
+/// The maximum length of a log line in bytes, for any request.
 const LONGEST_LINE: usize = 4096;
-/// Far more than a Headgate has open when nobody asks.
+/// Many more than a Headgate has open without requests.
 const FEW: usize = 100;
 
-/// What the requests are made of.
+/// The data for the requests.
 #[derive(Clone)]
 struct Knowing {
     /// The secret path.
     path: String,
     namespace: String,
-    /// Pods that live.
+    /// Running pods.
     pods: Vec<String>,
 }
 
-/// The request of this number, the same in each run, and what it must be answered with, if that is known.
+/// Request number `number`, the same in each run, with its expected status if that is known.
 fn request(number: u64, knowing: &Knowing) -> (Sent, Option<u16>) {
     let mut rng = fastrand::Rng::with_seed(number);
     let (new, nobody) = (reviews::new_pod(&knowing.namespace), forged_eviction(&knowing.namespace, "nobody"));
@@ -57,7 +57,7 @@ fn request(number: u64, knowing: &Knowing) -> (Sent, Option<u16>) {
     match rng.u8(0..100) {
         0..45 => (requests::post(path, &reviews::body(&new, &mut rng)), None),
         45..65 => (requests::post(path, &reviews::body(&nobody, &mut rng)), None),
-        // About pods that live, and such that nobody may take it for a request about them.
+        // About running pods, but never a valid request for them.
         65..80 => {
             let living = forged_eviction(&knowing.namespace, rng.choice(&knowing.pods).unwrap());
             (requests::post(path, &reviews::broken(&living, &mut rng)), Some(400))
@@ -74,14 +74,14 @@ fn request(number: u64, knowing: &Knowing) -> (Sent, Option<u16>) {
     }
 }
 
-/// What came of many requests: how often each status, with 0 for a connection that was closed; and what was neither.
+/// The results of many requests: the count of each status (0: the connection was closed), and all other results.
 #[derive(Debug, Default)]
 struct Tally {
     came: BTreeMap<u16, u64>,
     wrong: Vec<String>,
 }
 
-/// Sends the requests that `of` gives by their numbers, and looks at each answer.
+/// Sends the requests that `of` returns for their numbers, and checks each answer.
 async fn send_all(
     clients: Vec<Client>,
     count: u64,
@@ -121,7 +121,7 @@ async fn send_all(
     whole
 }
 
-/// Runs `during`, and asks for the probes all the while; each must be answered.
+/// Runs `during` with probe requests, which must all be answered.
 async fn while_it_lives<T>(headgate: &Headgate, during: impl Future<Output = T>) -> T {
     let done = AtomicBool::new(false);
     let probing = async {
@@ -140,7 +140,7 @@ async fn while_it_lives<T>(headgate: &Headgate, during: impl Future<Output = T>)
     futures::join!(during, probing).0
 }
 
-/// What may not change: of each pod what people and Headgate write on it.
+/// What must not change: the users' and Headgate's fields of each pod.
 async fn pods(stage: &Stage) -> BTreeMap<String, Value> {
     let pods = stage.cluster.api::<Pod>().list(&ListParams::default()).await.unwrap();
     let of = |pod: Pod| {
@@ -198,7 +198,7 @@ fn thousands_of_garbled_reviews_and_requests_do_no_harm() {
         })
         .await;
 
-        // The API server is answered as before.
+        // The API server gets answers as before.
         let pod = bare_pod("genuine", &json!({"app": "other", "headgate.dev/inject": "true"}));
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         let pod = serde_json::from_value(pod).unwrap();

@@ -1,13 +1,13 @@
-//! HTTP requests that are right, and many that are not.
+//! Valid and invalid HTTP requests.
 
 use super::wire::Sent;
 
-/// A whole request, as it should be.
+/// A complete, valid request.
 pub fn post(path: &str, body: &[u8]) -> Sent {
     request("POST", path, "Content-Type: application/json\r\n", body)
 }
 
-/// The same with another method and more fields.
+/// The same with another method and more headers.
 pub fn request(method: &str, path: &str, fields: &str, body: &[u8]) -> Sent {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {}\r\n\r\n",
@@ -16,12 +16,12 @@ pub fn request(method: &str, path: &str, fields: &str, body: &[u8]) -> Sent {
     Sent { bytes: [head.as_bytes(), body].concat(), ends: false, odd: false, head: method == "HEAD" }
 }
 
-/// Bytes that are no whole request, after which nothing more is said.
+/// Bytes that are not a complete request, and nothing after them.
 fn odd(bytes: impl Into<Vec<u8>>) -> Sent {
     Sent { bytes: bytes.into(), ends: true, odd: true, head: false }
 }
 
-/// A request of which the HTTP is not as it should be, or seldom seen.
+/// A request with invalid or unusual HTTP.
 pub fn strange(path: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
     let length = body.len();
     let with = |head: String| odd([head.as_bytes(), body].concat());
@@ -90,7 +90,7 @@ pub fn strange(path: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
     }
 }
 
-/// In chunks, as may be, of which the last one may be missing.
+/// In valid chunks. The last one may be missing.
 fn chunked(begin: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
     let mut bytes = format!("{begin}Transfer-Encoding: chunked\r\n\r\n").into_bytes();
     for chunk in body.chunks(rng.usize(1..2000)) {
@@ -104,7 +104,7 @@ fn chunked(begin: &str, body: &[u8], rng: &mut fastrand::Rng) -> Sent {
     odd(bytes)
 }
 
-/// A path of the pages for probes and people, or none of them, with a question that may make no sense.
+/// A path of the pages for probes and people, or an unknown one, with a query that may be invalid.
 pub fn page(rng: &mut fastrand::Rng) -> String {
     let paths = [
         "/livez",

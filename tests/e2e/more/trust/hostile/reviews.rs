@@ -1,4 +1,4 @@
-//! AdmissionReviews of which something was changed.
+//! AdmissionReviews with modifications.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub fn new_pod(namespace: &str) -> Value {
     })
 }
 
-/// The places in a document, as JSON pointers.
+/// The positions in a document, as JSON pointers.
 fn places(document: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     match document {
@@ -41,7 +41,7 @@ fn places(document: &Value, here: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Something that is rarely what is expected.
+/// A value that is usually invalid.
 fn odd(rng: &mut fastrand::Rng) -> Value {
     let long = |rng: &mut fastrand::Rng, most: usize| {
         let part = rng.choice(["A", "ä", ",", "\u{0}", "\"", "=", "💥", "{{", "%s", "\r\n"]).unwrap();
@@ -60,7 +60,7 @@ fn odd(rng: &mut fastrand::Rng) -> Value {
         9 => json!("4294967296s"),
         10 => json!("../../../etc/passwd"),
         11 => json!(long(rng, 300)),
-        // Rarely one that is as long as an annotation may be.
+        // Rarely one of the maximum length of an annotation.
         12 => {
             let most = if rng.u8(0..20) == 0 { 250_000 } else { 9_000 };
             json!(long(rng, most))
@@ -69,13 +69,13 @@ fn odd(rng: &mut fastrand::Rng) -> Value {
     }
 }
 
-/// With something odd in one to four places.
+/// With unusual values in one to four places.
 fn elsewhere(review: &Value, rng: &mut fastrand::Rng) -> Value {
     let mut changed = review.clone();
     for _ in 0..rng.u8(1..5) {
         let mut all = Vec::new();
         places(&changed, "", &mut all);
-        // The object itself is what is looked at most.
+        // The object itself is examined most.
         let inner: Vec<&String> = all.iter().filter(|place| place.starts_with("/request/object/")).collect();
         let place = if rng.bool() && !inner.is_empty() {
             inner[rng.usize(0..inner.len())]
@@ -87,7 +87,7 @@ fn elsewhere(review: &Value, rng: &mut fastrand::Rng) -> Value {
     changed
 }
 
-/// A body: a review that is read, or nearly one.
+/// A body: a valid review, or an almost valid one.
 pub fn body(review: &Value, rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut text = elsewhere(review, rng).to_string();
     let keys = ["uid", "dryRun", "object", "request", "metadata", "spec", "containers", "annotations"];
@@ -100,7 +100,7 @@ pub fn body(review: &Value, rng: &mut fastrand::Rng) -> Vec<u8> {
             return whole;
         }
         3 => {
-            // A key that stands there twice, or many times.
+            // A repeated key.
             let twice = format!("{{\"{}\":{},", rng.choice(keys).unwrap(), odd(rng));
             text = review.to_string().replacen('{', &twice, rng.usize(1..20));
         }
@@ -127,7 +127,7 @@ pub fn body(review: &Value, rng: &mut fastrand::Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A body that no one may take for a review, of whatever it is made.
+/// A body that is never a valid review.
 pub fn broken(review: &Value, rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut broken = review.clone();
     match rng.u8(0..5) {
@@ -143,7 +143,7 @@ pub fn broken(review: &Value, rng: &mut fastrand::Rng) -> Vec<u8> {
     broken.to_string().into_bytes()
 }
 
-/// With some bytes changed.
+/// With some changed bytes.
 fn flipped(mut bytes: Vec<u8>, rng: &mut fastrand::Rng) -> Vec<u8> {
     for _ in 0..rng.u8(1..6) {
         let at = rng.usize(0..bytes.len());

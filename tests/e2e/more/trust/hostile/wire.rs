@@ -1,4 +1,4 @@
-//! One connection after the other to a server, on which any bytes are sent, and what comes back is read strictly.
+//! One connection after the other to a server. Any bytes are sent, and the answer is parsed strictly.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,9 +13,9 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// Longer than any time-out of the servers: what has come by then is no answer, and no end either.
+/// Longer than any timeout of the servers. Incomplete data after that is neither an answer nor an end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// No answer to anything is longer: the longest are metrics, and a review whose long uid is repeated.
+/// The maximum length of an answer. The longest are metrics, and a review whose long uid is repeated.
 const LONGEST: usize = 8 * 1024 * 1024;
 
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
@@ -24,22 +24,22 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Wire for T {}
 /// What is sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// All of it.
+    /// All bytes of the request.
     pub bytes: Vec<u8>,
-    /// Nothing more is said after it: the sending half is closed.
+    /// Nothing follows: the sending half is closed.
     pub ends: bool,
-    /// It is no HTTP, or not all of one request: the connection is not used again.
+    /// It is not HTTP, or not a complete request, so the connection is not reused.
     pub odd: bool,
-    /// The method is HEAD: the answer has no body, whatever its length.
+    /// The method is HEAD, so the answer has no body for any content-length.
     pub head: bool,
 }
 
-/// What came back.
+/// The received answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// A whole answer.
+    /// A complete answer.
     Answer(u16, Vec<u8>),
-    /// The connection was closed without a word.
+    /// The connection was closed without an answer.
     Closed,
 }
 
@@ -51,7 +51,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of an HTTPS server whose certificate these authorities (PEM) have signed.
+    /// A client of an HTTPS server whose certificate is signed by these authorities (PEM).
     pub fn of_https(address: &str, authorities: &str) -> Self {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -62,20 +62,19 @@ impl Client {
         Self { address: address.into(), tls, open: None }
     }
 
-    /// Of an HTTP server.
+    /// A client of an HTTP server.
     pub fn of_http(address: &str) -> Self {
         Self { address: address.into(), tls: None, open: None }
     }
 
-    /// Sends something and reads what comes of it.
+    /// Sends a request and reads the result.
     ///
-    /// # Errors
-    /// If it is neither a whole answer nor the end of the connection, or does not come in time.
+    /// # Errors If it is neither a complete answer nor the end of the connection, or does not come in time.
     pub async fn exchange(&mut self, sent: &Sent) -> Result<Came, String> {
         let exchange = async {
             let reused = self.open.is_some();
             let came = self.once(sent).await?;
-            // A server may close a connection that idles at any time.
+            // A server may close an idle connection at any time.
             if reused && came == Came::Closed { self.once(sent).await } else { Ok(came) }
         };
         match timeout(PATIENCE, exchange).await {
@@ -89,7 +88,8 @@ impl Client {
             Some(wire) => wire,
             None => self.connect().await?,
         };
-        // One that is refused early may be hung up on while the rest is sent: the answer counts.
+        // If a request is rejected early, the server may close the connection while it is being sent. The answer
+        // counts.
         let _ = wire.write_all(&sent.bytes).await;
         let _ = wire.flush().await;
         if sent.ends {
@@ -118,7 +118,7 @@ struct Answer {
     closes: bool,
 }
 
-/// Reads one answer; none: the connection ended before its first byte.
+/// Reads one answer. `None`: the connection ended before its first byte.
 async fn answer(wire: &mut Box<dyn Wire>, head: bool) -> Result<Option<Answer>, String> {
     let mut read = Vec::new();
     loop {
@@ -160,7 +160,7 @@ async fn answer(wire: &mut Box<dyn Wire>, head: bool) -> Result<Option<Answer>, 
     }
 }
 
-/// Whether there was more. One that is reset has ended.
+/// Whether more data came. A reset counts as the end.
 async fn more(wire: &mut Box<dyn Wire>, read: &mut Vec<u8>) -> Result<bool, String> {
     if read.len() > LONGEST {
         return Err("an answer without end".into());

@@ -1,6 +1,6 @@
-//! How one container is stopped: hook, turn, SIGTERM, SIGKILL.
+//! How one container is stopped: hook, wait for other containers, SIGTERM, SIGKILL.
 //!
-//! Owns the steps from the wish to stop a container to its SIGKILL. Pure, and part of the state machine.
+//! Pure, and part of the state machine.
 
 use super::{Container, Exit, Hook, KILLED, State, Stop};
 use crate::clock::Moment;
@@ -9,8 +9,8 @@ use crate::pod::grace::Grace;
 use crate::pod::lifecycle::Action;
 
 impl Container {
-    /// Begins to stop it; `ordered` lets a sidecar wait for its turn. One that is being started is stopped
-    /// once it runs, one that is being stopped already is stopped no later than it was.
+    /// Starts to stop it. `ordered` makes a sidecar wait for the containers that started later. A container that is
+    /// starting is stopped when it runs. A container that is already stopping is stopped no later than before.
     pub(in crate::pod::lifecycle) fn stop(
         &mut self,
         index: usize,
@@ -35,7 +35,7 @@ impl Container {
                 }
             }
             State::Creating => {
-                // What the kubelet's status manager reports for a container that it cannot find.
+                // The kubelet's status manager reports this for a container that it cannot find.
                 self.last.get_or_insert_with(|| Exit {
                     code: KILLED,
                     reason: "ContainerStatusUnknown",
@@ -51,7 +51,7 @@ impl Container {
         }
     }
 
-    /// Cuts what is under way to a shorter grace period that begins now.
+    /// Shortens the current step to a shorter grace period that begins now.
     pub(in crate::pod::lifecycle) fn hurry(&mut self, grace: &Grace, now: Moment) {
         let end = grace.hook_end(None, now.instant);
         self.stop = match self.stop {
@@ -65,7 +65,7 @@ impl Container {
         self.grace = self.grace.map(|known| if grace.ends_before(&known) { *grace } else { known });
     }
 
-    /// Its hook has answered.
+    /// Handles the answer of its hook.
     pub(in crate::pod::lifecycle) fn hook_ended(
         &mut self,
         index: usize,
@@ -86,14 +86,14 @@ impl Container {
         }
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub(in crate::pod::lifecycle) fn signal(&mut self, index: usize, now: Moment, actions: &mut Vec<Action>) {
         let kill_at = self.grace.map_or(now.instant, |grace| grace.kill_at(now.instant));
         self.stop = Some(Stop::Signalled { at: now.instant, kill_at: Some(kill_at) });
         actions.push(Action::Terminate { index });
     }
 
-    /// What its [`Container::wake`] stood for is due.
+    /// Handles that the time of [`Container::wake`] has come.
     pub(in crate::pod::lifecycle) fn elapsed(
         &mut self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Who starts and stops before whom.
+//! Tests of the order in which containers start and stop.
 
 use super::*;
 

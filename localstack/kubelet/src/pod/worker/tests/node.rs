@@ -1,4 +1,4 @@
-//! What a pod's task does when its node goes, comes back, shuts down or is short of memory.
+//! Tests of a pod's task when its node is lost, is restored, shuts down or is short of memory.
 
 use super::*;
 

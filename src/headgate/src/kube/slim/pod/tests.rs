@@ -1,4 +1,4 @@
-//! Pods as the API server shows them.
+//! Tests with pods as the API server returns them.
 
 use serde_json::json;
 
