@@ -3,13 +3,8 @@
 mod delivered;
 
 use std::{
-    collections::BTreeSet,
-    fs::Permissions,
-    net::Ipv4Addr,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    process::Stdio,
-    time::Duration,
+    collections::BTreeSet, fs::Permissions, net::Ipv4Addr, os::unix::fs::PermissionsExt, path::PathBuf,
+    process::Stdio, time::Duration,
 };
 
 use headgate_harness::{
