@@ -92,7 +92,7 @@ async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> 
         Load::Archive { archive } => archive,
         Load::Packing(packing) => match packed(&controls.images, packing).await {
             Ok(file) => file,
-            Err(response) => return response,
+            Err((code, sentence)) => return failed(code, &sentence),
         },
     };
     for node in &controls.nodes {
@@ -105,7 +105,7 @@ async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> 
 }
 
 /// Packs an image into a file of this folder.
-async fn packed(folder: &std::path::Path, packing: Packing) -> Result<PathBuf, Response> {
+async fn packed(folder: &std::path::Path, packing: Packing) -> Result<PathBuf, (StatusCode, String)> {
     let file = folder.join(format!("{}.tar", packing.name.replace(['/', ':'], "_")));
     let into = file.clone();
     let pack = move || {
@@ -114,8 +114,8 @@ async fn packed(folder: &std::path::Path, packing: Packing) -> Result<PathBuf, R
     };
     match tokio::task::spawn_blocking(pack).await {
         Ok(Ok(())) => Ok(file),
-        Ok(Err(error)) => Err(failed(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())),
-        Err(error) => Err(failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())),
+        Ok(Err(error)) => Err((StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }
 
