@@ -120,6 +120,8 @@ image: ## Build the programs of headgate's image, static (debug): target/image; 
 # Where image and chart of a release will be, and the URL of its files.
 REGISTRY ?= ghcr.io/headgate
 DOWNLOADS ?= https://github.com/headgate/headgate/releases/download/v$(VERSION)
+# Of one version of Rust, so that others can build the same programs.
+release: export RUSTUP_TOOLCHAIN := $(shell cat tools/release/rust-version)
 release: ## Build all files of a release into target/release-files, and the image into target/release-image (VERSION=0.1.0)
 	@test -n "$(VERSION)" || { echo "Set VERSION, as in make release VERSION=0.1.0"; exit 1; }
 	@tools/release/version.sh $(VERSION) >/dev/null

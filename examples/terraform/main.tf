@@ -89,19 +89,28 @@ resource "aws_security_group_rule" "pods" {
   source_security_group_id = aws_security_group.load_balancers.id
 }
 
-resource "aws_lb" "nlb" {
-  name               = "${var.name}-nlb"
-  load_balancer_type = "network"
+locals {
+  load_balancers = {
+    nlb = { type = "network", protocol = "TCP" }
+    alb = { type = "application", protocol = "HTTP" }
+  }
+}
+
+resource "aws_lb" "this" {
+  for_each           = local.load_balancers
+  name               = "${var.name}-${each.key}"
+  load_balancer_type = each.value.type
   subnets            = var.public_subnet_ids
   security_groups    = [aws_security_group.load_balancers.id]
 }
 
-resource "aws_lb_target_group" "nlb" {
+resource "aws_lb_target_group" "this" {
+  for_each = local.load_balancers
   # The name is what headgate.dev/target-groups refers to.
-  name        = "${var.name}-nlb"
+  name        = "${var.name}-${each.key}"
   vpc_id      = var.vpc_id
   target_type = "ip"
-  protocol    = "TCP"
+  protocol    = each.value.protocol
   port        = var.target_port
 
   health_check {
@@ -113,47 +122,15 @@ resource "aws_lb_target_group" "nlb" {
   tags = { "headgate.dev/managed" = "true" }
 }
 
-resource "aws_lb_listener" "nlb" {
-  load_balancer_arn = aws_lb.nlb.arn
-  protocol          = "TCP"
+resource "aws_lb_listener" "this" {
+  for_each          = local.load_balancers
+  load_balancer_arn = aws_lb.this[each.key].arn
+  protocol          = each.value.protocol
   port              = 80
 
   default_action {
     type             = "forward"
-    target_group_arn = aws_lb_target_group.nlb.arn
-  }
-}
-
-resource "aws_lb" "alb" {
-  name               = "${var.name}-alb"
-  load_balancer_type = "application"
-  subnets            = var.public_subnet_ids
-  security_groups    = [aws_security_group.load_balancers.id]
-}
-
-resource "aws_lb_target_group" "alb" {
-  name        = "${var.name}-alb"
-  vpc_id      = var.vpc_id
-  target_type = "ip"
-  protocol    = "HTTP"
-  port        = var.target_port
-
-  health_check {
-    path     = "/"
-    interval = 10
-  }
-
-  tags = { "headgate.dev/managed" = "true" }
-}
-
-resource "aws_lb_listener" "alb" {
-  load_balancer_arn = aws_lb.alb.arn
-  protocol          = "HTTP"
-  port              = 80
-
-  default_action {
-    type             = "forward"
-    target_group_arn = aws_lb_target_group.alb.arn
+    target_group_arn = aws_lb_target_group.this[each.key].arn
   }
 }
 
@@ -204,17 +181,14 @@ resource "aws_eks_pod_identity_association" "headgate" {
   role_arn        = aws_iam_role.headgate.arn
 }
 
-output "nlb_dns_name" {
-  value = aws_lb.nlb.dns_name
-}
-
-output "alb_dns_name" {
-  value = aws_lb.alb.dns_name
+output "dns_names" {
+  description = "Of the load balancers, by nlb and alb."
+  value       = { for key, balancer in aws_lb.this : key => balancer.dns_name }
 }
 
 output "target_groups" {
   description = "For headgate.dev/target-groups."
-  value       = [aws_lb_target_group.nlb.name, aws_lb_target_group.alb.name]
+  value       = [for group in aws_lb_target_group.this : group.name]
 }
 
 output "headgate_role_arn" {

@@ -53,9 +53,10 @@ for arch in amd64 arm64; do
 done
 
 digest=$(tools/release/image.sh target/release-image "$out/THIRD-PARTY-NOTICES.txt")
-tar -C target/release-image --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime=@0 \
-  -cf "$out/headgate-$version-image.tar" .
+tools/release/archive.sh "$out/headgate-$version-image.tar" target/release-image .
 tools/release/chart.sh "$out" "$registry/headgate" "$digest"
+
+tools/release/builder.sh >"$out/BUILDER.txt"
 
 # As the file of a plugin has to be called.
 sed -e '/^#/d' -e "s|\$VERSION|$version|" deploy/krew/headgate.yaml >"$out/headgate.yaml"

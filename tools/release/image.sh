@@ -11,26 +11,18 @@ out=${1:-} notices=${2:-}
 version=$(tools/release/version.sh)
 crane=$(tools/release/tools.sh crane)
 scratch=$(mktemp -d)
-registry=
-touch "$scratch/log"
+registry_process=
 stop() {
-  [ -z "$registry" ] || kill "$registry" 2>/dev/null || true
+  [ -z "$registry_process" ] || kill "$registry_process" 2>/dev/null || true
   rm -rf "$scratch"
 }
 trap stop EXIT
 
 certificates=$(tools/release/certificates.sh)
-# crane makes images in a registry: one on loopback, for this script alone.
-"$crane" registry serve --address 127.0.0.1:0 >"$scratch/log" 2>&1 &
-registry=$!
-for _ in $(seq 100); do
-  port=$(sed -n 's/.*serving on port \([0-9]*\).*/\1/p' "$scratch/log")
-  [ -z "$port" ] || break
-  kill -0 "$registry" || { cat "$scratch/log" >&2; exit 1; }
-  sleep 0.1
-done
-[ -n "$port" ] || { echo "image: crane's registry does not say its port: $(cat "$scratch/log")" >&2; exit 1; }
-name=127.0.0.1:$port/headgate
+# crane makes images in a registry.
+. tools/release/registry.sh
+start_registry "$crane" "$scratch/log"
+name=$registry/headgate
 images=()
 for arch in amd64 arm64; do
   root=target/release-root/$arch

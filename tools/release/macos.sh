@@ -11,6 +11,8 @@ case "$arch" in
   *) echo "macos: write tools/release/macos.sh arm64|amd64 FOLDER" >&2; exit 2 ;;
 esac
 [ -n "$folder" ] || { echo "macos: a folder is missing" >&2; exit 2; }
+RUSTUP_TOOLCHAIN=$(cat tools/release/rust-version)
+export RUSTUP_TOOLCHAIN
 RUSTFLAGS="--remap-path-prefix=$PWD=/headgate --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
   cargo build --locked --release --target "$target" -p headgate-cli --bin headgate
 mkdir -p "$folder"

@@ -2,8 +2,8 @@
 # Pushes the image and the chart of a release to a registry, and signs image, chart and checksums with cosign.
 #   tools/release/publish.sh REGISTRY FOLDER
 # FOLDER has the files of `make release`; the signature of the checksums is written to it. Signatures are keyless: cosign asks for
-# an identity, which a workflow of the forge has. With COSIGN_KEY=FILE they are made with that key and are not in the public
-# transparency log, to try a release with a registry on loopback.
+# an identity, which a workflow of the forge has. tools/release/rehearse.sh sets COSIGN_KEY, COSIGN_CERTIFICATE and COSIGN_CHAIN
+# instead: files of a throwaway CA. Those signatures are not in the public transparency log.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,8 @@ crane=$(tools/release/tools.sh crane)
 helm=$(tools/release/tools.sh helm)
 cosign=$(tools/release/tools.sh cosign)
 sign=(--yes)
-[ -z "${COSIGN_KEY:-}" ] || sign+=(--key "$COSIGN_KEY" --use-signing-config=false --tlog-upload=false)
+[ -z "${COSIGN_KEY:-}" ] || sign+=(--key "$COSIGN_KEY" --certificate "$COSIGN_CERTIFICATE" \
+  --certificate-chain "$COSIGN_CHAIN" --use-signing-config=false --tlog-upload=false)
 http=() plain=()
 case "$registry" in 127.0.0.1:* | localhost:*) http=(--allow-http-registry) plain=(--plain-http) ;; esac
 

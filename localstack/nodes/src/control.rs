@@ -66,7 +66,17 @@ async fn restart_kubelet(State(controls): State<Arc<Controls>>, Path(name): Path
 
 /// An image for all nodes.
 #[derive(Debug, Deserialize)]
-struct Load {
+#[serde(untagged)]
+enum Load {
+    /// An OCI layout in a tar file, whose `index.json` names the image for containerd.
+    Archive { archive: PathBuf },
+    /// One that is packed first.
+    Packing(Packing),
+}
+
+/// What an image is packed from.
+#[derive(Debug, Deserialize)]
+struct Packing {
     name: String,
     binary: PathBuf,
     /// Other files: the path in the image, and the file on this machine.
@@ -78,15 +88,13 @@ struct Load {
 }
 
 async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> Response {
-    let file = controls.images.join(format!("{}.tar", load.name.replace(['/', ':'], "_")));
-    let into = file.clone();
-    let pack = move || image::pack(&load.name, &load.binary, &load.files, load.stop_signal.as_deref(), &into);
-    let packed = tokio::task::spawn_blocking(pack).await;
-    match packed {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return failed(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
-        Err(error) => return failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
+    let file = match load {
+        Load::Archive { archive } => archive,
+        Load::Packing(packing) => match packed(&controls.images, packing).await {
+            Ok(file) => file,
+            Err((code, sentence)) => return failed(code, &sentence),
+        },
+    };
     for node in &controls.nodes {
         let mut node = node.lock().await;
         if let (true, Err(error)) = (node.is_on(), node.tell(&Wish::Import(file.clone())).await) {
@@ -94,6 +102,21 @@ async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> 
         }
     }
     Json(json!({"loaded": file})).into_response()
+}
+
+/// Packs an image into a file of this folder.
+async fn packed(folder: &std::path::Path, packing: Packing) -> Result<PathBuf, (StatusCode, String)> {
+    let file = folder.join(format!("{}.tar", packing.name.replace(['/', ':'], "_")));
+    let into = file.clone();
+    let pack = move || {
+        let Packing { name, binary, files, stop_signal } = packing;
+        image::pack(&name, &binary, &files, stop_signal.as_deref(), &into)
+    };
+    match tokio::task::spawn_blocking(pack).await {
+        Ok(Ok(())) => Ok(file),
+        Ok(Err(error)) => Err((StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
 }
 
 impl Controls {

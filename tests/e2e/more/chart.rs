@@ -5,6 +5,7 @@ mod ci;
 mod daemonsets;
 mod install;
 mod installed;
+mod upgraded;
 mod values;
 
 use headgate_harness::{

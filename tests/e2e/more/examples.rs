@@ -26,14 +26,14 @@ fn the_role_of_each_example_is_the_tagged_policy() {
     let policy = read("deploy/iam/aws-tagged.json");
     let wanted = named(&policy, "elasticloadbalancing:");
     assert_eq!(wanted.len(), 5, "{wanted:?}");
-    for path in ["examples/cloudformation/headgate.yaml", "examples/terraform/main.tf"] {
+    // The tag of the condition is on both target groups, which terraform makes from one block.
+    for (path, tags) in [("examples/cloudformation/headgate.yaml", 3), ("examples/terraform/main.tf", 2)] {
         let text = read(path);
         assert_eq!(named(&text, "elasticloadbalancing:"), wanted, "{path}");
         for part in ["HeadgateReads", "HeadgateMovesTargets", "aws:ResourceTag/headgate.dev/managed"] {
             assert!(policy.contains(part) && text.contains(part), "{path} has no {part}");
         }
-        // Both target groups have the tag of the condition.
-        assert_eq!(text.matches("headgate.dev/managed").count(), 3, "{path}");
+        assert_eq!(text.matches("headgate.dev/managed").count(), tags, "{path}");
     }
 }
 

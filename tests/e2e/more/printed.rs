@@ -14,7 +14,7 @@ use headgate_harness::{headgate::beside, helm, pages::prose, root, typed::has_aw
 use serde_json::Value;
 
 /// The recorded programs. A page that calls another program fails.
-const RECORDED: [&str; 8] = ["aws", "cargo", "curl", "eksctl", "headgate", "helm", "kubectl", "terraform"];
+const RECORDED: [&str; 8] = ["aws", "curl", "eksctl", "headgate", "helm", "kubectl", "tar", "terraform"];
 /// Values that the pages leave to the reader.
 const GIVEN: [(&str, &str); 4] = [
     ("REGISTRY", "123456789012.dkr.ecr.eu-central-1.amazonaws.com"),
@@ -288,7 +288,27 @@ fn check_eksctl(page: &str, call: &Call, rendered: &Rendered, policies: &BTreeSe
     }
 }
 
-/// The programs that a page calls, after a check of every call.
+/// The archive of a release that is unpacked was downloaded, and is one that `make release` writes.
+fn check_archive(page: &str, call: &Call, calls: &[Call]) {
+    let [_, _, archive, program] = &call[..] else { panic!("{page}: {call:?}") };
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        (&**archive, &**program),
+        (&*format!("headgate-{version}-linux-amd64.tar.gz"), "headgate"),
+        "{page}"
+    );
+    let url = format!("{}/releases/download/v{version}/{archive}", env!("CARGO_PKG_REPOSITORY"));
+    assert!(
+        calls.iter().any(|call| call[0] == "curl" && call.contains(&url)),
+        "{page}: nothing downloads {url}"
+    );
+    let script = fs::read_to_string(root().join("tools/release/files.sh")).unwrap();
+    for part in ["linux-amd64", "name=headgate-$version-$platform\n", "/$name.tar.gz"] {
+        assert!(script.contains(part), "tools/release/files.sh has no {part}");
+    }
+}
+
+/// The programs that a page calls, after every call was compared.
 async fn check(page: &str) -> BTreeSet<String> {
     let calls = calls(page);
     let of = |program: &'static str| calls.iter().filter(move |call| call[0] == program);
@@ -310,11 +330,7 @@ async fn check(page: &str) -> BTreeSet<String> {
             "eksctl" => check_eksctl(page, call, rendered.as_ref().expect("helm install"), &policies),
             "headgate" => knows(&beside("headgate"), &[&call[1]], call),
             "kubectl" => check_kubectl(call),
-            "cargo" => {
-                let package = format!("name = \"{}\"\n", flag(call, "-p").unwrap());
-                let found = fs::read_to_string(root().join("src/cli/Cargo.toml")).unwrap();
-                assert!(found.contains(&package), "{page}: {call:?}");
-            }
+            "tar" => check_archive(page, call, &calls),
             "terraform" if call[1] == "apply" => {
                 let names = flags(call, "-var")
                     .iter()
@@ -347,11 +363,11 @@ async fn commands_that_need_aws_or_a_registry_fit_the_chart_the_iam_files_and_th
         called.insert(page.clone(), check(&page).await);
     }
     let programs = |page: &str| called[page].iter().map(String::as_str).collect::<Vec<_>>();
-    assert_eq!(programs("README.md"), ["aws", "curl", "eksctl", "helm", "kubectl"]);
+    assert_eq!(programs("README.md"), ["aws", "curl", "eksctl", "helm", "kubectl", "tar"]);
     assert_eq!(programs(IAM), ["aws", "eksctl", "headgate", "helm", "kubectl"]);
     assert_eq!(programs("docs/getting-started/infrastructure.md"), ["terraform"]);
     let eks = programs("docs/getting-started/eks.md");
-    assert_eq!(eks, ["aws", "cargo", "curl", "eksctl", "headgate", "helm", "kubectl"]);
+    assert_eq!(eks, ["aws", "curl", "eksctl", "headgate", "helm", "kubectl", "tar"]);
 }
 
 /// The source of the commands about IAM.

@@ -84,6 +84,9 @@ hostNetwork: true
 {{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
 dnsPolicy: {{ . }}
 {{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- /* Each release has a Lease of its own, which distinguishes releases in one namespace. */ -}}

@@ -1,21 +1,19 @@
 //! The chart and `deploy/install.yaml`, installed on real nodes: Headgate runs there as pods, and is uninstalled.
 
+mod delivered;
+
 use std::{
-    collections::BTreeSet,
-    fs::Permissions,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
+    collections::BTreeSet, fs::Permissions, net::Ipv4Addr, os::unix::fs::PermissionsExt, path::PathBuf,
+    process::Stdio, time::Duration,
 };
 
 use headgate_harness::{
     aws::{self, Group},
     browser::Browser,
     cluster::{Cluster, Running, pod_spec},
+    dns,
     headgate::{beside, command_as},
-    helm::{self, PUBLISHED},
-    http,
+    helm, http,
     kubectl::Kubectl,
     rights::peoples_rights,
     root,
@@ -40,9 +38,10 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
-    sync::OnceCell,
     time::timeout,
 };
+
+use delivered::Delivered;
 
 /// With this attribute, a zone with one target is no finding.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
@@ -55,8 +54,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         let group = s.web(2).await;
         s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         let mut terminal = release.terminal().await;
-        let archive = helm::packaged("installed").await;
-        let [arrives, leaves] = &steps("With Helm", &release.chart_names(&archive))[..] else {
+        let [arrives, leaves] = &steps("With Helm", &release.chart_names())[..] else {
             panic!("expected the block that installs, and the one that uninstalls")
         };
         release.install(&mut terminal, arrives).await;
@@ -107,7 +105,6 @@ fn headgate_that_the_manifest_installs_serves_and_leaves_on_real_nodes() {
 
         // Applied again, it does not change Headgate's own writes.
         let secret = wait_secret(&s.cluster.client, MANIFEST).await;
-        std::fs::write(&manifest.file, manifest.text.replace(PUBLISHED, LOCAL)).unwrap();
         let again = kubectl.run(&["apply", "-f", &manifest.file]).await;
         // kubectl always replaces the selector of a budget, and reports that as a change.
         let mut others = again.lines().filter(|line| !line.starts_with("poddisruptionbudget."));
@@ -152,6 +149,7 @@ struct Release<'a> {
     values: PathBuf,
     /// The flag for the managed namespaces.
     serves: String,
+    delivered: &'static Delivered,
 }
 
 /// The blocks of a section of docs/install/helm.md, with these names.
@@ -176,32 +174,38 @@ impl<'a> Release<'a> {
         let (own, key) = (s.name("own"), s.name("key"));
         // Exactly these four actions, for the access key of the chart's pods.
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
-        load_image(s).await;
+        let delivered = Delivered::load(s).await;
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         s.cluster.create_namespace(&own, &[restricted]).await;
         let within = s.cluster.within(&own);
         let people = peoples_rights(s, &within, &own).await;
         let values = s.facts().folder.join(format!("{own}.yaml"));
-        let mut given = chart_values(s, &key);
-        given["fullnameOverride"] = json!(own);
+        let given = chart_values(s, &own, &key, delivered).await;
         std::fs::write(&values, given.to_string()).unwrap();
         let serves = format!("--namespaces={},kube-system", s.cluster.namespace);
-        Self { s, own, within, people, values, serves }
+        Self { s, own, within, people, values, serves, delivered }
     }
 
     /// Creates what the installation of the manifest needs, for this namespace only.
     async fn by_manifest(s: &'a Scenario) -> (Self, Manifest) {
         let (own, key) = (MANIFEST.to_owned(), s.name("key"));
         s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
-        load_image(s).await;
+        let delivered = Delivered::load(s).await;
         let within = s.cluster.within(&own);
-        let mut environment = chart_values(s, &key)["extraEnv"].as_array().unwrap().clone();
+        let mut environment = environment(s, &key);
         let served = selector(&s.cluster.namespace);
         environment.push(serves(&served));
         let (people, values) = (s.facts().kubeconfig.clone(), PathBuf::new());
-        let release =
-            Self { s, own, within, people, values, serves: format!("--namespace-selector={served}") };
-        (release, Manifest::with(&s.cluster.namespace, &environment))
+        let release = Self {
+            s,
+            own,
+            within,
+            people,
+            values,
+            serves: format!("--namespace-selector={served}"),
+            delivered,
+        };
+        (release, Manifest::with(&s.cluster.namespace, &delivered.manifest, &environment))
     }
 
     /// A terminal with wrappers of `helm` and `headgate` that add what a reader does not need: this image and this
@@ -237,10 +241,10 @@ impl<'a> Release<'a> {
     }
 
     /// Names that differ from the page: the chart, and each test's release and namespace.
-    fn chart_names(&self, archive: &Path) -> [(&'static str, String); 7] {
+    fn chart_names(&self) -> [(&'static str, String); 7] {
         let own = &self.own;
         [
-            (CHART_URL, archive.display().to_string()),
+            (CHART_URL, self.delivered.chart.display().to_string()),
             ("install headgate ", format!("install {own} ")),
             ("test headgate ", format!("test {own} ")),
             ("uninstall headgate ", format!("uninstall {own} ")),
@@ -399,7 +403,7 @@ impl<'a> Release<'a> {
         let command = &own["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
         assert_eq!(*command, json!(["/.headgate/headgate-hold", "150", "get", ":8080", "/quit"]));
         let volumes = own["spec"]["volumes"].as_array().unwrap();
-        assert!(volumes.iter().any(|one| one["image"]["reference"] == IMAGE), "{own}");
+        assert!(volumes.iter().any(|one| one["image"]["reference"] == *self.delivered.image), "{own}");
         let other = created(json!({"app": "other"})).await;
         assert_eq!(other["spec"]["readinessGates"], Value::Null);
         assert_eq!(other["metadata"]["annotations"], Value::Null);
@@ -480,50 +484,35 @@ fn actions() -> Vec<String> {
     actions.map(name).collect()
 }
 
-/// One of the files that `make image` builds.
-fn program(name: &str) -> PathBuf {
-    let program = root().join("target/image").join(name);
-    assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
-    program
-}
-
-/// The repository of headgate's image.
-const LOCAL: &str = "headgate.local/headgate";
-/// The name of headgate's image.
-const IMAGE: &str = "headgate.local/headgate:test";
-
-/// Loads headgate's image onto every node, once.
-async fn load_image(s: &Scenario) {
-    static LOADED: OnceCell<()> = OnceCell::const_new();
-    LOADED.get_or_init(|| load_image_now(s)).await;
-}
-
-async fn load_image_now(s: &Scenario) {
-    let certificates = "/etc/ssl/certs/ca-certificates.crt";
-    let hold = program("headgate-hold");
-    let licence = "licenses/LICENSE";
-    let files = json!({
-        certificates: certificates,
-        "/headgate-hold": hold,
-        format!("/{licence}"): program(licence),
-    });
-    let body = json!({"name": IMAGE, "binary": program("headgate"), "files": files});
-    let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
-    http::json("POST", control, "/images", Some(&body)).await;
-}
-
-/// Chart values with that image, for the namespace of the scenario, with this access key.
-fn chart_values(s: &Scenario, key: &str) -> Value {
-    let mut environment: Vec<Value> = Vec::new();
-    for (name, value) in aws::environment(s.facts()) {
+/// The environment of a Headgate with this access key.
+fn environment(s: &Scenario, key: &str) -> Vec<Value> {
+    let named = |(name, value): (String, String)| {
         let value = if name == "AWS_ACCESS_KEY_ID" { key.to_owned() } else { value };
-        environment.push(json!({"name": name, "value": value}));
-    }
+        json!({"name": name, "value": value})
+    };
+    aws::environment(s.facts()).into_iter().map(named).collect()
+}
+
+/// The name of the stand-in for AWS, which only the name server of [`chart_values`] knows.
+const AWS: &str = "elasticloadbalancing.us-east-1.amazonaws.com";
+
+/// The values of the chart for the namespace of the scenario: the pods find AWS by its name.
+async fn chart_values(s: &Scenario, own: &str, key: &str, delivered: &Delivered) -> Value {
+    let endpoint = s.facts().aws_endpoint.strip_prefix("http://").unwrap();
+    let (address, _) = endpoint.split_once(':').unwrap();
+    dns::serve(address.parse::<Ipv4Addr>().unwrap(), AWS).await;
+    let by_name = |mut variable: Value| {
+        variable["value"] = variable["value"].as_str().unwrap().replace(address, AWS).into();
+        variable
+    };
     json!({
-        "image": {"repository": LOCAL, "tag": "test", "pullPolicy": "Never"},
+        "fullnameOverride": own,
+        "image": delivered.values,
         "namespaces": [s.cluster.namespace, "kube-system"],
         "webhook": {"systemNamespaces": ["kube-system"]},
-        "extraEnv": environment,
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": [address]},
+        "extraEnv": environment(s, key).into_iter().map(by_name).collect::<Vec<_>>(),
     })
 }
 
@@ -537,9 +526,8 @@ fn serves(selector: &str) -> Value {
     json!({"name": "HEADGATE_NAMESPACE_SELECTOR", "value": selector})
 }
 
-/// `deploy/install.yaml` for one test.
+/// `install.yaml` for one test.
 struct Manifest {
-    text: String,
     /// The path of the file.
     file: String,
     /// The path of the file without objects that other tests of the local world need.
@@ -547,9 +535,8 @@ struct Manifest {
 }
 
 impl Manifest {
-    /// With the image of this local world, and with more environment variables.
-    fn with(namespace: &str, environment: &[Value]) -> Self {
-        let text = std::fs::read_to_string(helm::manifest()).unwrap();
+    /// This text, with more environment variables.
+    fn with(namespace: &str, text: &str, environment: &[Value]) -> Self {
         let mut all: Vec<Value> =
             text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect();
         for deployment in all.iter_mut().filter(|object| object["kind"] == "Deployment") {
@@ -562,8 +549,7 @@ impl Manifest {
         let text = |objects: &[&Value]| {
             let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
             // The first line tells kubectl that it is YAML.
-            let text = format!("---\n{}\n", objects.join("\n---\n"));
-            text.replace(PUBLISHED, LOCAL).replace("headgate:0.1.0", "headgate:test")
+            format!("---\n{}\n", objects.join("\n---\n"))
         };
         let stays = |object: &Value| {
             object["kind"] == "CustomResourceDefinition"
@@ -578,9 +564,9 @@ impl Manifest {
             file.display().to_string()
         };
         let going = text(&all.iter().filter(|object| !stays(object)).collect::<Vec<_>>());
-        let text = text(&all.iter().collect::<Vec<_>>());
-        let file = write(format!("{namespace}.yaml"), &text);
-        Self { file, going: write(format!("{namespace}-going.yaml"), &going), text }
+        let all = text(&all.iter().collect::<Vec<_>>());
+        let file = write(format!("{namespace}.yaml"), &all);
+        Self { file, going: write(format!("{namespace}-going.yaml"), &going) }
     }
 }
 

@@ -100,7 +100,14 @@ fn pods_may_be_in_the_network_of_their_nodes_with_ports_of_their_own() {
             assert!(ports.iter().any(|one| one["name"] == name && one["containerPort"] == port), "{ports:?}");
         }
         let (_, pod) = pod_of(&rendered(&["--set=dnsPolicy=Default"]).await.unwrap());
-        assert_eq!(pod["dnsPolicy"], "Default");
+        assert_eq!((&pod["dnsPolicy"], &pod["dnsConfig"]), (&json!("Default"), &Value::Null));
+        let all = rendered(&["--set=dnsPolicy=None,dnsConfig.nameservers={10.0.0.2}"]).await.unwrap();
+        for pod in [&pod_of(&all).1, &of_kind(&all, "Job")[0]["spec"]["template"]["spec"]] {
+            assert_eq!(
+                (&pod["dnsPolicy"], &pod["dnsConfig"]),
+                (&json!("None"), &json!({"nameservers": ["10.0.0.2"]}))
+            );
+        }
     });
 }
 
