@@ -58,7 +58,7 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
                 if targets.is_empty() {
                     match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
                         Ok(()) => {
-                            writeln!(out, "TargetLedger {own}/{name} is deleted: it contains no target")?
+                            writeln!(out, "TargetLedger {own}/{name} is deleted: it contains no target")?;
                         }
                         Err(failure) => {
                             let why = &failure.message;

@@ -138,7 +138,7 @@ impl Ledger {
             removed: Vec::new(),
             removed_since: Vec::new(),
             namespaces: self.holders.iter().cloned().collect(),
-            claims: Packed::default(),
+            claims: Box::default(),
         };
         for (target, noted, pod) in self.iter().filter(|(target, ..)| family.has(&target.ip)) {
             let list = match noted {
@@ -235,7 +235,7 @@ pub struct PackedLedger {
     /// The namespaces that have targets in the group.
     pub namespaces: Vec<Arc<str>>,
     /// The form by claims, which is to replace all of the above.
-    pub claims: Packed,
+    pub claims: Box<Packed>,
 }
 
 /// The name of the object that holds the ledger of `group`. It consists of the group's name in lower case and the ID at
@@ -294,7 +294,7 @@ impl StoredLedger {
 impl PackedLedger {
     /// One by claims.
     pub fn of(group: &TargetGroupArn, family: IpFamily, content: &Content) -> Self {
-        let claims = content.pack(family);
+        let claims = content.pack(family).into();
         Self { claims, ..Ledger::default().pack(group, family) }
     }
 }

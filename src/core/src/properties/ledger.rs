@@ -72,7 +72,7 @@ fn any_bytes_are_a_ledger_of_no_more_entries_than_they_hold_or_refused_in_a_boun
             removed,
             removed_since: Vec::new(),
             namespaces: Vec::new(),
-            claims: Default::default(),
+            claims: Box::default(),
         };
         if let Ok(read) = Ledger::unpack(&packed) {
             prop_assert!(read.iter().count() == most && read.iter().all(|(target, ..)| target.port > 0));

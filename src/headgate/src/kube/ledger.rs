@@ -10,7 +10,6 @@ use headgate_core::{
     Answer, Failure, FailureClass,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
-        claims::Packed,
         excerpt::excerpt,
         target_group::{IpFamily, TargetGroupArn},
     },
@@ -174,7 +173,7 @@ fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
         removed: spec.removed.0,
         removed_since: spec.removed_since.0,
         namespaces: spec.namespaces.into_iter().map(Arc::from).collect(),
-        claims: Packed::default(),
+        claims: Box::default(),
     })
 }
 
@@ -224,7 +223,7 @@ mod tests {
                 removed: vec![3; 14],
                 removed_since: vec![4; 4],
                 namespaces,
-                claims: Packed::default(),
+                claims: Box::default(),
             };
             let spec = serde_json::to_value(pack(&ledger)).unwrap();
             assert_eq!(content(&spec), Ok(ledger));

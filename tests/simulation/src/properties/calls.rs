@@ -164,7 +164,7 @@ impl Properties {
         if !scene.knows(&item.pod, Some(&target.ip)) {
             return Ok(());
         }
-        self.takes_out(group, item, scene)?;
+        Self::takes_out(group, item, scene)?;
         let key = (group.clone(), target);
         let pod = scene.cluster.pods.get(&item.pod).filter(|pod| pod.uid == item.uid && lives(pod));
         // One that was registered only when it was to leave already was decided on before.

@@ -109,7 +109,6 @@ impl Properties {
 
     /// A pod that lives on has its gate closed before it is taken out for what became of it.
     pub(super) fn takes_out(
-        &self,
         group: &TargetGroupArn,
         item: &CallItem,
         scene: &Scene<'_>,

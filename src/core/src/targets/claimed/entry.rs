@@ -241,8 +241,9 @@ impl Entry {
         }
     }
 
-    /// Its pod does not live on.
-    pub const fn pod_ends(&mut self) {
+    /// Its pod does not live on: its removal is held no longer.
+    pub fn pod_ends(&mut self) {
+        self.let_go();
         (self.take_out, self.lives_on) = (TakeOut::No, false);
     }
 

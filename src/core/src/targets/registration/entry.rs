@@ -311,8 +311,10 @@ impl Entry {
         self.replaced()
     }
 
-    /// Its pod does not live on.
-    pub const fn pod_ends(&mut self) {}
+    /// Its pod does not live on: its removal is held no longer.
+    pub fn pod_ends(&mut self) {
+        self.let_go();
+    }
 
     /// Its removal is held no longer.
     pub fn let_go(&mut self) {

@@ -194,9 +194,8 @@ impl Registrations {
     pub fn pod_went(&mut self, target: &Target, cause: Cause, seen: Moment) {
         self.change(*target, |entry| {
             if entry.spared().is_some() {
-                entry.let_go();
-                (entry.cause, entry.since) = (cause, seen);
                 entry.pod_ends();
+                (entry.cause, entry.since) = (cause, seen);
             }
         });
     }
