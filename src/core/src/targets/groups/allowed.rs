@@ -1,11 +1,12 @@
-//! What the Services bound to a target group allow: whether anything is written about their targets, and whether what
-//! others put there is removed.
+//! What the Services bound to a target group allow: whether Headgate changes their targets, and whether it removes
+//! foreign targets.
 //!
-//! * **Paused**: nothing is written about the targets of a Service that is paused, nor about any if Headgate only reads.
-//!   What would be is said, and done when the pause ends. Whose target is whose is for `registration/binders.rs` to say.
-//! * **Exclusive**: if every Service that is bound to it says so, targets that somebody else registered are removed, as
-//!   soon as a read has shown them, and so are those of ours that may be another cluster's by now. Not while a Service
-//!   beside it is doubtful: it may turn out to want them, or to share the group.
+//! * **Paused**: Headgate does not change the targets of a paused Service. With `read_only` it changes no targets. It
+//!   reports the calls that it would send, and sends them when the pause ends. `registration/binders.rs` decides which
+//!   target belongs to which Service.
+//! * **Exclusive**: if every bound Service declares the group exclusive, Headgate removes foreign targets as soon as a
+//!   read has shown them. It also removes its own targets that another cluster may have by now. It does neither while a
+//!   doubtful Service might want the targets or share the group.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +16,15 @@ use crate::{
     targets::registration::{Binders, Planned},
 };
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Allowed {
-    /// Headgate writes to no group at all.
+    /// Headgate writes to no target group.
     read_only: bool,
     exclusive: bool,
-    /// Changes that wait for the end of a pause and have been said to.
+    /// The changes that wait for the end of a pause and were reported.
     planned: BTreeSet<Planned>,
-    /// Removals of what was claimed through these wait for it, and that was said.
+    /// The bindings whose deregistrations wait for the end of the pause, as last reported.
     removals_wait: BTreeSet<Option<BindingKey>>,
 }
 
@@ -34,18 +35,18 @@ impl Allowed {
 }
 
 impl Group {
-    /// Whether nothing may be written at all, not even its ledger.
+    /// Whether Headgate may write nothing about the group, not even its ledger.
     pub const fn is_read_only(&self) -> bool {
         self.allowed.read_only
     }
 
-    /// Whether all that are bound to it say that it is Headgate's alone.
+    /// Whether all bindings of the group declare it exclusive.
     pub const fn is_exclusive(&self) -> bool {
         self.allowed.exclusive
     }
 
-    /// These are bound to it; `is_granted`: whether a grant names it. Gives whether it has become Headgate's alone, or is no
-    /// more, and whether others of them are paused than before.
+    /// Sets the bindings of the group. `is_granted`: whether a grant names it. Returns whether the group became
+    /// exclusive or ceased to be, and whether the set of paused bindings changed.
     pub fn govern(
         &mut self,
         bound: &[&Binding],
@@ -66,7 +67,7 @@ impl Group {
         (changed, paused)
     }
 
-    /// What would be done if nothing was paused, each change once; and whether removals wait for that.
+    /// Reports each change that waits for the end of a pause once, and whether deregistrations wait for it.
     pub(super) fn note_plans(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
         let waiting = self.registrations.waiting_removals();
         let wait = waiting.map(|through| through.map(|through| through.last.clone())).collect();

@@ -1,4 +1,4 @@
-//! What is due in the target groups, now or later. Only those are looked at that are awake.
+//! What is due in the target groups, now or later. Only groups that are awake are checked.
 
 use super::{Group, Groups};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     model::{Moment, Target, TargetGroupArn, rates::Due},
 };
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls<'a> {
     pub(super) groups: &'a Groups,
@@ -18,12 +18,12 @@ impl<'a> Calls<'a> {
         self.groups.awake.iter().filter_map(move |arn| Some((arn, self.groups.get(arn)?)))
     }
 
-    /// The targets that are put back, and whose pods' gates are to be closed before.
+    /// The targets of living pods that will be deregistered after the readiness gates of the pods are closed.
     pub fn put_backs(self) -> impl Iterator<Item = (&'a TargetGroupArn, &'a Target)> {
         self.awake().flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }
 
-    /// The groups in which such a call is due.
+    /// The groups in which a call of this lane is due.
     pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
         self.awake().filter_map(move |(arn, group)| {
             let since = match lane {
@@ -38,7 +38,7 @@ impl<'a> Calls<'a> {
         })
     }
 
-    /// When a registration or a read may go in each of the groups, or is looked at again, if there is a token then.
+    /// When each group may next send a registration or a read, or is checked again, if a token is available then.
     pub fn later(self, lane: Lane) -> impl Iterator<Item = (&'a TargetGroupArn, Moment)> {
         self.awake().filter_map(move |(arn, group)| {
             let when = match lane {
@@ -51,14 +51,14 @@ impl<'a> Calls<'a> {
         })
     }
 
-    /// The groups whose ledger needs something now.
+    /// The groups whose ledger must be read or written now.
     pub fn ledgers(self) -> Vec<TargetGroupArn> {
         let is_due = |group: &Group| group.next_ledger(self.now).is_some_and(|due| due <= self.now);
         let due = self.awake().filter(|(_, group)| !group.is_read_only() && is_due(group));
         due.map(|(arn, _)| arn.clone()).collect()
     }
 
-    /// The groups that sleep although something is due in them: none.
+    /// The groups that sleep although something is due in them. There should be none.
     pub fn overslept(self) -> impl Iterator<Item = &'a TargetGroupArn> {
         let asleep = self.groups.iter().filter(|(arn, _)| !self.groups.awake.contains(*arn));
         let is_late = move |arn: &TargetGroupArn, due| self.groups.alarms.when(arn).is_none_or(|at| due < at);
@@ -66,7 +66,7 @@ impl<'a> Calls<'a> {
         due.filter(move |(arn, due)| is_late(arn, *due)).map(|(arn, _)| arn)
     }
 
-    /// When something is to be done that needs no token, or a removal may be tried again.
+    /// When something is due that needs no token, or a deregistration may be retried.
     pub fn when(self) -> Option<Moment> {
         let of = |group: &Group| {
             let removal = group.next_removal().filter(|due| *due > self.now);

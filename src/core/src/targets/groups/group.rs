@@ -1,4 +1,4 @@
-//! Everything that is kept about one target group.
+//! All state of one target group.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,18 +16,18 @@ use crate::{
     view::{EndingView, GroupView, ZoneView},
 };
 
-/// While a pod waits for another one of its zone to become healthy, it is read this often, for a while.
+/// While a pod waits for another pod of its zone to become healthy, the group is read this often, for [`CLOSELY`].
 const READ_CLOSELY: Duration = Duration::from_millis(500);
 const CLOSELY: Duration = Duration::from_secs(3);
-/// While a readiness gate waits for what the next read shows, the group is read this often: most of the time from healthy to
-/// ready is spent waiting for it.
+/// While a readiness gate waits for the next read, the group is read this often. Most of the time from healthy to ready
+/// is spent waiting for that read.
 const READ_FOR_GATES: Duration = Duration::from_secs(1);
-/// For so long a zone in which a target was healthy is shown, whatever became of it.
+/// A zone with a healthy target remains in the view this long, even if the target is no longer healthy.
 const SERVED_LATELY: Duration = Duration::from_secs(3600);
-/// After a Register or Deregister has ended.
+/// Delay of the read after a register or deregister call has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 
-/// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
+/// One target group: its registrations, reads and problems. Each kind of call has its own backoff.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub(super) registrations: Registrations,
@@ -37,18 +37,18 @@ pub struct Group {
     pub(super) reads: Backoff,
     pub(super) troubles: Troubles,
     pub(super) allowed: Allowed,
-    /// AWS says that it does not exist.
+    /// AWS reports that the group does not exist.
     pub(super) gone: bool,
     /// When the last registration was sent.
     added: Option<Moment>,
-    /// How registrations wait for each other.
+    /// How long registrations wait to be sent in one call.
     window: Window,
-    /// When it was taken over with a ledger, until a read has shown what is in it.
+    /// When this leader took the group over with its ledger, until a read has shown its targets.
     inherited: Option<Moment>,
-    /// Until when it is read closely.
+    /// The end of the time in which the group is read every [`READ_CLOSELY`].
     closely_until: Moment,
     pace: Pace,
-    /// When a healthy target was seen in each zone last.
+    /// When a healthy target was last seen in each zone.
     served: BTreeMap<ZoneName, Moment>,
 }
 
@@ -74,7 +74,7 @@ impl Group {
         }
     }
 
-    /// Its targets: what AWS was told and must be told, and the ledger.
+    /// The targets of the group: what Headgate sent to AWS, what it must send, and the ledger.
     pub const fn registrations(&self) -> &Registrations {
         &self.registrations
     }
@@ -91,19 +91,20 @@ impl Group {
         &self.troubles
     }
 
-    /// Whether AWS says that it does not exist.
+    /// Whether AWS reports that the group does not exist.
     pub const fn is_missing(&self) -> bool {
         self.gone
     }
 
-    /// The targets that somebody else has put there, by the last read.
+    /// The foreign targets in the last read: somebody else registered them.
     pub fn foreign_targets(&self) -> impl Iterator<Item = Target> {
         let states = self.observation.states().iter();
         let there = states.filter(|(_, health)| health.state != HealthState::Draining);
         there.map(|(target, _)| *target).filter(|target| !self.registrations.knows(target))
     }
 
-    /// It is taken over with this ledger, if there is one: read it now, and once more when no read can be older than that.
+    /// Takes the group over with this ledger, if there is one. Reads the group now, and again when a read cannot be
+    /// older than the takeover.
     pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) {
         let read = self.registrations.read_ledger(stored, now);
         if read.is_ok() {
@@ -114,14 +115,14 @@ impl Group {
         self.ledger_trouble(read.err().map(|error| (Reason::LedgerUnreadable, error.to_string())));
     }
 
-    /// Time has passed. Says whether removals that were held are due now.
+    /// Advances the time. Returns whether held deregistrations are due now.
     pub(super) fn pass(&mut self, now: Moment) -> bool {
         self.registrations.pass(now);
         self.registrations.hold(self.gone, now)
     }
 
-    /// What the last read shows of a target that came with the ledger, if it began after that. A read may show the past,
-    /// when it was not there yet.
+    /// What the last read shows of a target from the ledger. A read that began before the ledger was read does not
+    /// count. A missing target counts only when the read cannot be older than that.
     pub fn sight(&self, target: &Target) -> Option<Sight> {
         let read = self.observation.last_read()?;
         let since = self.registrations.orphan_since(target)?;
@@ -131,39 +132,39 @@ impl Group {
         }
     }
 
-    /// When a removal that is due was caused, if it may be tried now.
+    /// When the oldest pending deregistration was caused, if it may be sent now.
     pub(super) fn removal(&self, now: Moment) -> Option<Moment> {
         self.registrations.oldest_removal().filter(|_| self.removals.is_over(now))
     }
 
-    /// When a registration that is due was caused, if it may be tried now.
+    /// When the oldest pending registration was caused, if it may be sent now.
     pub(super) fn addition(&self, now: Moment) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition()?;
         (self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
-    /// When a registration that AWS has refused, or will probably refuse, was caused, if it may be tried now.
+    /// When the oldest registration was caused that AWS has rejected or will probably reject, if it may be retried now.
     pub(super) fn retry(&self, now: Moment) -> Option<Moment> {
         let (oldest, _) = self.registrations.oldest_retry()?;
         self.next_retry().is_some_and(|due| due <= now).then_some(oldest)
     }
 
-    /// When something is due in it, if nothing else happens to it.
+    /// When something is due in the group if nothing else changes.
     pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
-        // While a gate is being closed, its pod is looked at in each step.
+        // While a gate is being closed, each step checks its pod.
         let puts_back = self.registrations.put_backs().next().map(|_| Moment::START);
         let rest =
             [self.next_removal(), self.next_addition(), self.next_retry(), self.next_read(), puts_back];
         rest.into_iter().chain([self.next_without_token(now)]).flatten().min()
     }
 
-    /// When something is due in it that needs no token.
+    /// When something is due in the group that needs no token.
     pub(super) fn next_without_token(&self, now: Moment) -> Option<Moment> {
         let ledger = self.next_ledger(now).filter(|_| !self.is_read_only());
         ledger.into_iter().chain(self.registrations.held_until()).min()
     }
 
-    /// When the next read is due; `None` while one is in flight.
+    /// When the next read is due. `None`: a read is in flight.
     pub fn next_read(&self) -> Option<Moment> {
         self.observation.due().map(|due| due.max(self.reads.until()))
     }
@@ -173,47 +174,47 @@ impl Group {
         self.observation.awaited().map(|due| due.max(self.reads.until()))
     }
 
-    /// When a removal that waits for its backoff, or was set aside, may be tried.
+    /// When a deregistration may be sent that waits for a backoff.
     pub fn next_removal(&self) -> Option<Moment> {
         let due = self.registrations.oldest_removal().map(|_| self.removals.until());
         let later = self.registrations.next_removal().map(|until| until.max(self.removals.until()));
         due.or(later)
     }
 
-    /// When a registration that waits for its backoff, or was set aside, may be tried.
+    /// When a registration may be sent that waits for a backoff.
     pub fn next_addition(&self) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition();
         let addition = oldest.map(|oldest| self.addition_opens(oldest));
         addition.into_iter().chain(self.registrations.next_take_up()).min()
     }
 
-    /// The same of those that AWS has refused, or will probably refuse.
+    /// When a registration may be retried that AWS has rejected or will probably reject.
     pub(super) fn next_retry(&self) -> Option<Moment> {
         let (oldest, refused) = self.registrations.oldest_retry()?;
         Some(if refused { self.additions.until() } else { self.addition_opens(oldest) })
     }
 
-    /// When registrations, the oldest of which was caused then, may be sent: after their backoff, and when no more have
-    /// come for a moment, so that they travel together; at once if none was sent lately.
+    /// When a batch of registrations may be sent whose oldest was caused at `oldest`: after the backoff, and when no
+    /// further registration has joined for a moment. If none was sent lately, it may be sent immediately.
     fn addition_opens(&self, oldest: Moment) -> Moment {
         let newest = self.registrations.newest_addition().unwrap_or(oldest);
         self.window_closes(oldest, newest).max(self.additions.until())
     }
 
-    /// When a batch is complete the oldest and newest of which were caused then.
+    /// When a batch is complete whose oldest and newest entry were caused at these times.
     fn window_closes(&self, oldest: Moment, newest: Moment) -> Moment {
         let alone = self.added.is_none_or(|added| added + self.window.most <= oldest);
         if alone { oldest } else { (newest + self.window.idle).min(oldest + self.window.most) }
     }
 
-    /// When something is to be done about the ledger. A batch of registrations is noted in one write: what comes later
-    /// would need another one.
+    /// When the ledger must be read or written. One write records a whole batch of registrations; a later registration
+    /// needs another write.
     pub fn next_ledger(&self, now: Moment) -> Option<Moment> {
         let urgent = self.registrations.unnoted().map(|(oldest, newest)| self.window_closes(oldest, newest));
         self.registrations.next_ledger(urgent, now)
     }
 
-    /// The targets of a registration that is sent now.
+    /// Starts a registration call now and returns its targets.
     pub fn start_addition(&mut self, id: RequestId, now: Moment) -> Vec<CallItem> {
         self.added = Some(now);
         let items = self.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
@@ -226,15 +227,15 @@ impl Group {
         self.observation.start(now);
     }
 
-    /// A readiness gate waits for what the next read shows. Not for ever: a target that stays as it is for so long is read
-    /// like others.
+    /// A readiness gate waits for the next read. If nothing has changed for minutes, the group is read at the normal
+    /// rate.
     pub fn await_read(&mut self, now: Moment) {
         if self.pace.is_fresh(now) {
             self.observation.await_within(now, READ_FOR_GATES);
         }
     }
 
-    /// A readiness gate waits for a target that should become healthy, and nobody knows when.
+    /// A readiness gate waits for a target to become healthy at an unknown time.
     pub fn expect(&mut self, now: Moment) {
         match self.pace.while_expected(now) {
             (wait, true) => self.observation.await_within(now, wait),
@@ -242,7 +243,7 @@ impl Group {
         }
     }
 
-    /// Something has changed that a read may show the consequence of: it is read soon, and then less and less often.
+    /// Something has changed whose effect a read may show. The group is read soon, and then less and less often.
     pub fn stir(&mut self, now: Moment) {
         self.pace.changed(now);
         self.observation.within(now, self.pace.while_amiss(now));
@@ -254,17 +255,17 @@ impl Group {
         self.observation.await_within(now, READ_CLOSELY);
     }
 
-    /// A Register or Deregister has ended: look soon.
+    /// A register or deregister call has ended: reads the group soon.
     pub(super) fn changed(&mut self, now: Moment) {
         self.pace.changed(now);
         self.observation.await_within(now, READ_AFTER_CHANGE);
     }
 
-    /// A `RegisterTargets` has ended.
+    /// Handles the end of a `RegisterTargets`.
     pub fn registered(&mut self, id: RequestId, items: &[CallItem], failure: Option<&Failure>, now: Moment) {
         let class = failure.map(|failure| failure.class);
         self.registrations.registered(id, items, class, now);
-        // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
+        // A rejected target must not delay the other targets of the group. Nor must a full group.
         match class {
             None | Some(FailureClass::Refused | FailureClass::Full) => self.additions.succeeded(),
             Some(_) => self.additions.failed(now),
@@ -272,7 +273,8 @@ impl Group {
         self.changed(now);
     }
 
-    /// A `DeregisterTargets` has ended. Says whether AWS has taken it: a group that does not exist has no targets.
+    /// Handles the end of a `DeregisterTargets`. Returns whether AWS accepted it. A group that does not exist has no
+    /// targets.
     pub fn deregistered(
         &mut self,
         id: RequestId,
@@ -287,7 +289,7 @@ impl Group {
             self.is_gone();
         }
         match class {
-            // What is wrong with a target is not the group's fault: the others do not wait.
+            // A rejected target must not delay the other targets of the group.
             None | Some(FailureClass::Gone | FailureClass::Refused) => self.removals.succeeded(),
             Some(_) => self.removals.failed(now),
         }
@@ -295,7 +297,7 @@ impl Group {
         matches!(class, None | Some(FailureClass::Gone))
     }
 
-    /// A read has failed.
+    /// Handles a failed read.
     pub fn unread(&mut self, failure: &Failure, now: Moment) {
         self.observation.failed();
         self.registrations.unread(now);
@@ -310,9 +312,9 @@ impl Group {
         self.gone = true;
     }
 
-    /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
-    /// [`Registrations::observed`]. Gives how long it took those targets to become healthy that it is the first to show
-    /// so, whether other things are wrong than before, and what has become of targets that have, or had, a pod.
+    /// Handles the end of a read. The next read is due after `rarely` if nothing is under way. `keeps`: see
+    /// [`Registrations::observed`]. Returns how long each target took to become healthy that this read is the first to
+    /// show as healthy, whether the problems have changed, and the steps of targets that have, or had, a pod.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
@@ -324,7 +326,7 @@ impl Group {
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);
         let shown = self.observation.read(states.into_iter().collect());
-        // What the first one shows may have been so for long.
+        // The states in the first read may be old.
         let steps = if is_first { Vec::new() } else { self.steps_since(&shown) };
         let healthy = self.observation.states().values().filter(|health| health.state.is_healthy());
         self.served.extend(healthy.filter_map(|health| Some((health.zone?, now))));
@@ -346,7 +348,7 @@ impl Group {
         (grown, wrong(self) != before, steps)
     }
 
-    /// What the last read shows otherwise than the one before, which has shown this, of targets that have or had a pod.
+    /// The differences between the last read and the read before (`shown`), for targets that have, or had, a pod.
     fn steps_since(&self, shown: &BTreeMap<Target, Health>) -> Vec<(Target, Owner, TargetStep)> {
         let states = self.observation.states();
         let there = states.iter().map(|(target, health)| (target, Some(*health)));
@@ -359,7 +361,7 @@ impl Group {
         there.chain(gone).filter_map(step).collect()
     }
 
-    /// When it is read next, now that a read has ended; `shown` is what the one before has shown.
+    /// Schedules the next read after a read has ended. `shown`: the result of the read before.
     fn read_again(&mut self, shown: &BTreeMap<Target, Health>, rarely: Duration, now: Moment) {
         let (mut is_new, mut is_amiss) = (false, self.registrations.waits_for_read());
         for target in self.registrations.wanted() {
@@ -381,13 +383,13 @@ impl Group {
         if now < self.closely_until {
             self.observation.await_within(now, READ_CLOSELY);
         }
-        // Who leads has to know whether AWS has what the ledger says.
+        // A new leader must find out soon whether AWS has the targets of the ledger.
         if self.registrations.waits_for_read() && self.pace.is_fresh(now) {
             self.observation.await_within(now, READ_AFTER_CHANGE);
         }
     }
 
-    /// Those that the last read shows, have been registered for `long` and were never healthy: each once.
+    /// The targets in the last read that have been registered for `long` and were never healthy. Each is returned once.
     pub fn find_never_healthy(
         &mut self,
         long: Duration,
@@ -399,7 +401,7 @@ impl Group {
         self.registrations.find_never_healthy(seen, began, long, was_healthy, now)
     }
 
-    /// The targets of a binding that are on their way out.
+    /// The targets of a binding that are being deregistered.
     pub fn ending(&self, binding: &BindingKey) -> Vec<EndingView> {
         let view = |(target, pod, cause, registered): (&Target, &ObjectKey, Cause, bool)| {
             let state = self.observation.state(target);
@@ -410,7 +412,7 @@ impl Group {
         self.registrations.ending(binding).filter_map(view).collect()
     }
 
-    /// What is shown of it; `zone_of`: the zone of a pod, as its Node says it.
+    /// The view of the group. `zone_of`: the zone of a pod according to its Node.
     pub fn view(
         &self,
         group: &TargetGroupArn,

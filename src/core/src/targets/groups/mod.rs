@@ -1,20 +1,21 @@
-//! The target groups: of each its registrations, its reads and its troubles; and which of them have something to do.
+//! The target groups: the registrations, reads and problems of each, and which groups have something due.
 //!
 //! ```text
 //!  bindings ─► want ─► registrations ─► what is due: removals, registrations, the ledger
 //!                            ▲
-//!  reads ─► observation ─────┘   what each read shows; when the next one is due
+//!  reads ─► observation ─────┘   the result of each read; when the next read is due
 //! ```
 //!
-//! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::targets::registration)), what the
-//! last read showed, the backoffs, what is allowed in it, and what was said about it; and on which pods and addresses it
-//! depends what becomes of the orphans that the ledgers left behind (`orphans.rs`).
+//! **Owns** all that is known about each target group: what Headgate sent to AWS
+//! ([`registration`](crate::targets::registration)), the result of the last read, the backoffs, what the bindings
+//! allow, and what was reported. It also owns the pods and addresses that decide about orphans, the targets that only a
+//! ledger names (`orphans.rs`).
 //!
-//! **Guarantees.** A group in which nothing is due sleeps until something is: each input costs what the groups cost that
-//! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
+//! **Guarantees.** A group in which nothing is due sleeps. An input therefore costs only the work of the groups that it
+//! concerns. Every change of a group wakes it ([`Groups::get_mut`]).
 //!
-//! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step in which
-//! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::lanes::account).
+//! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step that
+//! may send something. The lanes decide which calls are sent, see [`account`](crate::lanes::account).
 
 mod allowed;
 mod calls;
@@ -44,48 +45,48 @@ use crate::{
     multimap::Multimap,
 };
 
-/// Some of the groups.
+/// A selection of groups.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// Those with targets whose removal is held, or may come to be, and some others.
+    /// The groups with targets whose deregistration is held or may be held, and all groups that are awake.
     Spare,
-    /// Those that have to do with a pod, or had.
+    /// The groups that have, or had, a target of this pod.
     OfPod(&'a Uid),
 }
 
-/// What is to be said of a group.
+/// News about a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// This would be called if it were not paused.
+    /// Headgate would send this call if the binding were not paused.
     Planned(Call),
-    /// Its picture is another one.
+    /// The planned calls of the group have changed.
     Shown(TargetGroupArn),
-    /// Other things are wrong with it.
+    /// The problems of the group have changed.
     Said(TargetGroupArn),
-    /// A namespace does not hold it any more.
+    /// A namespace has ceased to hold the group.
     Ceased(TargetGroupArn),
 }
 
-/// See the module. To be read it is a map.
+/// See the module docs. Dereferences to a map for reading.
 #[derive(Clone, Debug)]
 pub struct Groups {
     settings: GroupSettings,
     all: BTreeMap<TargetGroupArn, Group>,
     awake: BTreeSet<TargetGroupArn>,
-    /// When those that sleep wake up by themselves.
+    /// When each sleeping group wakes up because time has passed.
     alarms: Agenda<Moment, TargetGroupArn>,
-    /// Those that sleep and have targets whose removal is held, or may come to be.
+    /// The sleeping groups with targets whose deregistration is held or may be held.
     spare: BTreeSet<TargetGroupArn>,
-    /// Those to which nothing was bound when they were looked at last.
+    /// The groups that had no binding at the last check.
     loose: BTreeSet<TargetGroupArn>,
-    /// Those that sleep and have to do with each pod, or had.
+    /// The sleeping groups that have, or had, a target of each pod.
     of_pods: Multimap<PodMark, TargetGroupArn>,
     orphans: Orphans,
-    /// The number of the term, and when it began, while this replica leads.
+    /// The number and the start of the current term, while this replica leads.
     term: (u64, Moment),
 }
 
-/// Notes which pods a group has to do with now.
+/// Updates which pods a group knows.
 fn note_pods(of_pods: &mut Multimap<PodMark, TargetGroupArn>, arn: &TargetGroupArn, group: &mut Group) {
     for mark in group.registrations.take_pods_changed() {
         if group.registrations.knows_pod(mark) {
@@ -111,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// A term begins now, of this number.
+    /// Starts the term with this number.
     pub fn begins(&mut self, term: u64, now: Moment) {
         self.term = (term, now);
         for group in self.all.values_mut() {
@@ -119,8 +120,8 @@ impl Groups {
         }
     }
 
-    /// Those of a replica that leads no more: what AWS was told is not known to it, nor what AWS showed. These targets are
-    /// wanted, and who went is remembered.
+    /// The groups of a replica that no longer leads. It keeps the wanted targets and the targets that were
+    /// deregistered. It drops what Headgate sent to AWS and what AWS showed.
     pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
         let mut after = Self::new(before.settings);
         for (arn, group) in &before.all {
@@ -133,12 +134,12 @@ impl Groups {
         after
     }
 
-    /// What the ledgers left behind.
+    /// The orphans of all groups.
     pub const fn orphans(&mut self) -> &mut Orphans {
         &mut self.orphans
     }
 
-    /// A group to be changed: it wakes up.
+    /// Returns a group to change, and wakes it.
     pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
         let group = self.all.get_mut(arn)?;
         if self.awake.insert(arn.clone()) {
@@ -147,7 +148,7 @@ impl Groups {
         Some(group)
     }
 
-    /// The same of one that comes to be, if there is none.
+    /// Like [`Self::get_mut`], but creates the group if it is missing.
     pub fn make(&mut self, arn: &TargetGroupArn) -> &mut Group {
         if self.get_mut(arn).is_none() {
             self.awake.insert(arn.clone());
@@ -162,8 +163,8 @@ impl Groups {
         self.all.entry(arn.clone()).or_insert_with(group)
     }
 
-    /// Time has passed: those in which something is due wake up. Gives the groups in which removals that were held are
-    /// due now.
+    /// Advances the time and wakes the groups in which something is due. Returns the groups in which held
+    /// deregistrations are due now.
     pub fn pass(&mut self, now: Moment) -> Vec<TargetGroupArn> {
         while let Some(arn) = self.alarms.take(now) {
             self.awake.insert(arn);
@@ -173,7 +174,7 @@ impl Groups {
         let_go.cloned().collect()
     }
 
-    /// Those in which nothing is due fall asleep. Gives what is to be said of those that were awake.
+    /// Lets the groups sleep in which nothing is due. Returns the news about the groups that were awake.
     pub fn sleep(&mut self, now: Moment) -> Vec<News> {
         let mut news = Vec::new();
         for arn in std::mem::take(&mut self.awake) {
@@ -197,7 +198,7 @@ impl Groups {
         news
     }
 
-    /// Some of them.
+    /// The selected groups.
     pub fn these(&self, which: Which<'_>) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
         let arns: Box<dyn Iterator<Item = &TargetGroupArn>> = match which {
             Which::Spare => Box::new(self.awake.union(&self.spare)),
@@ -214,14 +215,13 @@ impl Groups {
         asleep.chain(self.awake.iter().filter(knows)).collect()
     }
 
-    /// What is due, now or later.
+    /// The calls that are due now or later.
     pub const fn calls(&self, now: Moment) -> Calls<'_> {
         Calls { groups: self, now }
     }
 
-    /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
-    /// standby); returns them. Looks at those of which something was `touched`, and at those that were bound to nothing
-    /// before.
+    /// Drops and returns the groups that have no binding, no ledger, and nothing left to do. A standby ignores the
+    /// ledger. Checks only the groups in `touched` and those that had no binding at the last check.
     pub fn drop_unused<'a>(
         &mut self,
         touched: impl Iterator<Item = &'a TargetGroupArn>,

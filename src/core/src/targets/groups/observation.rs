@@ -1,4 +1,4 @@
-//! Reading a target group: when, and what was seen last.
+//! The reads of a target group: when the next is due, and what the last has shown.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,23 +6,23 @@ use crate::model::{Health, HealthState, Moment, Target, health::tell_zones_apart
 
 /// The reads of one target group.
 ///
-/// A group is read soon while something in it is under way (a target that is not healthy yet, a call that has
-/// just ended), and rarely otherwise. One read is one `DescribeTargetHealth` of the whole group.
+/// A group is read soon while something in it is under way (a target that is not healthy yet, a call that has just
+/// ended), and rarely in other times. One read is one `DescribeTargetHealth` of the whole group.
 #[derive(Clone, Debug)]
 pub struct Observation {
     states: BTreeMap<Target, Health>,
-    /// When the last answered read began.
+    /// When the last successful read began.
     read: Option<Moment>,
     in_flight: Option<Moment>,
-    /// When the last read began, if it has failed.
+    /// When the last read began, if it failed.
     failed: Option<Moment>,
     due: Moment,
-    /// When one is due that somebody waits for.
+    /// When the next read is due that somebody waits for.
     awaited: Option<Moment>,
 }
 
 impl Default for Observation {
-    /// Nothing was seen: the first read is waited for.
+    /// Nothing was read yet. Somebody waits for the first read.
     fn default() -> Self {
         let (states, due) = (BTreeMap::new(), Moment::START);
         Self { states, read: None, in_flight: None, failed: None, due, awaited: Some(due) }
@@ -30,12 +30,12 @@ impl Default for Observation {
 }
 
 impl Observation {
-    /// When the next read is due; `None` while one is in flight.
+    /// When the next read is due. `None`: a read is in flight.
     pub fn due(&self) -> Option<Moment> {
         self.in_flight.is_none().then(|| self.awaited.map_or(self.due, |awaited| awaited.min(self.due)))
     }
 
-    /// The same of one that somebody waits for.
+    /// When the next read is due that somebody waits for. `None`: there is none, or a read is in flight.
     pub fn awaited(&self) -> Option<Moment> {
         self.awaited.filter(|_| self.in_flight.is_none())
     }
@@ -44,7 +44,7 @@ impl Observation {
         self.in_flight = Some(now);
     }
 
-    /// A read has shown these; gives what was seen before.
+    /// Stores the result of a read and returns the result of the read before.
     pub fn read(&mut self, mut states: BTreeMap<Target, Health>) -> BTreeMap<Target, Health> {
         tell_zones_apart(states.values_mut());
         let began = self.in_flight.take();
@@ -53,22 +53,22 @@ impl Observation {
         std::mem::replace(&mut self.states, states)
     }
 
-    /// A read has failed: what was seen before stays, unknown is not unhealthy.
+    /// Handles a failed read. The last result remains, because unknown does not mean unhealthy.
     pub fn failed(&mut self) {
         self.failed = self.in_flight.take();
     }
 
-    /// The next read is due after `wait`.
+    /// Schedules the next read after `wait`.
     pub fn again_in(&mut self, now: Moment, wait: Duration) {
         self.due = now + wait;
     }
 
-    /// The next read is due after `wait` at the latest; one that is due already stays so.
+    /// Moves the next read forward, so that it is due after `wait` at the latest.
     pub fn within(&mut self, now: Moment, wait: Duration) {
         self.due = self.due.min(now + wait);
     }
 
-    /// Somebody waits for the next read: it is due after `wait` at the latest.
+    /// Somebody waits for the next read. It is due after `wait` at the latest.
     pub fn await_within(&mut self, now: Moment, wait: Duration) {
         let due = now + wait;
         self.awaited = Some(self.awaited.map_or(due, |awaited| awaited.min(due)));
@@ -78,22 +78,22 @@ impl Observation {
         self.health(target).map(|health| health.state)
     }
 
-    /// All that was said of `target` when it was last seen.
+    /// The last known health of `target`.
     pub fn health(&self, target: &Target) -> Option<Health> {
         self.states.get(target).copied()
     }
 
-    /// All that was seen last.
+    /// The result of the last successful read.
     pub fn states(&self) -> &BTreeMap<Target, Health> {
         &self.states
     }
 
-    /// Whether a read that began then, or later, has failed, and none was answered after it.
+    /// Whether a read that began at `since` or later has failed, and no read has succeeded after it.
     pub fn has_failed_since(&self, since: Moment) -> bool {
         self.failed.is_some_and(|began| began >= since)
     }
 
-    /// When the last answered read began.
+    /// When the last successful read began.
     pub fn last_read(&self) -> Option<Moment> {
         self.read
     }

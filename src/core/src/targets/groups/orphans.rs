@@ -1,10 +1,10 @@
-//! What the ledgers left behind and nothing wants, as far as pods and their addresses matter for it; and the ledgers that
-//! cannot be read.
+//! Orphans: targets that a ledger names and that nothing wants. This module tracks the pods and addresses that decide
+//! about them, and the ledgers that cannot be read.
 //!
-//! * **Owns**: whether what was left behind is to be judged again; of which pods and addresses that depends; the ledgers
-//!   that could not be read, until their target groups are known or they can be.
-//! * **Assumes**: whoever takes something in that may matter besides says so ([`Orphans::touch`]). The targets themselves
-//!   are the target groups' own.
+//! * **Owns**: whether the orphans must be judged again; the pods and addresses on which that depends; the unreadable
+//!   ledgers, until they become readable or are deleted.
+//! * **Assumes**: the caller reports each other input that may matter ([`Orphans::touch`]). The target groups own the
+//!   orphan targets themselves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,26 +16,27 @@ use crate::{
     model::{Change, ObjectKey, PodFacts, TargetGroupArn},
 };
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Orphans {
-    /// The ledgers that cannot be read, by the part of their names that says which target group they are of.
+    /// The unreadable ledgers, by the part of their names that identifies the target group.
     unreadable: BTreeMap<Box<str>, StoredLedger>,
-    /// Whether something has changed that matters.
+    /// Whether something relevant has changed since the last review.
     touched: bool,
-    /// The living pods of targets that are left alone for now, or may come to be.
+    /// The living pods of orphans that remain registered for now, or may.
     doubted: BTreeSet<ObjectKey>,
-    /// The addresses of targets whose removals were not sent: whoever has one, or gets it, may call the removal off.
+    /// The addresses of orphans whose deregistration was not sent. A pod that has or gets one may cancel the
+    /// deregistration.
     contestable: BTreeSet<IpAddr>,
 }
 
 impl Orphans {
-    /// Something has changed that matters for them.
+    /// Records that something relevant has changed.
     pub const fn touch(&mut self) {
         self.touched = true;
     }
 
-    /// The watch of pods says this.
+    /// Takes in a change of pods from the watch.
     pub fn saw(&mut self, change: &Change<PodFacts>) {
         self.touched |= match change {
             Change::Applied(pod) | Change::Deleted(pod) => {
@@ -45,7 +46,7 @@ impl Orphans {
         };
     }
 
-    /// All are judged again, if anything has changed that matters.
+    /// Starts a review of all orphans if something relevant has changed. Returns whether it did.
     pub fn begin_review(&mut self) -> bool {
         let begins = std::mem::take(&mut self.touched);
         if begins {
@@ -55,22 +56,22 @@ impl Orphans {
         begins
     }
 
-    /// What becomes of this pod matters.
+    /// Records that the review depends on this pod.
     pub fn doubts(&mut self, pod: ObjectKey) {
         self.doubted.insert(pod);
     }
 
-    /// Who has this address matters.
+    /// Records that the review depends on which pod has this address.
     pub fn contests(&mut self, ip: IpAddr) {
         self.contestable.insert(ip);
     }
 
-    /// A ledger cannot be read.
+    /// Records an unreadable ledger.
     pub fn unreadable(&mut self, stored: &StoredLedger) {
         self.unreadable.insert(stored.stem().into(), stored.clone());
     }
 
-    /// That of this target group can be read now, or is gone.
+    /// Records that the ledger of this target group is readable now, or was deleted.
     pub fn readable(&mut self, group: &TargetGroupArn) {
         self.unreadable.remove(&*object_name(group));
     }

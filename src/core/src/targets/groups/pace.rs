@@ -1,50 +1,50 @@
-//! How soon a target group is read again: soon after anything has changed in it, then less and less often.
+//! How soon a target group is read again: soon after a change, then less and less often.
 //!
-//! AWS says nothing by itself: whatever is to be noticed is seen in a read. Half of the Describe calls of the account are
-//! all that there are for reads, so a group in which nothing changes has to leave them to others, also when its targets
-//! are not as they should be: they may stay so for ever.
+//! AWS sends no notifications, so Headgate notices changes only in reads. Reads may use at most half of the account's
+//! Describe calls. A group in which nothing changes must leave the calls to others, even if its targets are unhealthy,
+//! because they may stay unhealthy forever.
 //!
-//! * **While targets are new**, the load balancer will say another word of them by itself. That takes minutes at most
-//!   with most health checks.
-//! * **While a target stays as it should not be** (unhealthy, refused, in a zone that is not served), the waits double.
-//! * **While a readiness gate waits** for such a target, and its pod runs, the group is read again after an eighth of the
-//!   time that nothing has changed: a pod that took its time to start is not kept waiting for much longer than it took. In
-//!   the first minute such reads go before others.
-//! * **When somebody else has taken a target out**, more of them may go: the group is read when a quarter of the time has
-//!   passed again that has passed since, until it is read no more often than any other.
+//! * **While targets are new**, the load balancer will soon report a new state for them. With most health checks that
+//!   takes a few minutes at most.
+//! * **While a target has a problem** (it is unhealthy, rejected, or in a zone that is not served), the waits double.
+//! * **While a readiness gate waits** for such a target, and its pod runs, the group is read again after an eighth of
+//!   the time since the last change. A pod that starts slowly then waits only a little longer than its start took. In
+//!   the first minute such reads have priority over others.
+//! * **After somebody else has deregistered a target**, more may follow. The group is read again after a quarter of the
+//!   time since then, until that is the normal rate.
 
 use std::time::Duration;
 
 use crate::model::Moment;
 
-/// While something is under way, and after any change.
+/// The wait while something is under way, and after any change.
 const SOON: Duration = Duration::from_secs(2);
-/// While a target stays as it should not be.
+/// The longest wait while a target has a problem.
 const SELDOM: Duration = Duration::from_secs(30);
-/// What is under way is so no longer when nothing has changed for so long. A load balancer that checks every 30 s and wants
-/// five checks takes two and a half minutes.
+/// Nothing counts as under way after this long without a change. A load balancer that checks every 30 s and needs five
+/// checks takes two and a half minutes.
 const UNDER_WAY: Duration = Duration::from_secs(5 * 60);
 
-/// While a readiness gate waits, at least.
+/// The shortest wait while a readiness gate waits.
 const FOR_GATES: Duration = Duration::from_secs(1);
-/// For so long a gate that waits for a target which is not healthy goes before others.
+/// Reads for a gate that waits for an unhealthy target have priority for this long after the last change.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// When something has changed in a group. See the module.
+/// When a group last changed. See the module docs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     changed: Moment,
-    /// When it was seen last that somebody else has taken a target out.
+    /// When a read last showed that somebody else has deregistered a target.
     taken: Option<Moment>,
 }
 
 impl Pace {
-    /// Something has changed: a call has ended, a read has shown something new, a pod has become ready.
+    /// Records a change: a call has ended, a read has shown something new, or a pod has become ready.
     pub fn changed(&mut self, now: Moment) {
         self.changed = self.changed.max(now);
     }
 
-    /// Somebody else has taken a target out.
+    /// Records that somebody else has deregistered a target.
     pub fn taken(&mut self, now: Moment) {
         self.taken = Some(now);
     }
@@ -54,24 +54,24 @@ impl Pace {
         now.since(self.changed) < UNDER_WAY
     }
 
-    /// How soon it is read again while targets are new.
+    /// How soon the group is read again while targets are new.
     pub fn while_new(&self, now: Moment) -> Duration {
         if self.is_fresh(now) { SOON } else { SELDOM }
     }
 
-    /// How soon it is read again while a target is not as it should be.
+    /// How soon the group is read again while a target has a problem.
     pub fn while_amiss(&self, now: Moment) -> Duration {
         now.since(self.changed).clamp(SOON, SELDOM)
     }
 
-    /// How soon it is read again while a readiness gate waits for a target that is not as it should be and whose pod runs; and
-    /// whether that read is waited for.
+    /// How soon the group is read again while a readiness gate waits for a target that has a problem and whose pod
+    /// runs, and whether that read has priority.
     pub fn while_expected(&self, now: Moment) -> (Duration, bool) {
         let since = now.since(self.changed);
         ((since / 8).clamp(FOR_GATES, SELDOM), since < YOUNG)
     }
 
-    /// How soon it is read again after somebody else has taken a target out; `None`: nobody has.
+    /// How soon the group is read again after somebody else has deregistered a target. `None`: nobody has.
     pub fn while_contested(&self, now: Moment) -> Option<Duration> {
         self.taken.map(|taken| (now.since(taken) / 4).max(SOON))
     }
@@ -85,7 +85,7 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    /// When the first reads after something at `0` begin, up to so many seconds later.
+    /// When the reads after a change at `0` begin, up to the first one at or after `until` seconds.
     fn reads(until: u64, wait: impl Fn(Moment) -> Duration) -> Vec<u64> {
         let mut all = vec![0];
         while let Some(last) = all.last().copied().filter(|last| *last < until) {

@@ -1,4 +1,4 @@
-//! When a target group is read, and when it is looked at at all.
+//! When a target group is read, and when it is checked.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn one() -> (Groups, TargetGroupArn) {
     (groups, web)
 }
 
-/// A read begins and shows nothing that is under way.
+/// A read begins and shows nothing under way.
 fn read(group: &mut Group, now: Moment) {
     group.start_read(now);
     let health = Health { state: HealthState::Healthy, reason: "", zone: None };

@@ -1,4 +1,5 @@
-//! What is wrong with a target group, until it has passed: what came about. Each says whether that is another one now.
+//! Finds the problems of a target group, which last until they are solved. Each function returns or reports whether the
+//! problems have changed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,19 +9,19 @@ use crate::model::{
     troubles::Troubles,
 };
 
-/// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
-/// listener that has just come may not be seen at all of them at once.
+/// A target that stays unused this long, while others are in use, is in a zone that the load balancer does not serve. A
+/// new listener may take a moment to appear for all targets.
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 
-/// That removals are held is said again after so long.
+/// How often Headgate reports again that deregistrations are held.
 const SAID_EVERY: Duration = Duration::from_mins(10);
 
-/// Of so many targets that AWS refuses it is said.
+/// How many rejected targets Headgate reports per action.
 const SAID: usize = 10;
 
 impl Group {
-    /// A call of this action about these targets has ended: what AWS refuses is kept, with what is said of it, until it
-    /// has passed.
+    /// Records the end of a call of this action about these targets. A rejection and its report (from `said`) are kept
+    /// until the problem is solved.
     pub fn call_ended(
         &mut self,
         action: &'static str,
@@ -51,11 +52,11 @@ impl Group {
                     refusals.remove(&(action, Some(item.target)));
                 }
             }
-            // Of several, one is meant: it is found by halving.
+            // AWS rejects one of several targets. Halving the call finds it.
             (Some(Failure { class: FailureClass::Refused, .. }), [_, _, ..]) => {}
             (Some(failure), items) => {
                 let item = items.first().filter(|_| failure.class == FailureClass::Refused);
-                // Of many that are refused some stand for all.
+                // If AWS rejects many targets, only a few are reported.
                 let said_of = |(said, target): &&(&str, Option<Target>)| *said == action && target.is_some();
                 let others =
                     refusals.keys().filter(said_of).filter(|key| key.1 != item.map(|item| item.target));
@@ -70,21 +71,21 @@ impl Group {
         *refusals != before
     }
 
-    /// This is wrong with the ledger.
+    /// Records the problem of the ledger, if it has one.
     pub fn ledger_trouble(&mut self, trouble: Option<Word>) -> bool {
         let changed = self.troubles.ledger != trouble;
         self.troubles.ledger = trouble;
         changed
     }
 
-    /// These healthy targets of ours may be another cluster's by now.
+    /// Records the healthy targets of Headgate that another cluster may have by now.
     pub fn suspect(&mut self, suspects: BTreeSet<Target>) -> bool {
         let changed = self.troubles.suspects != suspects;
         self.troubles.suspects = suspects;
         changed
     }
 
-    /// Looks whether removals are held, and whether registrations do not fit.
+    /// Checks whether deregistrations are held, and whether registrations do not fit.
     pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, now: Moment, news: &mut Vec<News>) {
         let since = self.troubles.holds.map_or(now, |(since, _)| since);
         let holds = self.registrations.held().next().is_some();
@@ -95,7 +96,7 @@ impl Group {
         news.extend((before != (holds, unplaced)).then(|| News::Said(arn.clone())));
     }
 
-    /// A read has shown in which zones targets are.
+    /// Records which targets are in a zone that is not served, after a read.
     pub(super) fn note_zones(&mut self, now: Moment) {
         let in_zone = |target: &&Target| self.observation.state(target) == Some(HealthState::ZoneNotServed);
         let before = std::mem::take(&mut self.troubles.zone_not_served);
