@@ -1,8 +1,9 @@
-//! The ledger of one target group, as one term writes it.
+//! The ledger of one target group in one term.
 //!
-//! One write is in flight at a time. A write carries the version that it replaces. Only what this term has written and has had
-//! acknowledged counts as written: a write of a leader before may still be under way, and ours makes it fail. After a conflict
-//! or an unknown outcome nothing counts until the next write is acknowledged.
+//! One write is in flight at a time. Each write carries the version that it replaces. Only content that this term has
+//! written counts, after the API server has acknowledged the write. A write of an earlier leader may still be under
+//! way; a write of this term makes it fail. After a conflict or an unknown result, nothing counts until the next
+//! acknowledged write.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,20 +15,20 @@ use crate::{
     },
 };
 
-/// What reading the ledger means.
+/// The result of reading the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// It could not be read, or nobody had asked.
+    /// The read failed, or this term did not ask for it.
     Nothing,
-    /// A later term has written it: the lead is lost.
+    /// A later term has written the ledger, so this replica no longer leads.
     LaterTerm,
-    /// This term has not written it yet.
+    /// This term has not written the ledger yet.
     First(Claims),
-    /// This term has written it before.
+    /// This term has written the ledger before.
     Again(Claims),
 }
 
-/// What a request in flight does.
+/// The effect of a request in flight.
 #[derive(Clone, Debug)]
 enum InFlight {
     Load,
@@ -35,28 +36,28 @@ enum InFlight {
     Write(Content),
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct LedgerWriter {
     term: u64,
-    /// The version to replace; `None`: there is none.
+    /// The version to replace. `None`: there is no ledger.
     version: Option<LedgerVersion>,
-    /// Whether that is known. Otherwise it is read first.
+    /// Whether `version` is known. If it is not, Headgate reads the ledger first.
     is_known: bool,
-    /// What this term has written last, if that was acknowledged and nothing came in between.
+    /// The last acknowledged content of this term. `None`: the ledger may have other content.
     written: Option<Content>,
     in_flight: Option<(RequestId, InFlight)>,
-    /// Whether this term has written it once.
+    /// Whether this term has written the ledger.
     is_ready: bool,
 }
 
 impl LedgerWriter {
-    /// One that was found in this version and is not written yet.
+    /// A ledger that was found in this version and that this term has not written yet.
     pub const fn new(term: u64, version: Option<LedgerVersion>) -> Self {
         Self { term, version, is_known: true, written: None, in_flight: None, is_ready: false }
     }
 
-    /// Whether this term has written it once. Nothing is sent for the group before that.
+    /// Whether this term has written the ledger. Headgate sends nothing for the group before that.
     pub const fn is_ready(&self) -> bool {
         self.is_ready
     }
@@ -66,33 +67,33 @@ impl LedgerWriter {
         self.in_flight.is_none()
     }
 
-    /// The version that the next write replaces; `None`: there is no ledger.
+    /// The version that the next write replaces. `None`: there is no ledger.
     pub const fn version(&self) -> Option<&LedgerVersion> {
         self.version.as_ref()
     }
 
-    /// What this term has written last, if nothing else may be there.
+    /// The last content that this term has written. `None`: the ledger may have other content.
     pub const fn last_written(&self) -> Option<&Content> {
         self.written.as_ref()
     }
 
-    /// Whether it is known what is there; otherwise it is read first.
+    /// Whether the version of the ledger is known. If it is not, Headgate reads the ledger first.
     pub const fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Whether there is one, or may be.
+    /// Whether the ledger exists, or may exist.
     pub const fn exists(&self) -> bool {
         !self.is_known || self.version.is_some() || self.in_flight.is_some()
     }
 
-    /// Whether the ledger has this claim now, and still has it after the write in flight.
+    /// Whether the ledger has this claim now, and will still have it after the write in flight.
     pub fn has(&self, target: &Target, pod: PodMark) -> bool {
         let names = |content: &Content| content.claims.get(target).is_some_and(|claim| claim.pod == pod);
         self.written.as_ref().is_some_and(names) && self.writing().is_none_or(names)
     }
 
-    /// Whether the ledger has no claim on this target, now and after the write in flight.
+    /// Whether the ledger has no claim on this target, both now and after the write in flight.
     pub fn is_free(&self, target: &Target) -> bool {
         let names = |content: &Content| content.claims.contains_key(target);
         self.written.as_ref().is_some_and(|content| !names(content)) && !self.writing().is_some_and(names)
@@ -117,7 +118,7 @@ impl LedgerWriter {
         Some(Request::Write(self.version.clone(), desired))
     }
 
-    /// A request leaves.
+    /// Headgate sends a request.
     pub fn sent(&mut self, id: RequestId, request: Request) {
         let does = match request {
             Request::Load => InFlight::Load,
@@ -126,12 +127,12 @@ impl LedgerWriter {
         self.in_flight = Some((id, does));
     }
 
-    /// It is deleted, because nothing uses the group any more.
+    /// Headgate deletes the ledger, because nothing uses the group any more.
     pub fn drops(&mut self, id: RequestId) {
         self.in_flight = Some((id, InFlight::Drop));
     }
 
-    /// A read has ended that gave nothing, or gives it to [`Self::found`].
+    /// A read has ended. It failed, or [`Self::found`] gets its result.
     pub fn load_ended(&mut self, id: RequestId) {
         self.ends(id);
     }
@@ -140,7 +141,7 @@ impl LedgerWriter {
         self.in_flight.take_if(|(own, _)| *own == id).map(|(_, does)| does)
     }
 
-    /// A write has ended. A conflict is an unknown outcome: something else is there now.
+    /// Handles the end of a write. A conflict counts as an unknown result, because the ledger has other content now.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
         let content = match self.ends(id) {
             Some(InFlight::Write(content)) => content,
@@ -157,7 +158,7 @@ impl LedgerWriter {
         }
     }
 
-    /// A read has ended.
+    /// Handles the end of a read.
     pub fn loaded(
         &mut self,
         id: RequestId,
@@ -169,7 +170,7 @@ impl LedgerWriter {
         }
     }
 
-    /// It was read, by a request of its own or with all others.
+    /// Takes in the ledger, from a separate request or from a list of all ledgers.
     pub fn found(&mut self, found: Option<(LedgerVersion, Content)>) -> Loaded {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         if content.term > self.term {
@@ -180,7 +181,8 @@ impl LedgerWriter {
         if self.is_ready { Loaded::Again(content.claims) } else { Loaded::First(content.claims) }
     }
 
-    /// A watch has shown this version; `None`: that it was deleted. One that a write in flight may have made says nothing.
+    /// A watch has shown this version. `None`: the ledger was deleted. Ignored while a write is in flight, because that
+    /// write may have made the version.
     pub fn seen(&mut self, version: Option<&LedgerVersion>) {
         if self.in_flight.is_none() && self.is_known && self.version.as_ref() != version {
             self.forget();

@@ -1,25 +1,28 @@
-//! The targets of one target group during one term of a leader, by claims.
+//! The targets of one target group during one term of a leader, tracked by claims.
 //!
-//! One question decides almost everything: may a load balancer still send to this address for this pod? A *claim* answers it. It
-//! stands in the ledger of the group from before the first RegisterTargets until the load balancer has stopped sending.
+//! One question decides almost everything: may a load balancer still send to this address for this pod? A *claim*
+//! answers it. The ledger of the group contains the claim from before the first RegisterTargets until the load balancer
+//! has stopped sending.
 //!
-//! * **I1**: AWS may send to a target for a pod ⇒ the ledger has that claim.
-//! * **I2**: a call of ours may still take effect on a target ⇒ the ledger has a claim on that target.
+//! * **I1**: if AWS may send to a target for a pod, the ledger has that claim.
+//! * **I2**: if a call of Headgate may still take effect on a target, the ledger has a claim on that target.
 //!
-//! So nothing from an earlier term can affect a target that the ledger does not name.
+//! Therefore nothing from an earlier term can affect a target that the ledger does not name.
 //!
 //! ```text
-//!  want ─────► Targets ─────► due: calls, ledger requests, when to look again
+//!  want ─────► Targets ─────► due: calls, ledger requests, when to check again
 //!  answers ──►    │
 //!  reads ────►    ├── state.rs   the state of one target, and what it waits for
 //!                 └── ledger.rs  what this term has written, one write at a time
 //! ```
 //!
-//! * **Owns** the state of each target that is claimed, and what the ledger should say.
-//! * **Assumes** that a call takes effect within [`Delays::late`] of the moment it is sent or given up, and that a read is no
-//!   older than [`Delays::stale`] when it begins. A process that is paused between its check of authority and its call breaks the
-//!   first. Then a late target counts as foreign: it is reported, and nobody removes it.
-//! * **Never** sends two calls for one target at a time, except that a removal gives up a call that registers it.
+//! * **Owns** the state of each target that has a claim, and the desired content of the ledger.
+//! * **Assumes** that a call takes effect within [`Delays::late`] after Headgate sends it or gives it up, and that the
+//!   data of a read is at most [`Delays::stale`] old when the read begins. A process that is paused between the check
+//!   that it leads and its call breaks the first assumption. The late target then counts as foreign: Headgate reports
+//!   it and does not remove it.
+//! * **Never** sends two calls for one target at a time, with one exception: a deregistration does not wait for a
+//!   registration in flight.
 
 mod ledger;
 mod state;
@@ -44,39 +47,40 @@ use crate::{
     model::{HealthState, Moment, RequestId, Target, Uid},
 };
 
-/// Whose the targets are that somebody else has registered, and that are to go.
+/// The pod in the claims on foreign targets that Headgate will deregister.
 pub fn nobody() -> PodMark {
     PodMark::of(&Uid::new(""))
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Targets {
     delays: Delays,
     ledger: LedgerWriter,
     wanted: BTreeMap<Target, Wanted>,
     states: BTreeMap<Target, State>,
-    /// The object that binds, or bound, the pod of each.
+    /// The object that binds, or bound, the pod of each target.
     bindings: BTreeMap<Target, Arc<str>>,
-    /// How long load balancers go on sending to each, where that is not the same for all.
+    /// The propagation delay of each target that does not have the default.
     bounds: BTreeMap<Target, Duration>,
-    /// What somebody else has registered, and is to be removed.
+    /// The foreign targets that will be deregistered.
     expelled: BTreeSet<Target>,
     /// The namespaces that hold the group.
     holders: BTreeSet<Arc<str>>,
-    /// What the last read has shown.
+    /// The result of the last read.
     shown: Option<BTreeMap<Target, HealthState>>,
     /// Whether the last read has failed.
     is_unreadable: bool,
     /// When the first read of this term began.
     first_read: Option<Moment>,
-    /// What nobody here claims, and when the last read began that has shown it, for as long as reads may be late.
+    /// The targets without a claim, and when the last read began that showed each. Kept for as long as reads may be
+    /// stale.
     others: BTreeMap<Target, Moment>,
 }
 
 impl Targets {
-    /// Those that the ledger of the group names; `found` is nothing if there is no ledger. A call of the term before may take
-    /// effect until `settled`. Gives nothing if a later term has written the ledger.
+    /// Takes over the targets that the ledger of the group names. `found`: the ledger, if there is one. A call of the
+    /// term before may take effect until `settled`. Returns `None` if a later term has written the ledger.
     pub fn take_over(
         delays: Delays,
         term: u64,
@@ -87,7 +91,7 @@ impl Targets {
         targets.begin(term, found, settled).then_some(targets)
     }
 
-    /// Those of a replica that does not lead: it knows what is wanted.
+    /// The targets on a replica that does not lead. It tracks only which targets are wanted.
     pub const fn new(delays: Delays) -> Self {
         Self {
             delays,
@@ -105,7 +109,7 @@ impl Targets {
         }
     }
 
-    /// A term begins, which has found this: see [`Self::take_over`]. Gives whether it goes on.
+    /// Begins a term with this ledger, like [`Self::take_over`]. Returns whether the term continues.
     pub fn begin(&mut self, term: u64, found: Option<(LedgerVersion, Content)>, settled: Moment) -> bool {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         self.ledger = LedgerWriter::new(term, version);
@@ -115,7 +119,7 @@ impl Targets {
         content.term <= term
     }
 
-    /// Which pod should have this target.
+    /// Sets which pod should have this target.
     pub fn want(&mut self, target: Target, wanted: Option<Wanted>) {
         match wanted {
             Some(wanted) => {
@@ -128,12 +132,12 @@ impl Targets {
         }
     }
 
-    /// How long load balancers go on sending to this target.
+    /// Sets the propagation delay of this target.
     pub fn set_bound(&mut self, target: Target, bound: Duration) {
         self.bounds.insert(target, bound);
     }
 
-    /// Nothing is known of this target any more.
+    /// Forgets the delay and the binding of this target.
     pub fn forget(&mut self, target: &Target) {
         self.bounds.remove(target);
         self.bindings.remove(target);
@@ -143,7 +147,8 @@ impl Targets {
         self.bounds.get(target).copied().unwrap_or(self.delays.bound)
     }
 
-    /// Somebody else has registered this target, and it is to go: nobody here claims it, so that a call about it cannot come late.
+    /// Marks a foreign target for deregistration. It gets a claim for [`nobody`], so that the ledger covers a late call
+    /// about it.
     pub fn expel(&mut self, target: Target) {
         if self.states.get(&target).is_none_or(|state| state.pod().is_none()) && self.expelled.insert(target)
         {
@@ -151,17 +156,18 @@ impl Targets {
         }
     }
 
-    /// It stays, if its removal was not sent.
+    /// Keeps a foreign target registered, if its deregistration was not sent.
     pub fn spare(&mut self, target: &Target) {
         self.expelled.remove(target);
     }
 
-    /// The namespaces that hold the group, to be written down.
+    /// The namespaces that hold the group, for the next write of the ledger.
     pub const fn holders_mut(&mut self) -> &mut BTreeSet<Arc<str>> {
         &mut self.holders
     }
 
-    /// AWS says that the group does not exist: no load balancer sends to what nobody wants. It may have been wrong.
+    /// AWS reports that the group does not exist. Load balancers then send to none of the unwanted targets. The report
+    /// may be wrong.
     pub fn group_is_gone(&mut self, now: Moment) {
         self.states.retain(|_, state| !matches!(state, State::Absent { .. }));
         let wanted = &self.wanted;
@@ -181,7 +187,7 @@ impl Targets {
         self.bindings.get(target)
     }
 
-    /// What the last read that counts has shown of this target, registered for this pod: of its own health.
+    /// The health of this target for this pod in the last read that counts.
     pub fn health(&self, target: &Target, pod: PodMark) -> Option<HealthState> {
         match self.states.get(target) {
             Some(State::Registered { pod: of, health, .. }) if *of == pod => *health,
@@ -189,12 +195,12 @@ impl Targets {
         }
     }
 
-    /// What the last read has shown of it, whenever it began.
+    /// The health of the target in the last read, even if that read does not count for its pod.
     pub fn shown(&self, target: &Target) -> Option<HealthState> {
         self.shown.as_ref()?.get(target).copied()
     }
 
-    /// Takes in what the ledger names: a call about it may take effect until `settled`.
+    /// Takes over the claims of the ledger. Calls about them may take effect until `settled`.
     fn inherit(&mut self, claims: Claims, settled: Moment) {
         for (target, Claim { pod, binding }) in claims {
             self.states.insert(target, State::unsettled(pod, settled));
@@ -210,27 +216,27 @@ impl Targets {
         )
     }
 
-    /// The state of a target; `None`: it is absent, and was seen so.
+    /// The state of a target. `None`: it is absent, and a read has confirmed that.
     pub fn state(&self, target: &Target) -> Option<&State> {
         self.states.get(target)
     }
 
-    /// All that are not absent, and those that a read has yet to show absent.
+    /// All targets that are not absent, and absent targets that a read has not yet confirmed.
     pub fn states(&self) -> impl Iterator<Item = (&Target, &State)> {
         self.states.iter()
     }
 
-    /// The ledger as this term writes it.
+    /// The ledger that this term writes.
     pub const fn ledger(&self) -> &LedgerWriter {
         &self.ledger
     }
 
-    /// Whether nothing that this term or the one before has sent can still take effect: then a successor may act at once.
+    /// Whether no call of this term or the one before can still take effect. A successor may then act immediately.
     pub fn is_settled(&self) -> bool {
         self.ledger.is_ready() && self.ledger.is_idle() && self.states.values().all(State::is_settled)
     }
 
-    /// What is due now. `may_go` says whether a target may be taken from the pod that has it and should not have it any more.
+    /// The next steps. `may_go` tells whether a target may be taken from its pod, which should no longer have it.
     pub fn due(&mut self, now: Moment, may_go: impl Fn(&Target, PodMark) -> bool) -> Due {
         let mut due = Due::default();
         if self.ledger.is_ready() {
@@ -250,18 +256,18 @@ impl Targets {
         due
     }
 
-    /// What is to be asked of the ledger.
+    /// The request that the ledger needs, if any.
     pub fn ledger_request(&self, now: Moment) -> Option<Request> {
         self.ledger.next(self.desired(now), self.holders.clone())
     }
 
-    /// When time alone changes a target.
+    /// When the state of a target changes because time passes.
     pub fn waits_until(&self, target: &Target) -> Option<Moment> {
         self.states.get(target)?.waits_until(self.bound(target))
     }
 
-    /// What changes by itself for a target, and which call is due then. `may_go`: whether it may be taken from the pod that has it
-    /// and should not have it any more.
+    /// Updates the state of a target and returns the call that is due. `may_go`: whether the target may be taken from
+    /// its pod, which should no longer have it.
     pub fn plan(&mut self, target: &Target, now: Moment, may_go: bool) -> Option<Way> {
         if !self.ledger.is_ready() {
             return None;
@@ -270,7 +276,7 @@ impl Targets {
         self.way(target, now, &|_, _| may_go)
     }
 
-    /// What changes by itself, without a call.
+    /// Applies the changes of a target's state that need no call.
     fn turn(&mut self, target: Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) {
         let wanted = self.wanted.get(&target);
         let to_add = wanted.filter(|wanted| wanted.may_add);
@@ -281,14 +287,14 @@ impl Targets {
                 let past = self.past(&target, now);
                 to_add.map(|wanted| claiming(wanted, None, past))
             }
-            // Nothing was sent: it is again what it was before.
+            // Headgate has sent nothing, so the state before returns.
             Some(State::Claiming { pod, before, past }) => match to_add {
                 None if self.expelled.contains(&target) => None,
                 None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),
                 Some(wanted) if wanted.pod != *pod => Some(claiming(wanted, *before, *past)),
                 Some(_) => None,
             },
-            // A removal does not wait for the answer to a registration.
+            // A deregistration does not wait for the answer to a registration.
             Some(
                 state @ (State::Registering { pod, .. }
                 | State::Unsettled { pod, call: Some((_, Way::In)), .. }),
@@ -302,7 +308,7 @@ impl Targets {
             {
                 Some(State::unsettled(*pod, *late))
             }
-            // A stranger's, of which nobody knows whether it was removed: a read shows it.
+            // A foreign target whose deregistration has an unknown result. A read will show the result.
             Some(State::Unsettled { pod, until, call: None, .. })
                 if *pod == nobody() && wanted.is_none() && now >= *until =>
             {
@@ -328,7 +334,7 @@ impl Targets {
         self.states.insert(target, next);
     }
 
-    /// Which call is due for a target.
+    /// The call that is due for a target.
     fn way(&self, target: &Target, now: Moment, may_go: &impl Fn(&Target, PodMark) -> bool) -> Option<Way> {
         let wanted = self.wanted.get(target);
         let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
@@ -349,7 +355,7 @@ impl Targets {
                     return (!waits && may_go(target, *pod)).then_some(Way::Out);
                 }
                 let may_add = wanted.is_some_and(|wanted| wanted.may_add);
-                // One that is there needs no call.
+                // A target that AWS has needs no call.
                 let is_missing = |shown: &BTreeMap<Target, HealthState>| {
                     shown.get(target).is_none_or(|health| *health == HealthState::Draining)
                 };
@@ -360,7 +366,7 @@ impl Targets {
         }
     }
 
-    /// What the ledger should say.
+    /// The desired claims in the ledger.
     fn desired(&self, now: Moment) -> Claims {
         let claim = |(target, state): (&Target, &State)| {
             let is_over = matches!(state, State::Draining(draining) if self.is_quiet(target, draining, now));
@@ -370,7 +376,8 @@ impl Targets {
         self.states.iter().filter_map(claim).collect()
     }
 
-    /// From when on a read says something new about a target in this state, if one does that somebody waits for.
+    /// The earliest start of a read that shows something new about a target in this state. `None`: nobody waits for
+    /// one.
     pub fn counts_from(&self, state: &State) -> Option<Moment> {
         let Delays { stale, bound, .. } = self.delays;
         match state {
@@ -383,14 +390,14 @@ impl Targets {
         }
     }
 
-    /// Whether no load balancer sends there any more. A read only detects that a call came later than anybody thought, so a group
-    /// that cannot be read holds nothing up.
+    /// Whether no load balancer sends to the target any more. The read only detects calls that took effect unexpectedly
+    /// late, so a group that cannot be read does not delay this.
     fn is_quiet(&self, target: &Target, draining: &Draining, now: Moment) -> bool {
         let Some(accepted) = draining.accepted else { return true };
         accepted + self.bound(target) <= now && (draining.looked || self.is_unreadable)
     }
 
-    /// What AWS had at a target of which nothing is known.
+    /// What AWS had at a target for which there is no state.
     pub fn past(&self, target: &Target, now: Moment) -> Past {
         let is_over = |began: &Moment| now > *began + self.delays.stale;
         match (&self.first_read, self.others.get(target)) {
@@ -402,12 +409,12 @@ impl Targets {
         }
     }
 
-    /// When the first read of this term began, and the last one that has shown this target while nothing was known of it.
+    /// When the first read of this term began, and the last read that showed this target while it had no state.
     pub fn looked_at(&self, target: &Target) -> (Option<Moment>, Option<Moment>) {
         (self.first_read, self.others.get(target).copied())
     }
 
-    /// A call leaves with these targets.
+    /// Headgate sends a call with these targets.
     pub fn sent(&mut self, id: RequestId, way: Way, targets: &[Target], now: Moment) {
         for target in targets {
             let Some(state) = self.states.get_mut(target) else { continue };
@@ -439,7 +446,7 @@ impl Targets {
         }
     }
 
-    /// A call with these targets has ended.
+    /// Handles the end of a call with these targets.
     pub fn answered(&mut self, id: RequestId, targets: &[Target], outcome: Outcome, now: Moment) {
         let late = now + self.delays.late;
         for target in targets {
@@ -484,7 +491,7 @@ impl Targets {
                     };
                     State::Unsettled { pod, until, from, call: None, early, gave_up, adds: None }
                 }
-                // It has ended, and comes late no more. A removal that was sent before it ended does not count.
+                // The call has ended and cannot take effect late. A deregistration that was sent before does not count.
                 State::Unsettled { pod, until, from, call, gave_up: Some((gave_up, before)), .. }
                     if gave_up == id =>
                 {
@@ -498,7 +505,8 @@ impl Targets {
         }
     }
 
-    /// A read of the whole group that began then has shown these. Gives those that somebody else has put where ours were.
+    /// Handles a read of the whole group that began at `began`. Returns the deregistered targets that somebody else has
+    /// registered again.
     pub fn read(&mut self, began: Moment, shown: BTreeMap<Target, HealthState>, now: Moment) -> Vec<Target> {
         let Delays { stale, bound, notice, .. } = self.delays;
         let bounds = &self.bounds;
@@ -521,7 +529,8 @@ impl Targets {
                     let is_proven = past != Past::Kept || began > since + stale + notice;
                     *state = State::Registered {
                         pod,
-                        // A later read may show an earlier time, so what counts begins anew.
+                        // A later read may show an earlier time. Only reads that began long enough after this one
+                        // count.
                         since: if settles { now } else { since },
                         health: health.filter(|_| !is_healthy || is_proven),
                         past: if settles || is_proven { Past::Left } else { past },
@@ -542,7 +551,7 @@ impl Targets {
                     }
                     draining.looked |= is_late;
                 }
-                // What was sent early has had no effect, or was undone: once more.
+                // The early deregistration had no effect or was undone, so it may be sent again.
                 State::Unsettled { until, call: None, early: Some((Way::Out, sent)), .. }
                     if now < until && is_there && began > sent + stale =>
                 {
@@ -578,37 +587,37 @@ impl Targets {
         self.is_unreadable
     }
 
-    /// A read of the group has failed.
+    /// Handles a failed read of the group.
     pub fn unread(&mut self) {
         self.is_unreadable = true;
     }
 
-    /// A request to the ledger leaves.
+    /// Headgate sends a request to the ledger.
     pub fn ledger_sent(&mut self, id: RequestId, request: Request) {
         self.ledger.sent(id, request);
     }
 
-    /// The ledger is deleted, because nothing uses the group any more.
+    /// Headgate deletes the ledger, because nothing uses the group any more.
     pub fn ledger_drops(&mut self, id: RequestId) {
         self.ledger.drops(id);
     }
 
-    /// A read of the ledger has ended, and what it has found comes by itself: [`Self::found`].
+    /// A read of the ledger has ended. [`Self::found`] gets its result separately.
     pub fn load_ended(&mut self, id: RequestId) {
         self.ledger.load_ended(id);
     }
 
-    /// The ledger was written, or was not.
+    /// Handles the end of a write of the ledger.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
         self.ledger.written(id, result);
     }
 
-    /// A watch has shown this version of the ledger; `None`: it was deleted.
+    /// A watch has shown this version of the ledger. `None`: the ledger was deleted.
     pub fn seen(&mut self, version: Option<&LedgerVersion>) {
         self.ledger.seen(version);
     }
 
-    /// The ledger was read. Gives whether this term goes on: a later one may have begun.
+    /// Handles the end of a read of the ledger. Returns whether this term continues, because a later term may have begun.
     pub fn loaded(
         &mut self,
         id: RequestId,
@@ -620,7 +629,7 @@ impl Targets {
         self.take_in(loaded, settled, now)
     }
 
-    /// The ledger was read with all others, or by a request of its own.
+    /// Like [`Self::loaded`], for a ledger that was read with all others or by a separate request.
     pub fn found(&mut self, found: Option<(LedgerVersion, Content)>, settled: Moment, now: Moment) -> bool {
         let loaded = self.ledger.found(found);
         self.take_in(loaded, settled, now)
@@ -630,12 +639,13 @@ impl Targets {
         match loaded {
             Loaded::Nothing => {}
             Loaded::LaterTerm => return false,
-            // Nothing was sent yet: what is read replaces what was read before.
+            // Headgate has sent nothing yet, so this read replaces the one before.
             Loaded::First(claims) => {
                 (self.states, self.expelled) = (BTreeMap::new(), BTreeSet::new());
                 self.inherit(claims, settled);
             }
-            // Memory counts. What it does not know, nobody may forget.
+            // The states in memory take precedence. Claims that they lack are taken over, because they must not get
+            // lost.
             Loaded::Again(mut claims) => {
                 let is_known =
                     |target: &Target| self.states.get(target).is_some_and(|state| state.pod().is_some());

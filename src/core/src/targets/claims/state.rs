@@ -7,7 +7,7 @@ use crate::{
     model::{HealthState, Moment, RequestId},
 };
 
-/// Which way a call goes.
+/// The direction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// RegisterTargets.
@@ -16,93 +16,97 @@ pub enum Way {
     Out,
 }
 
-/// What AWS had at a target when it was registered: what a read shows may be about that.
+/// What AWS had at a target before Headgate registered it. A read may still show that instead of the new registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Past {
-    /// Nothing, for longer than a read may be late: health counts at once.
+    /// Nothing, for longer than a read may be stale. The health in a read counts immediately.
     Nothing,
-    /// Nothing, since a moment ago: health counts when no read shows that moment any more.
+    /// Nothing, but only for a moment. Health counts when a read can no longer show the time before.
     Left,
-    /// Perhaps a registration that AWS has kept: that it is healthy may be about that one.
+    /// Perhaps a registration that AWS has kept. A healthy state may belong to that registration.
     Kept,
 }
 
-/// A target that AWS has removed: a load balancer may go on sending there for a while.
+/// A deregistered target. A load balancer may keep sending to it for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
-    /// For which pod it was a target.
+    /// The pod that had the target.
     pub(super) pod: PodMark,
-    /// When AWS had accepted the removal; `None`: it never was a target for this pod.
+    /// When AWS accepted the deregistration. `None`: the target was never registered for this pod.
     pub(super) accepted: Option<Moment>,
-    /// Whether a read has been seen that began when the load balancer had stopped.
+    /// Whether there was a read that began after the load balancer had stopped sending.
     pub(super) looked: bool,
-    /// Whether AWS said only that there is no such group: if a read shows the target all the same, it is still ours.
+    /// Whether AWS reported only that the group does not exist. A target that a read shows nevertheless still belongs
+    /// to Headgate.
     pub(super) by_absence: bool,
 }
 
 impl Draining {
-    /// For which pod it was a target.
+    /// The pod that had the target.
     pub const fn pod(&self) -> PodMark {
         self.pod
     }
 
-    /// When AWS had accepted the removal; `None`: it never was a target for this pod.
+    /// When AWS accepted the deregistration. `None`: the target was never registered for this pod.
     pub const fn accepted(&self) -> Option<Moment> {
         self.accepted
     }
 
-    /// Whether a read has been seen that began when the load balancer had stopped.
+    /// Whether there was a read that began after the load balancer had stopped sending.
     pub const fn looked(&self) -> bool {
         self.looked
     }
 
-    /// Whether AWS said only that there is no such group.
+    /// Whether AWS reported only that the group does not exist.
     pub const fn by_absence(&self) -> bool {
         self.by_absence
     }
 
-    /// Removed at `accepted`.
+    /// A target that was deregistered at `accepted`.
     pub const fn since(pod: PodMark, accepted: Moment) -> Self {
         Self { pod, accepted: Some(accepted), looked: false, by_absence: false }
     }
 
-    /// There was no such group at `accepted`.
+    /// A target whose group did not exist at `accepted`.
     pub const fn without_group(pod: PodMark, accepted: Moment) -> Self {
         Self { by_absence: true, ..Self::since(pod, accepted) }
     }
 
-    /// Nothing was sent for this pod.
+    /// A target for which Headgate sent nothing for this pod.
     pub const fn nothing(pod: PodMark) -> Self {
         Self { pod, accepted: None, looked: true, by_absence: false }
     }
 }
 
-/// The state of a target. One without any is absent, and was seen so.
+/// The state of a target. A target without a state is absent, and a read has confirmed that.
 ///
-/// `pod` is the one that the ledger should name. `call` is the call in flight about it.
+/// `pod` is the pod that the ledger should name. `call` is the call in flight about the target.
 #[expect(
     missing_docs,
     reason = "what a field means in all states is said once, above; the others beside their state"
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its claim is erased. Kept until a read shows the group after that: what is there then is somebody else's.
+    /// The claim is erased. The state remains until a later read of the group. If that read shows the target, it is
+    /// foreign.
     Absent { since: Moment },
-    /// Its claim is being written; nothing was sent. `before`: what it was until then, if AWS may still send for that.
+    /// The claim is being written, and nothing was sent. `before`: the previous state, if AWS may still send because of
+    /// it.
     Claiming { pod: PodMark, before: Option<Draining>, past: Past },
     /// RegisterTargets is in flight.
     Registering { pod: PodMark, call: RequestId, before: Option<Draining>, past: Past },
-    /// AWS has it. Health counts from reads that began after `since`, and so late that they cannot show what was before.
-    /// `late`: until then another registration for the pod may come late.
+    /// AWS has the target. Its health counts in reads that began after `since`, late enough that they cannot show the
+    /// state before. `late`: until then, another registration for the pod may take effect.
     Registered { pod: PodMark, since: Moment, health: Option<HealthState>, past: Past, late: Option<Moment> },
-    /// DeregisterTargets is in flight, and its answer counts.
+    /// DeregisterTargets is in flight, and its answer will count.
     Deregistering { pod: PodMark, call: RequestId },
-    /// AWS has removed it.
+    /// AWS has accepted the deregistration.
     Draining(Draining),
-    /// A call that was given up, or one of another term, may take effect until `until`. What is sent earlier is for speed and does
-    /// not count. `from`: since when nothing of ours changes it. `gave_up`: a registration that a removal did not wait for, and
-    /// until when it would be unsettled without that: if it is answered after all, it cannot come late. `adds`: what may come late
-    /// only registers it for this pod, and what was there before.
+    /// A call that was given up, or a call of another term, may take effect until `until`. Calls that are sent earlier
+    /// only save time; their answers do not count. `from`: since when no call of Headgate changes the target.
+    /// `gave_up`: a registration that a deregistration did not wait for, and until when the target would be unsettled
+    /// without it. If AWS answers that registration, it cannot take effect late. `adds`: a late call can only register
+    /// the target for this pod. The value tells what AWS had there before.
     Unsettled {
         pod: PodMark,
         until: Moment,
@@ -128,17 +132,17 @@ impl State {
         }
     }
 
-    /// Nobody knows what AWS has until then.
+    /// The state in AWS is unknown until `until`.
     pub const fn unsettled(pod: PodMark, until: Moment) -> Self {
         Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None, adds: None }
     }
 
-    /// Until then a registration for this pod may come late that was given up.
+    /// A registration for this pod was given up and may take effect until `until`.
     pub(super) const fn registering(pod: PodMark, until: Moment, past: Past) -> Self {
         Self::Unsettled { pod, until, from: until, call: None, early: None, gave_up: None, adds: Some(past) }
     }
 
-    /// A removal does not wait for the answer to a registration.
+    /// Gives up a registration in flight, because a deregistration does not wait for its answer.
     pub(super) fn give_up(self, now: Moment, late: Duration) -> Self {
         match self {
             Self::Registering { pod, call, .. } => {
@@ -158,7 +162,7 @@ impl State {
         }
     }
 
-    /// Whether no call is in flight or may come late.
+    /// Whether no call is in flight or may take effect late.
     pub const fn is_settled(&self) -> bool {
         !matches!(
             self,
@@ -169,7 +173,7 @@ impl State {
         )
     }
 
-    /// When time alone changes it.
+    /// When the state changes because time passes.
     pub fn waits_until(&self, bound: Duration) -> Option<Moment> {
         match self {
             Self::Draining(Draining { accepted: Some(accepted), .. }) => Some(*accepted + bound),

@@ -1,4 +1,4 @@
-//! One target through its life. Every order of events is tried in `tests/simulation/src/claims`.
+//! The life of one target. The simulation in `tests/simulation/src/claims` tries every order of events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ const DELAYS: Delays = Delays {
     notice: Duration::from_secs(20),
 };
 
-/// A group, its requests answered at once.
+/// A group whose requests are answered immediately.
 struct Stage {
     targets: Targets,
     now: u64,
@@ -38,7 +38,7 @@ fn claims(pods: &[(u8, &str)]) -> Claims {
 }
 
 impl Stage {
-    /// A leader of term 2 whose ledger names these.
+    /// A leader of term 2 whose ledger names these claims.
     fn begin(inherited: &[(u8, &str)], settled: u64) -> Self {
         let found = Some((version(1), Content { term: 1, claims: claims(inherited), ..Content::default() }));
         let targets = Targets::take_over(DELAYS, 2, found, at(settled)).unwrap();
@@ -56,7 +56,7 @@ impl Stage {
         self.targets.due(at(self.now), |_, _| true)
     }
 
-    /// The ledger is written, until it says what it should.
+    /// Writes the ledger until it has the desired content.
     fn write(&mut self) {
         while let Some(request) = self.due().ledger {
             let id = self.next_id();
@@ -84,7 +84,7 @@ impl Stage {
         self.targets.answered(id, &[target(host, 80)], outcome, at(self.now));
     }
 
-    /// A read that begins and ends now.
+    /// Reads the group; the read begins and ends now.
     fn read(&mut self, shown: &[(u8, HealthState)]) -> Vec<Target> {
         let shown: BTreeMap<Target, HealthState> =
             shown.iter().map(|(host, health)| (target(*host, 80), *health)).collect();
@@ -99,7 +99,7 @@ impl Stage {
         self.targets.ledger().last_written().map(|content| content.claims.clone()).unwrap_or_default()
     }
 
-    /// Pod `a` is registered at host 1, in a group in which nobody else was.
+    /// Pod `a` is registered at host 1, in a group that had no other target before.
     fn registered() -> Self {
         let mut stage = Self::begin(&[], 0);
         stage.read(&[]);

@@ -23,7 +23,7 @@ impl<'a> Calls<'a> {
         self.awake().flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }
 
-    /// The groups in which a call of this lane is due.
+    /// The groups in which a call of this kind is due.
     pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
         self.awake().filter_map(move |(arn, group)| {
             let since = match lane {

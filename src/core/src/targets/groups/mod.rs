@@ -8,14 +8,14 @@
 //!
 //! **Owns** all that is known about each target group: what Headgate sent to AWS
 //! ([`registration`](crate::targets::registration)), the result of the last read, the backoffs, what the bindings
-//! allow, and what was reported. It also owns the pods and addresses that decide about orphans, the targets that only a
-//! ledger names (`orphans.rs`).
+//! allow, and what was reported. It also owns the pods and addresses that decide about leftover targets, which only a
+//! ledger names.
 //!
 //! **Guarantees.** A group in which nothing is due sleeps. An input therefore costs only the work of the groups that it
 //! concerns. Every change of a group wakes it ([`Groups::get_mut`]).
 //!
 //! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step that
-//! may send something. The lanes decide which calls are sent, see [`account`](crate::lanes::account).
+//! may send something. [`crate::lanes::account`] decides which calls are sent.
 
 mod allowed;
 mod calls;
@@ -134,7 +134,7 @@ impl Groups {
         after
     }
 
-    /// The orphans of all groups.
+    /// The leftover targets of all groups.
     pub const fn orphans(&mut self) -> &mut Orphans {
         &mut self.orphans
     }

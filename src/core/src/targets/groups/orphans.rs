@@ -1,10 +1,10 @@
-//! Orphans: targets that a ledger names and that nothing wants. This module tracks the pods and addresses that decide
+//! Leftover targets: a ledger names them, and nothing wants them. This module tracks the pods and addresses that decide
 //! about them, and the ledgers that cannot be read.
 //!
-//! * **Owns**: whether the orphans must be judged again; the pods and addresses on which that depends; the unreadable
-//!   ledgers, until they become readable or are deleted.
+//! * **Owns**: whether leftover targets must be judged again; the pods and addresses on which that depends; the
+//!   unreadable ledgers, until they become readable or are deleted.
 //! * **Assumes**: the caller reports each other input that may matter ([`Orphans::touch`]). The target groups own the
-//!   orphan targets themselves.
+//!   targets themselves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,9 +23,9 @@ pub struct Orphans {
     unreadable: BTreeMap<Box<str>, StoredLedger>,
     /// Whether something relevant has changed since the last review.
     touched: bool,
-    /// The living pods of orphans that remain registered for now, or may.
+    /// The living pods of leftover targets that remain registered for now, or may.
     doubted: BTreeSet<ObjectKey>,
-    /// The addresses of orphans whose deregistration was not sent. A pod that has or gets one may cancel the
+    /// The addresses of leftover targets whose deregistration was not sent. A pod that has or gets one may cancel the
     /// deregistration.
     contestable: BTreeSet<IpAddr>,
 }
@@ -46,7 +46,7 @@ impl Orphans {
         };
     }
 
-    /// Starts a review of all orphans if something relevant has changed. Returns whether it did.
+    /// Starts a review of all leftover targets if something relevant has changed. Returns whether it did.
     pub fn begin_review(&mut self) -> bool {
         let begins = std::mem::take(&mut self.touched);
         if begins {

@@ -9,8 +9,8 @@ use crate::model::{
     troubles::Troubles,
 };
 
-/// A target that stays unused this long, while others are in use, is in a zone that the load balancer does not serve. A
-/// new listener may take a moment to appear for all targets.
+/// A target that remains unused this long, while others are in use, is in a zone that the load balancer does not serve.
+/// A new listener may take a moment to appear for all targets.
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 
 /// How often Headgate reports again that deregistrations are held.
