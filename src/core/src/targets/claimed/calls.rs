@@ -1,4 +1,4 @@
-//! The calls of a target group: which targets go into one, and what its end says about each.
+//! The calls of a target group: which targets each call contains, and what its result means for each target.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     targets::claims::Way,
 };
 
-/// What a failure says of the call.
+/// The outcome of a call with this failure.
 const fn outcome(failure: Option<FailureClass>) -> Outcome {
     match failure {
         None => Outcome::Done,
@@ -25,13 +25,13 @@ const fn outcome(failure: Option<FailureClass>) -> Outcome {
 }
 
 impl Registrations {
-    /// Takes up to `most` removals into the call `id`, the longest waiting first.
+    /// Puts up to `most` deregistrations into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Deregister, id, most);
         self.start(id, Way::Out, &targets)
     }
 
-    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first.
+    /// Puts up to `most` registrations into the call `id`, but no more than may fit, the longest waiting first.
     pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Register, id, most.min(self.room.fits()));
         self.adding = Some(id);
@@ -51,10 +51,10 @@ impl Registrations {
         items
     }
 
-    /// These are about to be registered: what a read has shown of them is known.
+    /// Headgate is about to register these targets. Does nothing, because the claims know what was there.
     pub const fn there_before(&self, _items: &[CallItem], _seen: &BTreeMap<Target, Health>, _unread: bool) {}
 
-    /// A `RegisterTargets` of these items has ended.
+    /// Handles the end of a `RegisterTargets` with these items.
     pub fn registered(
         &mut self,
         id: RequestId,
@@ -86,7 +86,7 @@ impl Registrations {
                         entry.forget_refusals();
                         entry.vanishing.registered(now);
                     }
-                    // If nobody wants it meanwhile, its removal was not refused.
+                    // If the target is no longer wanted, the rejection does not count for its deregistration.
                     Some(FailureClass::Refused) if entry.is_wanted() => {
                         entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                     }
@@ -102,7 +102,7 @@ impl Registrations {
         }
     }
 
-    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets.
+    /// Handles the end of a `DeregisterTargets` with these items. A group that does not exist has no targets.
     pub fn deregistered(
         &mut self,
         id: RequestId,
@@ -124,7 +124,7 @@ impl Registrations {
                 if failure.is_none() {
                     entry.forget_refusals();
                 }
-                // If somebody wants it meanwhile, its registration was not refused.
+                // If the target is wanted again, the rejection does not count for its registration.
                 if failure == Some(FailureClass::Refused) && !entry.is_wanted() {
                     entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                 }
@@ -132,7 +132,7 @@ impl Registrations {
         }
     }
 
-    /// Somebody else has registered this target, and it is to go.
+    /// Marks a foreign target for deregistration.
     pub fn expel(&mut self, target: Target, now: Moment) {
         if self.knows(&target) {
             return;
@@ -143,7 +143,7 @@ impl Registrations {
         self.insert(target, entry);
     }
 
-    /// The group is shared (again): foreign targets that have not been removed stay.
+    /// The group is shared: keeps the foreign targets whose deregistration was not sent.
     pub fn spare_foreign_targets(&mut self) {
         let foreign: Vec<Target> =
             self.entries.which(|entry| entry.is_foreign() && entry.is_idle()).copied().collect();

@@ -1,4 +1,4 @@
-//! One target: who should have it and why, and what that makes of its state.
+//! One target: which pod should have it and why, and what that means for its state.
 
 use std::sync::Arc;
 
@@ -17,67 +17,68 @@ use crate::{
     targets::claims::{State, Way},
 };
 
-/// The pod and the namespace of what nobody here knows.
+/// The name and the namespace of an unknown pod.
 pub const NOBODY: &str = "?";
 
-/// What a target that the ledger left behind, and that nothing wants, waits for.
+/// What a leftover target waits for: a ledger names it, and nothing wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Orphan {
-    /// A look at the pods, and then a read of the group.
+    /// A check of the pods, and then a read of the group.
     Unjudged,
-    /// Its pod lives, and a Service may yet turn out to want it.
+    /// Its pod is alive, and a Service may still turn out to want the target.
     Doubted(ObjectKey),
-    /// It is healthy, and no pod of this cluster has its address: another cluster may have got it.
+    /// The target is healthy, and no pod of this cluster has its address. Another cluster may have got the address.
     Suspect,
 }
 
-/// Whether a target should be there.
+/// Whether a target should be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// For this pod.
+    /// It should, for this pod.
     There(Owner),
     /// It should not.
     Gone(Goes),
 }
 
-/// How a target goes that should not be there.
+/// How an unwanted target is deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// At once.
+    /// Immediately.
     Now,
-    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
+    /// A change of the configuration took the target from this pod, which remains alive. The deregistration may be held
+    /// (see `replaced.rs`).
     Replaced(Owner),
-    /// Somebody else has registered it.
+    /// The target is foreign.
     Foreign,
-    /// When it has been judged: it comes from the ledger.
+    /// The ledger named the target, and Headgate must judge it first.
     Orphan(Orphan),
 }
 
-/// How far it is that a target is taken from a pod that lives on: its readiness gate is closed first.
+/// The state of taking a target from a pod that remains alive. Its readiness gate is closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOut {
     /// The pod ends, or has no target there.
     No,
-    /// The gate is to be closed.
+    /// The gate must be closed.
     Due,
-    /// It is being closed.
+    /// The gate is being closed.
     Closing,
-    /// It is closed, or was not open.
+    /// The gate is closed, or was not open.
     Closed,
 }
 
-/// AWS has a target, and the load balancer has not called it healthy so far.
+/// A target that AWS has and that was never healthy so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Unproven {
-    /// Since when AWS has it, as far as this leader knows.
+    /// Since when AWS has the target, as far as this leader knows.
     pub since: Moment,
-    /// Whether it was there before this leader.
+    /// Whether the target was registered before this leader.
     pub inherited: bool,
-    /// Whether that it never became healthy was reported.
+    /// Whether Headgate has reported that the target never became healthy.
     pub told: bool,
 }
 
-/// Which call is due, if nothing holds it up.
+/// The call that is due if nothing delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Nothing,
@@ -85,39 +86,40 @@ pub enum Need {
     Deregister,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub(super) wish: Wish,
-    /// Why and since when `wish` is what it is, and whose the target was last.
+    /// The reason and the time of the last change of `wish`, and the last pod of the target.
     pub(super) cause: Cause,
     pub(super) since: Moment,
     pub(super) last: Owner,
-    /// Through which bindings; `None`: the ledger does not say, or it is somebody else's.
+    /// The bindings of the target. `None`: the ledger does not name one, or the target is foreign.
     pub(super) through: Option<Through>,
-    /// What those say who speak for it (`binders.rs`): that nothing is written about it, and its hold, or the last one.
+    /// What the bindings decide (`binders.rs`): whether the target is paused, and the last requested hold.
     pub(super) paused: bool,
     pub(super) asked: AskedHold,
-    /// How often a call was sent since then.
+    /// How many calls were sent since `since`.
     pub(super) attempts: u32,
-    /// What AWS has refused of the call that it waits for, and how often it was refused alone.
+    /// Whether AWS has rejected the call that the target waits for, and how often AWS rejected the target alone.
     pub(super) refused: Refused,
     pub(super) refusals: u32,
-    /// Until when it is not registered, because somebody else removes it again and again.
+    /// The target is not registered until then, because somebody else removes it repeatedly.
     pub(super) set_aside: Option<Moment>,
     pub(super) vanishing: Vanishing,
     pub(super) unproven: Option<Unproven>,
     pub(super) take_out: TakeOut,
-    /// Whether the pod lives on from which it is taken.
+    /// Whether the pod from which the target is taken remains alive.
     pub(super) lives_on: bool,
-    /// Its state, the call that is due, whether its removal goes, and until when it waits, as of the last change.
+    /// As of the last change: the state, the call that is due, whether the target may be deregistered, and until when
+    /// it waits.
     pub(super) state: Option<State>,
     pub(super) way: Option<Way>,
     pub(super) removal: Removal,
     pub(super) until: Option<Moment>,
 }
 
-/// A pod of which only the mark is known.
+/// A pod of which only the hash of its UID is known.
 fn unknown(mark: PodMark) -> Owner {
     Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) }
 }
@@ -147,7 +149,7 @@ impl Entry {
         }
     }
 
-    /// What the ledger left behind, and nothing wants so far.
+    /// A target that the ledger names and that nothing wants so far.
     pub fn inherited(mark: PodMark, now: Moment) -> Self {
         let mut entry = Self::wanted(unknown(mark), None, Cause::StaleTarget, now);
         entry.wish = Wish::Gone(Goes::Orphan(Orphan::Unjudged));
@@ -155,7 +157,7 @@ impl Entry {
         entry
     }
 
-    /// The pod that the ledger names, if any.
+    /// The pod that the ledger names for the target, if any.
     pub const fn claimed(&self) -> Option<PodMark> {
         match &self.state {
             Some(state) => state.pod(),
@@ -163,7 +165,7 @@ impl Entry {
         }
     }
 
-    /// The pod that AWS may have it for, and for which its removal was not accepted.
+    /// The pod for which AWS may have the target. AWS has not accepted a deregistration for it.
     pub const fn told(&self) -> Option<PodMark> {
         match &self.state {
             Some(State::Draining(_) | State::Absent { .. } | State::Claiming { .. }) | None => None,
@@ -171,7 +173,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is registered for the pod that should have it.
+    /// Whether the target is registered for the pod that should have it.
     pub fn is_registered(&self) -> bool {
         matches!(
             (self.owner(), &self.state),
@@ -186,14 +188,15 @@ impl Entry {
         }
     }
 
-    /// Whether its removal may be held, if it is due. One that a zonal shift keeps from serving is not missed.
+    /// Whether the deregistration may be held once it is due. A target that does not serve because of a zonal shift is
+    /// not held.
     pub fn may_be_held(&self) -> bool {
         self.replaced().is_some()
             && self.told().is_some()
             && matches!(self.health(), None | Some(HealthState::Healthy | HealthState::Initial))
     }
 
-    /// Whose it should be.
+    /// The pod that should have the target.
     pub const fn owner(&self) -> Option<&Owner> {
         match &self.wish {
             Wish::There(owner) => Some(owner),
@@ -201,12 +204,12 @@ impl Entry {
         }
     }
 
-    /// Whether it should be there.
+    /// Whether the target should be registered.
     pub const fn is_wanted(&self) -> bool {
         matches!(self.wish, Wish::There(_))
     }
 
-    /// What it waits for, if it comes from the ledger and nothing wants it.
+    /// What the target waits for, if the ledger named it and nothing wants it.
     pub const fn orphan(&self) -> Option<&Orphan> {
         match &self.wish {
             Wish::Gone(Goes::Orphan(orphan)) => Some(orphan),
@@ -214,17 +217,18 @@ impl Entry {
         }
     }
 
-    /// Whether it stays for now, because it may come to be another pod's that has its address, or be another cluster's.
+    /// Whether the target remains registered for now, because another pod with its address or another cluster may own
+    /// it.
     pub const fn is_left_to_others(&self) -> bool {
         matches!(self.orphan(), Some(Orphan::Doubted(_) | Orphan::Suspect))
     }
 
-    /// Whether somebody else has registered it, and it is to go.
+    /// Whether the target is foreign and will be deregistered.
     pub const fn is_foreign(&self) -> bool {
         matches!(self.wish, Wish::Gone(Goes::Foreign))
     }
 
-    /// The pod that lives on, if its removal may be held for that.
+    /// The living pod of the target, if the deregistration may be held for it.
     pub const fn replaced(&self) -> Option<&Owner> {
         match &self.wish {
             Wish::Gone(Goes::Replaced(owner)) => Some(owner),
@@ -232,7 +236,7 @@ impl Entry {
         }
     }
 
-    /// The pod that lives on, if its removal waits for that, or may come to.
+    /// The living pod of the target, if the deregistration waits for it or may have to.
     pub const fn spared(&self) -> Option<&Owner> {
         match (&self.wish, self.removal) {
             (Wish::Gone(Goes::Replaced(owner)), _) => Some(owner),
@@ -241,20 +245,20 @@ impl Entry {
         }
     }
 
-    /// Its pod does not live on: its removal is held no longer.
+    /// The pod of the target ends, so the deregistration is no longer held.
     pub fn pod_ends(&mut self) {
         self.let_go();
         (self.take_out, self.lives_on) = (TakeOut::No, false);
     }
 
-    /// Its removal is held no longer.
+    /// Stops holding the deregistration.
     pub fn let_go(&mut self) {
         if self.replaced().is_some() {
             self.wish = Wish::Gone(Goes::Now);
         }
     }
 
-    /// The binding whose claim began or ended last, if any is known.
+    /// The binding through which the target was last gained or lost, if it is known.
     pub const fn binding(&self) -> Option<&BindingKey> {
         match &self.through {
             Some(through) => Some(&through.last),
@@ -262,22 +266,22 @@ impl Entry {
         }
     }
 
-    /// The namespace of the pod whose it is or was, if that is known.
+    /// The namespace of the target's current or last pod, if it is known.
     pub fn namespace(&self) -> Option<&Arc<str>> {
         Some(&self.last.pod.namespace).filter(|namespace| &***namespace != NOBODY)
     }
 
-    /// Whether it is ours, and nothing may turn out to want it.
+    /// Whether Headgate registered the target, and nothing may turn out to want it.
     pub fn goes_for_good(&self) -> bool {
         !self.is_foreign() && !matches!(self.orphan(), Some(Orphan::Doubted(_)))
     }
 
-    /// Whether AWS has accepted its removal, or never had it.
+    /// Whether AWS has accepted the deregistration, or never had the target.
     pub const fn is_out(&self) -> bool {
         self.told().is_none()
     }
 
-    /// Whether no call about it is in flight.
+    /// Whether no call with the target is in flight.
     pub const fn is_idle(&self) -> bool {
         !matches!(
             self.state,
@@ -289,7 +293,7 @@ impl Entry {
         )
     }
 
-    /// Which call is due for it, if nothing holds it up.
+    /// The call that is due for the target if nothing delays it.
     pub fn due(&self) -> Need {
         let is_for = |pod: PodMark| self.owner().is_some_and(|owner| PodMark::of(&owner.uid) == pod);
         match (&self.wish, self.state) {
@@ -310,7 +314,7 @@ impl Entry {
         }
     }
 
-    /// What it waits for.
+    /// The queue in which the target waits.
     pub fn queue(&self, _allows: impl FnOnce(PodMark) -> bool) -> Option<Queue> {
         match self.due() {
             Need::Register if self.paused => Some(Queue::Paused(Action::Register)),
@@ -325,7 +329,7 @@ impl Entry {
         }
     }
 
-    /// How it counts.
+    /// What the target adds to the counts.
     pub fn tally(&self) -> Tally {
         let serves = matches!(self.health(), Some(HealthState::Healthy | HealthState::Unused));
         Tally {
@@ -335,17 +339,17 @@ impl Entry {
         }
     }
 
-    /// Whether its removal is held, or may come to be.
+    /// Whether the deregistration is held, or may be.
     pub fn is_spare(&self) -> bool {
         self.told().is_some() && self.spared().is_some()
     }
 
-    /// The pods that it has to do with: whose it is or was last, and that of its claim.
+    /// The pods of the target: its last pod and the pod of its claim.
     pub fn pods(&self) -> [Option<PodMark>; 4] {
         [Some(PodMark::of(&self.last.uid)), self.claimed(), None, None]
     }
 
-    /// When something that it waits for is over by itself.
+    /// When a wait of the target ends because time passes.
     pub fn waits_until(&self) -> Option<Moment> {
         let removal = match self.removal {
             Removal::AfterTerm(until) => Some(until),
@@ -354,23 +358,24 @@ impl Entry {
         self.set_aside.into_iter().chain(self.until).chain(removal).min()
     }
 
-    /// AWS has refused a call with it: it is in this part of that, or it was refused alone.
+    /// Records that AWS has rejected a call with the target. `part`: the part of the halved call. `None`: the target
+    /// alone was rejected.
     pub fn note_refusal(&mut self, part: Option<u32>) {
         self.refused = part.map_or(Refused::Waits, Refused::Among);
         self.refusals += u32::from(part.is_none());
     }
 
-    /// Nothing is refused of it any more, or nothing so far of what it waits for now.
+    /// Forgets the rejections: the last call succeeded, or the target now waits for another call.
     pub fn forget_refusals(&mut self) {
         (self.refused, self.refusals) = (Refused::No, 0);
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn pass(&mut self, now: Moment) {
         self.set_aside.take_if(|until| *until <= now);
     }
 
-    /// Its state is another one.
+    /// Takes in a new state.
     pub fn takes(&mut self, state: Option<State>) {
         self.state = state;
         if let Some(pod) = self.told().filter(|pod| *pod != PodMark::of(&self.last.uid)) {

@@ -1,4 +1,5 @@
-//! Taking over: the claims of the time before whose pods nobody here knows, and what becomes of them. See `removal.rs`.
+//! Takeover: the claims of the term before whose pods this leader does not know, and how it judges them. See
+//! `removal.rs`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,42 +13,42 @@ use crate::{
     targets::claims::State,
 };
 
-/// Who has an address, as far as this cluster knows.
+/// Which pod of this cluster has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// No pod, or only one that has ended and may have lost it since.
+    /// No pod, or only a pod that has ended and may have lost the address since.
     Nobody,
-    /// A pod of this cluster, which nothing can turn out to want there.
+    /// A pod of this cluster, and no Service can turn out to want the target for it.
     Pod,
-    /// A living pod, which a doubtful Service beside it may turn out to want there.
+    /// A living pod, and a doubtful Service may turn out to want the target for it.
     Doubtful(ObjectKey),
 }
 
 /// What a read that counts has shown of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// No such target, or one that is draining.
+    /// The target is missing or draining.
     Missing,
-    /// It is there.
+    /// The target is there.
     There(HealthState),
 }
 
-/// Since when AWS has a target no more.
+/// Since when AWS no longer has a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// This replica saw it go.
+    /// This replica saw the deregistration.
     Here {
-        /// Then.
+        /// When AWS accepted it.
         at: Moment,
-        /// Nothing.
+        /// Always `None`.
         after: Option<Written>,
     },
-    /// Nothing says so.
+    /// Unused: the ledger records no such time.
     Ledger(Written),
 }
 
 impl Since {
-    /// When this has passed since then.
+    /// When `bound` has passed since then.
     pub fn ends(self, bound: Duration) -> Moment {
         match self {
             Self::Here { at, .. } => at + bound,
@@ -56,44 +57,44 @@ impl Since {
     }
 }
 
-/// What is known of a target that was taken out: nothing has to be kept for it.
+/// What is known of a deregistered target. Nothing must be kept for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tombstone<'a>(std::marker::PhantomData<&'a ()>);
 
 impl Tombstone<'_> {
-    /// Whether it may be put back.
+    /// Whether the target may be registered again. Always false.
     pub const fn may_be_put_back(self) -> bool {
         false
     }
 
-    /// Whose it was.
+    /// The last pod of the target.
     pub fn mark(self) -> PodMark {
         crate::targets::claims::nobody()
     }
 
-    /// The same.
+    /// All pods of the target. Always empty.
     pub fn marks(self) -> impl Iterator<Item = PodMark> {
         std::iter::empty()
     }
 
-    /// The hold that was asked for it.
+    /// The hold that was requested for the target.
     pub fn asked_hold(self) -> AskedHold {
         AskedHold::default()
     }
 
-    /// Since when AWS has had it no more.
+    /// Since when AWS no longer has the target.
     pub const fn out_since(self) -> Option<Since> {
         None
     }
 }
 
-/// The namespace of an object that binds, as the ledger names it: `Service shop/web`.
+/// The namespace of a binding object, as the ledger names it: `Service shop/web`.
 fn namespace(binding: &str) -> Option<Arc<str>> {
     Some(binding.split_once(' ')?.1.split_once('/')?.0.into())
 }
 
 impl Entry {
-    /// Whether it was judged stale, and its removal was never sent.
+    /// Whether the target was judged stale, and its deregistration was never sent.
     fn is_stale_and_unsent(&self) -> bool {
         let is_judged = !self.is_wanted() && self.orphan().is_none() && self.told().is_some();
         is_judged && self.cause == Cause::StaleTarget && self.attempts == 0
@@ -101,7 +102,7 @@ impl Entry {
 }
 
 impl Registrations {
-    /// What the claims name that nobody wants here.
+    /// Adds an entry for each claim whose target nothing wants.
     pub(super) fn note_inherited(&mut self, now: Moment) {
         let all: Vec<(Target, PodMark)> =
             self.claims.states().filter_map(|(target, state)| Some((*target, state.pod()?))).collect();
@@ -118,30 +119,30 @@ impl Registrations {
         self.change_all();
     }
 
-    /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
+    /// The leftover targets: the ledger named them, nothing wants them, and Headgate has not made its final decision.
     pub fn orphans(&self) -> impl Iterator<Item = (&Target, &Orphan)> {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.orphan()?)))
     }
 
-    /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
+    /// The targets that were judged stale and whose deregistration was never sent. A doubt cancels the deregistration.
     pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_stale_and_unsent)
     }
 
-    /// Those that a late call has brought back: none.
+    /// The targets that a late call has registered again. Always empty.
     pub fn back_and_unsent(&self) -> impl Iterator<Item = &Target> {
         std::iter::empty()
     }
 
-    /// The pod of such a target leaves.
+    /// The pod of such a target ends. Does nothing.
     pub const fn goes_for(&self, _target: &Target, _pod: &Owner, _cause: Cause, _now: Moment) {}
 
-    /// When the ledger told of this orphan.
+    /// When this leader learned from the ledger about this leftover target.
     pub fn orphan_since(&self, target: &Target) -> Option<Moment> {
         self.entries.get(target).filter(|entry| entry.orphan().is_some()).map(|entry| entry.since)
     }
 
-    /// Whether anything that came with the ledger waits for a read.
+    /// Whether a target from the ledger waits for a read.
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
             entry.orphan() == Some(&Orphan::Unjudged)
@@ -150,7 +151,8 @@ impl Registrations {
         })
     }
 
-    /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
+    /// A Service may still turn out to want `target` for this living pod. Cancels the deregistration, if it was never
+    /// sent.
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
             if entry.is_stale_and_unsent() {
@@ -160,12 +162,13 @@ impl Registrations {
         });
     }
 
-    /// For which pod the ledger has this orphan.
+    /// The pod that the ledger names for this leftover target.
     pub fn claimed_for(&self, target: &Target) -> Option<PodMark> {
         self.entries.get(target).filter(|entry| entry.orphan().is_some())?.claimed()
     }
 
-    /// The pod of an orphan has gone, or lost the address, as this replica has seen: it goes at once.
+    /// This replica has seen that the pod of a leftover target ended or lost the address. The target is deregistered
+    /// immediately.
     pub fn pod_is_gone(&mut self, target: &Target, owner: Owner, cause: Cause, now: Moment) {
         self.now = now;
         self.change(*target, |entry| {
@@ -176,9 +179,9 @@ impl Registrations {
         });
     }
 
-    /// Decides what becomes of an orphan. `holder`: who has its address; `living`: the one living pod that has it, if it is
-    /// one, and why that leaves, if it does; `sight`: what the last read has shown of it, if that counts; `exclusive`:
-    /// whether the group is ours alone.
+    /// Decides about a leftover target. `holder`: which pod has its address. `living`: the only living pod that has the
+    /// address, if there is one, and why that pod ends, if it does. `sight`: what the last read that counts has shown.
+    /// `exclusive`: whether the group belongs to Headgate alone.
     pub fn judge(
         &mut self,
         target: &Target,
@@ -212,7 +215,7 @@ impl Registrations {
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
                 (Holder::Doubtful(pod), _) => waits(entry, Orphan::Doubted(pod.clone())),
-                // Too early to tell: it may have been registered a moment ago.
+                // It is too early to decide: the target may have been registered a moment ago.
                 (Holder::Nobody, None | Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }

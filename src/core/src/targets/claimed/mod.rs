@@ -1,14 +1,14 @@
-//! What AWS has been told about the targets of one group, and what it must still be told.
+//! What Headgate has sent to AWS about the targets of one group, and what it must still send.
 //!
-//! * **Owns** who should have which target, and why (`entry.rs`). What AWS may have, and what the ledger says, is for
-//!   [`claims`](crate::targets::claims) to know.
-//! * **Flow.** An owner changes ([`Registrations::want`]), a call starts or ends, a read shows something, the ledger is read or
-//!   written: what each target waits for is derived anew (`change`).
-//! * **Assumes** that whoever sends calls says when each starts and ends, and asks for removals first.
+//! * **Owns** which pod should have which target, and why (`entry.rs`). [`claims`](crate::targets::claims) owns what
+//!   AWS may have and what the ledger contains.
+//! * **Flow.** The owner of a target changes ([`Registrations::want`]), a call starts or ends, a read succeeds, or the
+//!   ledger is read or written. After each of these, `change` derives again what each target waits for.
+//! * **Assumes** that the caller reports when each call starts and ends, and asks for deregistrations first.
 //!
-//! The rules for one target are those of [`State`]; when a removal goes is for `removal.rs` to say. What AWS refuses is in
-//! `refusals.rs`, how much fits in `room.rs`, what somebody else removes in `vanishing.rs`, what is replaced as a whole in
-//! `replaced.rs`.
+//! [`State`] has the rules for one target, and `removal.rs` decides when a target is deregistered. `refusals.rs`
+//! handles what AWS rejects, `room.rs` how many targets fit, `vanishing.rs` what somebody else deregisters, and
+//! `replaced.rs` the replacement of all targets.
 
 #[path = "../registration/binders.rs"]
 mod binders;
@@ -63,19 +63,19 @@ use crate::{
     targets::claims::{State, Targets},
 };
 
-/// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
+/// The data of `DescribeTargetHealth` may be this old. AWS publishes no figures; users have seen seconds.
 pub const STALE: Duration = Duration::from_secs(5);
-/// Times that are compared with a time of AWS need this margin.
+/// Added to durations that are compared with times of AWS.
 const MARGIN: Duration = Duration::from_secs(1);
-/// A read counts if it began later than something, and not then.
+/// A read counts only if it began after an event, not at the same time.
 const A_MOMENT: Duration = Duration::from_millis(10);
-/// What is no more is looked for no more often.
+/// The shortest delay of a read for deregistered targets.
 const SOON: Duration = Duration::from_secs(2);
-/// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
-/// failed checks 30 s apart and a time-out of 10 s are AWS's defaults.
+/// After an address got another pod, the load balancer may report the health of the old pod for this long. The defaults
+/// of AWS are two failed checks, 30 s apart, with a timeout of 10 s.
 const NOTICE: Duration = Duration::from_secs(90);
 
-/// The registrations of one target group. See the module.
+/// The registrations of one target group. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Registrations {
     entries: Entries,
@@ -83,27 +83,27 @@ pub struct Registrations {
     binders: Binders,
     replaced: Replaced,
     room: Room,
-    /// How many did not fit when AWS last said so.
+    /// How many targets did not fit when AWS last rejected some.
     unplaced: usize,
     adding: Option<RequestId>,
-    /// What AWS refuses of registrations, and of removals.
+    /// What AWS rejects: registrations and deregistrations.
     unregistered: Refusals,
     unremoved: Refusals,
     holders: Holders,
     stored: Pace,
     family: IpFamily,
     settings: GroupSettings,
-    /// The number of the term, whether it has begun here, and until when calls of the one before may take effect.
+    /// The number of the term, whether it has begun here, and until when calls of the term before may take effect.
     term: u64,
     has_begun: bool,
     settled: Moment,
     now: Moment,
-    /// When the last read that was answered began.
+    /// When the last successful read began.
     read: Option<Moment>,
 }
 
 impl Registrations {
-    /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
+    /// Starts without wanted targets and without a ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         let delays = Delays {
             late: settings.late + MARGIN,
@@ -133,22 +133,22 @@ impl Registrations {
         }
     }
 
-    /// A term has begun then, of this number.
+    /// Begins the term with this number.
     pub fn begins(&mut self, term: u64, began: Moment) {
         (self.term, self.settled) = (term, began + self.settings.late + MARGIN);
     }
 
-    /// Nothing is kept of pods that went.
+    /// The pods that have ended. Nothing is kept of them.
     pub const fn departed(&self, _now: Moment) {}
 
-    /// Nothing is.
+    /// Does nothing.
     pub const fn have_departed(&self, _nothing: ()) {}
 
-    /// Nothing is.
+    /// Does nothing.
     pub const fn forget_departed(&self, _now: Moment) {}
 
-    /// The owner of a target is another one now, or has it through others; `of_the_pod`: for what became of a pod, and not
-    /// for what is written.
+    /// Sets the owner of a target, or the bindings through which the owner has it. `of_the_pod`: whether the cause is
+    /// the pod, not the configuration.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { through, target, owner, cause, seen } = ownership;
         self.note_family(target.ip);
@@ -184,15 +184,15 @@ impl Registrations {
         });
     }
 
-    /// When the longest waiting removal was caused, of those that should be made and that AWS has not taken yet: those that
-    /// wait for their turn or for another try, and those in flight.
+    /// When the oldest deregistration was caused that AWS has not accepted yet. It may be waiting, backing off or in
+    /// flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
         let is_removed = |entry: &&Entry| !entry.is_wanted() && entry.told().is_some() && !entry.is_idle();
         waiting.chain(self.entries.values().filter(is_removed).map(|entry| entry.since)).min()
     }
 
-    /// The target group does not exist: nothing is in it, and nothing can come back.
+    /// The target group does not exist, so it has no targets, and none can appear again.
     pub fn group_is_gone(&mut self) {
         self.claims.group_is_gone(self.now);
         self.change_all();
@@ -200,20 +200,20 @@ impl Registrations {
         self.room = Room::default();
     }
 
-    /// How many targets that should be there somebody else removes again and again.
+    /// How many wanted targets somebody else deregisters repeatedly.
     pub fn contested(&self) -> usize {
         let contested = |entry: &&Entry| entry.is_wanted() && entry.vanishing.is_removed_by_another();
         self.entries.values().filter(contested).count()
     }
 
-    /// After which time a read shows something about a target that nobody wants, or that a leader before has claimed.
+    /// How long until a read can show something new about an unwanted target, or about a claim of an earlier leader.
     pub fn next_look(&self, now: Moment) -> Option<Duration> {
         let all = self.entries.values().filter_map(|entry| entry.state.as_ref());
         let due = all.filter_map(|state| self.claims.counts_from(state)).min()?;
         Some((due + A_MOMENT).since(now).max(SOON))
     }
 
-    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
+    /// Whether AWS may still have an unwanted target of `origin`, or a call with one is in flight.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
         let named = origin.to_string();
         self.leaving().any(|(target, entry)| match &entry.through {
@@ -224,7 +224,7 @@ impl Registrations {
         })
     }
 
-    /// The same of targets of which nobody knows whose they were.
+    /// Like [`Self::is_leaving`], for targets whose binding is unknown.
     pub fn is_leaving_unknown(&self) -> bool {
         let is_unknown = |(target, entry): (&Target, &Entry)| {
             entry.through.is_none() && entry.goes_for_good() && self.claims.binding(target).is_none()
@@ -232,7 +232,7 @@ impl Registrations {
         self.leaving().any(is_unknown)
     }
 
-    /// One that another cluster may have got is nobody's here any more.
+    /// The unwanted targets that AWS may have. A target that another cluster may have got does not count.
     fn leaving(&self) -> impl Iterator<Item = (&Target, &Entry)> {
         let leaves = |(_, entry): &(&Target, &Entry)| {
             !entry.is_wanted() && entry.told().is_some() && entry.orphan() != Some(&Orphan::Suspect)
@@ -240,7 +240,7 @@ impl Registrations {
         self.entries.iter().filter(leaves)
     }
 
-    /// Whether nothing is wanted, registered or in flight any more, and nothing can come back.
+    /// Whether there is no target and no namespace that holds the group.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.holders.is_empty()
     }
@@ -250,8 +250,8 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod with these addresses, or the leader before has claimed, and may be taken out. Each with the
-    /// hold that is asked for it.
+    /// The unwanted targets that AWS may have for a pod with these addresses, each with the requested hold. This
+    /// includes targets of an earlier leader.
     pub fn all_of<'a>(
         &'a self,
         uid: &'a Uid,
@@ -261,8 +261,8 @@ impl Registrations {
         its.map(|(target, entry)| (target, entry.asked))
     }
 
-    /// Whether the leader before had a pod with these addresses at another one, where it has not been seen since. It may have
-    /// got that by now.
+    /// Whether an earlier leader registered the pod at an address that the pod has not been seen with since. The pod
+    /// may have got that address by now.
     pub fn has_elsewhere(&self, uid: &Uid, ips: &[IpAddr]) -> bool {
         self.had_by(uid).any(|(target, entry)| entry.orphan().is_some() && !ips.contains(&target.ip))
     }
@@ -273,18 +273,18 @@ impl Registrations {
         self.entries.of_pod(mark).filter(move |(_, entry)| is_its(entry))
     }
 
-    /// Whether a target has to do with this pod, or had.
+    /// Whether a target belongs, or belonged, to this pod.
     pub fn knows_pod(&self, mark: PodMark) -> bool {
         self.entries.knows_pod(mark)
     }
 
-    /// The pods of which that may be otherwise than when this was called last.
+    /// The pods for which [`Self::knows_pod`] may have changed since the last call.
     pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
         self.entries.take_pods_changed()
     }
 
-    /// Whether AWS has taken the removal of `target`: as far as the pod is concerned that had it, and has these addresses, also if
-    /// it is another's by now or may be.
+    /// Whether AWS has accepted the deregistration of `target`, for the pod that had it and has these addresses. Also
+    /// true if the target belongs, or may belong, to another pod.
     pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
         let is_anothers = |entry: &Entry| {
             is_lost(target, entry, uid, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
@@ -292,35 +292,35 @@ impl Registrations {
         self.entries.get(target).is_none_or(|entry| entry.is_out() || is_anothers(entry))
     }
 
-    /// Whether `target` should be there.
+    /// Whether `target` should be registered.
     pub fn wants(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(Entry::is_wanted)
     }
 
-    /// Whether `target` is wanted, or was registered from here.
+    /// Whether `target` is wanted, or Headgate has registered it.
     pub fn knows(&self, target: &Target) -> bool {
         self.entries.get(target).is_some()
     }
 
-    /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
-    /// whether AWS has yet to take its removal.
+    /// The targets of a binding that will be or were just deregistered. Each with its last pod, the reason, and whether
+    /// AWS has yet to accept the deregistration.
     pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Cause, bool)> {
         let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
         ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, entry.told().is_some()))
     }
 
-    /// The targets that should be there.
+    /// The targets that should be registered.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_wanted)
     }
 
-    /// The same, each with its pod.
+    /// The targets that should be registered, each with its pod.
     pub fn wanted_by(&self) -> impl Iterator<Item = (&Target, &Owner)> {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.owner()?)))
     }
 
-    /// Whose `target` is, or was last.
+    /// The pod that should have `target`, or had it last.
     pub fn whose(&self, target: &Target) -> Option<&Owner> {
         self.entries.get(target).map(|entry| entry.owner().unwrap_or(&entry.last))
     }
@@ -341,7 +341,7 @@ impl Registrations {
         })
     }
 
-    /// When the last call about it ended, or the ledger told of it.
+    /// When the last call with the target ended, or the ledger was read.
     fn ended(&self, entry: &Entry) -> Option<Moment> {
         match entry.state? {
             State::Registered { since, .. } | State::Absent { since } => Some(since),
@@ -351,7 +351,7 @@ impl Registrations {
         }
     }
 
-    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    /// The unwanted targets that a pod of this name had. `uid`: also requires this UID.
     pub fn left_by<'a>(
         &'a self,
         pod: &'a ObjectKey,
@@ -389,28 +389,28 @@ impl Registrations {
         }
     }
 
-    /// Whether this target is to go, and AWS has not taken its removal.
+    /// Whether this target is unwanted, and AWS has not accepted its deregistration.
     pub fn is_to_go(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && entry.told().is_some())
     }
 
-    /// The targets of which AWS was told.
+    /// The targets that AWS may have.
     pub fn told(&self) -> BTreeSet<Target> {
         self.entries.which(|entry| entry.told().is_some()).copied().collect()
     }
 
-    /// The targets that are taken from pods that live on, whose gates are closed before.
+    /// The targets that are taken from living pods, whose gates must be closed first.
     pub fn put_backs(&self) -> impl Iterator<Item = &Target> {
         self.entries.waiting(Queue::Gate).map(|(_, target)| target)
     }
 
-    /// From which pod `target` is taken, and whether its gate is being closed already.
+    /// The pod from which `target` is taken, and whether its gate is being closed already.
     pub fn put_back(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         (entry.removal == Removal::AfterGate).then_some((&entry.last, entry.take_out == TakeOut::Closing))
     }
 
-    /// The gate of the pod is (still) open, and is being closed; or it is not open.
+    /// Sets the state of the pod's gate: open and being closed, or not open.
     pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
         self.now = now;
         self.change(*target, |entry| {
@@ -418,12 +418,12 @@ impl Registrations {
         });
     }
 
-    /// All targets of a group are of one family.
+    /// Records the address family, which all targets of a group share.
     fn note_family(&mut self, ip: IpAddr) {
         self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
     }
 
-    /// Something has changed on which all may depend.
+    /// Something has changed on which all targets may depend.
     fn change_all(&mut self) {
         let all: Vec<Target> = self.entries.which(|_| true).copied().collect();
         for target in all {
@@ -431,13 +431,13 @@ impl Registrations {
         }
     }
 
-    /// Nothing was known of `target`.
+    /// Adds an entry for a new target.
     fn insert(&mut self, target: Target, entry: Entry) {
         self.entries.insert(target, entry);
         self.change(target, |_| {});
     }
 
-    /// Changes what is known of `target`, if there is anything, and all that follows from it.
+    /// Changes the entry of `target`, if there is one, and everything that depends on it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, claims, binders, stored, now, .. } = self;
         let (now, settled) = (*now, self.settled);
@@ -459,7 +459,7 @@ impl Registrations {
                     may_add: !entry.paused && entry.set_aside.is_none(),
                 });
                 claims.want(target, wanted);
-                // What a call that is given up leaves behind may be held: whether it is depends on its state.
+                // A call that is given up changes the state, and the state decides whether the deregistration is held.
                 for _ in 0..2 {
                     entry.removal = entry.removal(settled, now);
                     entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
@@ -479,7 +479,8 @@ impl Registrations {
         let is_over =
             |entry: &Entry| !entry.is_wanted() && matches!(entry.state, None | Some(State::Absent { .. }));
         if entries.get(&target).is_some_and(is_over) {
-            // What a read that is older shows there is not somebody else's.
+            // The state remains until a read confirms it. An older read may still show the target, which is not foreign
+            // then.
             if entries.get(&target).is_some_and(|entry| entry.state.is_none()) {
                 entries.remove(&target);
                 claims.forget(&target);
@@ -488,14 +489,14 @@ impl Registrations {
     }
 }
 
-/// How long load balancers may go on sending there. That nobody is to be held makes none faster.
+/// The propagation delay of the target. A hold of zero does not make it shorter.
 fn bound(asked: AskedHold, bounds: &Bounds) -> Duration {
     let all = AskedHold { hold: crate::model::Hold::Auto, ..asked };
     asked.bound(None, bounds).or_else(|| all.bound(None, bounds)).unwrap_or_default()
 }
 
-/// Whether a pod with these addresses has nothing to do any more with a target that it had: it stays for others, as for one
-/// that has got the address and is being replaced.
+/// Whether a pod with these addresses no longer has a part in a target that it had. The target remains registered for
+/// others, for example for a pod that got the address and is being replaced.
 fn is_lost(target: &Target, entry: &Entry, uid: &Uid, ips: &[IpAddr]) -> bool {
     let is_held_for_another = || entry.replaced().is_some_and(|owner| owner.uid != *uid);
     (entry.is_left_to_others() || is_held_for_another()) && !ips.contains(&target.ip)

@@ -1,4 +1,4 @@
-//! What follows from a read of the group, and what gates learn of it.
+//! The consequences of a read of the group, and what the readiness gates need to know from it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Registrations {
-    /// A read that began at `began` has shown these targets. What is missing is registered again. Says whether somebody else has
-    /// taken a target out.
+    /// Takes in a read that began at `began`. Missing targets will be registered again. Returns whether somebody else
+    /// has deregistered a target.
     pub fn observed(
         &mut self,
         states: &BTreeMap<Target, Health>,
@@ -44,22 +44,21 @@ impl Registrations {
         taken
     }
 
-    /// A read of the group has failed.
+    /// Handles a failed read of the group.
     pub fn unread(&mut self, now: Moment) {
         self.now = now;
         self.claims.unread();
         self.change_all();
     }
 
-    /// Whether `target` is registered for this pod, and what the last read shows says how healthy the pod is.
+    /// Whether `target` is registered for this pod, and the last read shows the health of that pod.
     pub fn is_told_by(&self, target: &Target, uid: &Uid, _began: Moment) -> bool {
         let health = self.claims.health(target, PodMark::of(uid));
         let own = self.owner(target).is_some_and(|owner| owner == uid);
         own && health.is_some() && health == self.claims.shown(target)
     }
 
-    /// Since when AWS has `target` for this pod, if this leader has registered it and no read that began since has been
-    /// answered.
+    /// Since when AWS has `target` for this pod, if this leader has registered it and no later read has succeeded.
     pub fn unread_since(&self, target: &Target, uid: &Uid) -> Option<Moment> {
         let entry = self.entries.get(target).filter(|_| self.settings.dates_registrations)?;
         let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
@@ -71,8 +70,9 @@ impl Registrations {
         }
     }
 
-    /// The pod that had `target`, if AWS may have it, and whether it was seen healthy: before, the load balancer does not
-    /// send to it. Of one that the ledger tells of that is not known.
+    /// The pod of `target`, if AWS may have the target, and whether the target may serve. The load balancer sends
+    /// nothing to a new target before it is healthy. A target from the ledger always may, because its history is
+    /// unknown.
     pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = entry.told().is_some() && !matches!(entry.state, Some(State::Registering { .. }));
@@ -81,20 +81,20 @@ impl Registrations {
         registered.then_some((&entry.last, !is_new || is_healthy))
     }
 
-    /// Whether what a read has shown of `target` that began then still counts: not if a call about it is under way, or has
-    /// ended since.
+    /// Whether a read that began at `began` still counts for `target`. It does not if a call with the target is in
+    /// flight or has ended since.
     pub fn is_untouched_since(&self, target: &Target, began: Moment) -> bool {
         let is_untouched =
             |entry: &Entry| entry.is_idle() && self.ended(entry).is_none_or(|ended| ended <= began);
         self.entries.get(target).is_none_or(is_untouched)
     }
 
-    /// Whose `target` should be.
+    /// The pod that should have `target`.
     pub fn owner(&self, target: &Target) -> Option<&Uid> {
         self.entries.get(target)?.owner().map(|owner| &owner.uid)
     }
 
-    /// How long it took those to become healthy that are seen so for the first time since they were registered.
+    /// How long each target took to become healthy that is healthy for the first time since its registration.
     pub fn grown_healthy(
         &mut self,
         _seen: &BTreeMap<Target, Health>,
@@ -113,14 +113,14 @@ impl Registrations {
         took
     }
 
-    /// How many targets have been registered for long and were never healthy.
+    /// How many targets were reported as never healthy.
     pub fn never_healthy(&self) -> usize {
         let is_never = |entry: &&Entry| entry.is_registered() && entry.unproven.is_some_and(|it| it.told);
         self.entries.values().filter(is_never).count()
     }
 
-    /// A read that began then has shown these. Gives those that have been registered for `long` and were never healthy,
-    /// each once; `was_healthy` says of a pod from before this leader that it was healthy then.
+    /// Returns each target once that has been registered for `long` and was never healthy. `was_healthy` tells whether
+    /// a pod from before this leader was healthy then.
     pub fn find_never_healthy(
         &mut self,
         seen: &BTreeMap<Target, Health>,
@@ -155,7 +155,7 @@ impl Registrations {
         found
     }
 
-    /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
+    /// For each deregistered target of a pod: since when AWS no longer has it, and the hold that was requested for it.
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (super::Since, AskedHold)> {
         let mark = PodMark::of(uid);
         self.entries.of_pod(mark).filter_map(move |(_, entry)| match entry.state {
@@ -166,7 +166,7 @@ impl Registrations {
         })
     }
 
-    /// Which targets of a pod are out by the word of the ledger alone: none.
+    /// The targets of a pod that only the ledger shows as deregistered. Always empty.
     pub fn said_out_of(&self, _uid: &Uid) -> impl Iterator<Item = &Target> {
         std::iter::empty()
     }

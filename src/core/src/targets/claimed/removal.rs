@@ -1,28 +1,28 @@
-//! The one rule for removing, beside `verdict.rs` for adding: a target that its pod should not have any more is removed now, or
-//! not yet, and why.
+//! The one rule for deregistration: whether an unwanted target is deregistered now, and why not. `verdict.rs` has the
+//! rule for registration.
 
 use super::entry::{Entry, Goes, TakeOut, Wish};
 use crate::model::Moment;
 
-/// Whether a target goes that its pod should not have any more.
+/// Whether an unwanted target may be deregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// At once.
+    /// Yes, immediately.
     Now,
-    /// Everything that binds it is paused.
+    /// No: all its bindings are paused.
     Paused,
-    /// Headgate has to find out first whose it is: nobody here knows the pod.
+    /// No: Headgate does not know the pod and must first judge the target.
     Unjudged,
-    /// The whole set is replaced, and the new targets do not serve yet.
+    /// No: all targets are being replaced, and the new targets do not serve yet.
     Held,
-    /// The readiness gate of its pod, which lives on, is closed first.
+    /// No: the readiness gate of its living pod must be closed first.
     AfterGate,
-    /// The pod lives on, and a leader before may open its gate until then.
+    /// No: the pod is alive, and an earlier leader may open its gate until then.
     AfterTerm(Moment),
 }
 
 impl Entry {
-    /// Whether it goes, if its pod should not have it. The calls of the term before may take effect until `settled`.
+    /// Whether an unwanted target may be deregistered. Calls of the term before may take effect until `settled`.
     pub fn removal(&self, settled: Moment, now: Moment) -> Removal {
         match &self.wish {
             _ if self.paused => Removal::Paused,

@@ -1,4 +1,4 @@
-//! When the ledger is read and written, for which the engine carries the messages.
+//! When the ledger is read and written. The engine sends the requests.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,24 +15,24 @@ use crate::{
     },
 };
 
-/// What nobody waits for is written after so long.
+/// Changes that nothing waits for are written after this delay.
 const LAZY: Duration = Duration::from_secs(1);
-/// A ledger that cannot be read is read again after so long: somebody may have repaired or deleted it, and until then
-/// nothing is registered.
+/// An unreadable ledger is read again after this delay, because somebody may have repaired or deleted it. Headgate
+/// registers nothing until then.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// When the ledger is read and written.
 #[derive(Clone, Debug)]
 pub struct Pace {
     backoff: Backoff,
-    /// The request in flight, and whether it drops the ledger.
+    /// The request in flight, and whether it deletes the ledger.
     request: Option<(RequestId, bool)>,
-    /// It cannot be read, and is read again then.
+    /// If the ledger is unreadable: when it is read again.
     unreadable: Option<Moment>,
-    /// Something may have to be written, at the latest then.
+    /// Whether something may have to be written, and the latest time for that.
     changed: bool,
     lazy: Option<Moment>,
-    /// Whether nothing is put off any more, because this term is about to end.
+    /// Whether writes are no longer delayed, because this term is about to end.
     hurried: bool,
 }
 
@@ -48,7 +48,7 @@ impl Pace {
         }
     }
 
-    /// Something has changed that it should say some time.
+    /// Records that the ledger may need a write.
     pub const fn touch(&mut self) {
         self.changed = true;
     }
@@ -59,12 +59,12 @@ impl Pace {
 }
 
 impl Registrations {
-    /// There is no ledger of this group.
+    /// Records that the group has no ledger.
     pub fn no_ledger(&mut self) {
         self.take_in(None, self.now);
     }
 
-    /// The ledger of this group as it was read, by a list or after [`LedgerRequest::Load`]; `None`: there is none.
+    /// Takes in the ledger of the group, from a list or after [`LedgerRequest::Load`]. `None`: there is no ledger.
     pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
         let opened = stored.map(|stored| Ok((stored.version.clone(), stored.open_claims()?.1))).transpose();
         match opened {
@@ -93,7 +93,7 @@ impl Registrations {
         self.note_inherited(now);
     }
 
-    /// Whether the answer `id` to [`LedgerRequest::Load`] is the one waited for.
+    /// Handles the end of [`LedgerRequest::Load`]. Returns whether `id` is the request in flight.
     pub fn ledger_was_read(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         let ended = self.stored.ends(id).is_some();
         if ended && succeeded {
@@ -107,7 +107,7 @@ impl Registrations {
         ended
     }
 
-    /// The ledger was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    /// Handles the end of a write or of a deletion (`None`). Returns whether it was a deletion.
     pub fn wrote_ledger(
         &mut self,
         id: RequestId,
@@ -140,35 +140,35 @@ impl Registrations {
         drops
     }
 
-    /// The ledger was seen in this state: if it is another one than is known here, it is to be read again.
+    /// A watch has shown this version of the ledger. If Headgate does not know the version, it reads the ledger again.
     pub fn ledger_is_at(&mut self, version: &LedgerVersion) {
         self.claims.seen(Some(version));
         self.change_all();
     }
 
-    /// Whether there may be an object that holds the ledger of this group.
+    /// Whether the ledger object of the group may exist.
     pub const fn has_ledger(&self) -> bool {
         self.claims.ledger().exists()
     }
 
-    /// Something outside has changed that the ledger depends on: whether anything is bound to the group.
+    /// Whether the group has a binding may have changed, and the ledger depends on that.
     pub const fn look_at_ledger(&mut self) {
         self.stored.touch();
     }
 
-    /// What the ledger should say is not put off any more.
+    /// Stops delaying writes of the ledger.
     pub const fn hurry_ledger(&mut self) {
         self.stored.hurried = true;
     }
 
-    /// When the registrations that wait for the ledger were caused: the oldest and the newest.
+    /// When the oldest and the newest registration were caused that wait for the ledger.
     pub fn unnoted(&self) -> Option<(Moment, Moment)> {
         let mut waiting = self.entries.waiting(Queue::Note);
         let (oldest, _) = *waiting.next()?;
         Some((oldest, waiting.next_back().map_or(oldest, |(newest, _)| *newest)))
     }
 
-    /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
+    /// When the ledger must be read or written. `urgent`: by when a registration needs it.
     pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         if self.stored.request.is_some() || !self.has_begun {
             return None;
@@ -185,12 +185,12 @@ impl Registrations {
         due.map(|due| due.max(self.stored.backoff.until()))
     }
 
-    /// Whether there is nothing that the ledger should say, and no ledger.
+    /// Whether the ledger would be empty and does not exist.
     fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.holders.is_empty() && self.claims.ledger().version().is_none()
     }
 
-    /// Time has passed: what has waited until now is taken up again.
+    /// Advances the time: waits that have ended are resumed.
     pub fn pass(&mut self, now: Moment) {
         self.now = self.now.max(now);
         while let Some((until, target)) = self.entries.next_until()
@@ -213,7 +213,7 @@ impl Registrations {
         }
     }
 
-    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used.
+    /// The request to the ledger that is due now, if any. `bound`: whether the group has a binding.
     pub fn ledger_request(
         &mut self,
         group: &TargetGroupArn,
