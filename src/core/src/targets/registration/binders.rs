@@ -1,11 +1,12 @@
-//! What those who bind a target group say about their own targets: that nothing is written about them, and which hold they
-//! ask for.
+//! What the bindings of a target group decide about their own targets: whether the targets are paused, and which hold
+//! they request.
 //!
-//! * What a binding says counts for the targets that it claims, and for those that it claimed until their pods went. Of
-//!   several bindings of one target each has a word: it is paused if all of them are, and the longest hold counts.
-//! * If none of them is in force any more, those of the pod's namespace speak for it. Of what only the ledger tells nobody
-//!   knows whose it was: all that may bind the group speak for it, also when pods were seen to go from its address.
-//! * So one namespace never speaks for the targets of another.
+//! * A binding decides about the targets that it wants, and about those that it wanted until their pods ended. If
+//!   several bindings have one target, the target is paused if all of them are, and the longest hold counts.
+//! * If none of these bindings is in force any more, the bindings in the pod's namespace decide. The owner of a target
+//!   that only the ledger names is unknown. All bindings that may bind the group decide about it, even if pods were
+//!   seen to lose its address.
+//! * One namespace therefore never decides about the targets of another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,13 +23,13 @@ use crate::model::{
     TargetGroupArn, changes::Through,
 };
 
-/// What one of them says.
+/// The decision of one binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Says {
     paused: bool,
-    /// The hold, and first for how long that is.
+    /// The hold, with its duration first so that holds compare by duration.
     hold: (Duration, LoadBalancerType, Hold),
-    /// Whether it may bind the group; one that may not (any more) speaks for its own targets only.
+    /// Whether the binding may bind the group. If it may not, or no longer, it decides about its own targets only.
     may_bind: bool,
 }
 
@@ -36,7 +37,7 @@ fn namespace(key: &BindingKey) -> &Arc<str> {
     &key.origin.key().namespace
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binders {
     read_only: bool,
@@ -44,12 +45,12 @@ pub struct Binders {
 }
 
 impl Binders {
-    /// Nothing is bound to it.
+    /// A group without bindings.
     pub const fn none(read_only: bool) -> Self {
         Self { read_only, all: BTreeMap::new() }
     }
 
-    /// These are.
+    /// A group with these bindings.
     pub fn new(all: &[&Binding], bounds: &Bounds, read_only: bool) -> Self {
         let says = |binding: &&Binding| Says {
             paused: binding.policy.paused,
@@ -63,12 +64,12 @@ impl Binders {
         Self { read_only, all: all.iter().map(|binding| (binding.key.clone(), says(binding))).collect() }
     }
 
-    /// Those that are paused.
+    /// The paused bindings.
     fn paused(&self) -> impl Iterator<Item = &BindingKey> {
         self.all.iter().filter(|(_, says)| says.paused).map(|(key, _)| key)
     }
 
-    /// Those that speak for a target.
+    /// The bindings that decide about a target.
     fn speak_for(&self, entry: &Entry) -> Vec<(&BindingKey, Says)> {
         let is_known = entry.namespace().is_some();
         let its_own = entry.through.iter().filter(|_| is_known).flat_map(Through::all);
@@ -85,7 +86,7 @@ impl Binders {
         others.map(|(key, says)| (key, *says)).collect()
     }
 
-    /// Notes what they say of a target.
+    /// Sets on a target what its bindings decide.
     pub fn judge(&self, entry: &mut Entry) {
         let all = self.speak_for(entry);
         let is_paused = !all.is_empty() && all.iter().all(|(_, says)| says.paused);
@@ -97,11 +98,12 @@ impl Binders {
     }
 }
 
-/// A change that is due: its target, since when, and whether it is a removal.
+/// A change that is due: its target, since when, and whether it is a deregistration.
 pub type Planned = (Target, Moment, bool);
 
 impl Registrations {
-    /// These bind the group now; `is_granted`: whether a grant names it. Gives whether others are paused than before.
+    /// Sets the bindings of the group. `is_granted`: whether a grant names it. Returns whether the set of paused
+    /// bindings changed.
     pub fn bound_by(&mut self, binders: Binders, is_granted: bool, now: Moment) -> bool {
         self.replaced.set_bound(!binders.all.is_empty());
         self.holders.bound_by(&binders.all.keys().map(namespace).cloned().collect(), is_granted, now);
@@ -113,56 +115,56 @@ impl Registrations {
         for target in self.entries.which(|_| true).copied().collect::<Vec<_>>() {
             self.change(target, |_| {});
         }
-        // Nothing of it could be registered until now.
+        // Some paused changes are no longer paused. Their targets could not be registered until now.
         if !planned.is_subset(&self.planned()) {
             self.replaced.grace_anew();
         }
         before.paused().ne(self.binders.paused())
     }
 
-    /// Whether nothing is written about this target.
+    /// Whether Headgate does not change this target.
     pub fn is_paused(&self, target: &Target) -> bool {
         self.entries.get(target).map_or(self.binders.read_only, |entry| entry.paused)
     }
 
-    /// The same, if it is this pod's, or was last.
+    /// Like [`Self::is_paused`], if this pod is the current or last pod of the target.
     pub fn is_paused_for(&self, target: &Target, pod: &ObjectKey) -> Option<bool> {
         let its = |entry: &&Entry| entry.last.pod == *pod;
         self.entries.get(target).filter(its).map(|entry| entry.paused)
     }
 
-    /// Who has paused it, if not Headgate altogether.
+    /// The object that paused the target. `None`: the target is not paused, or Headgate only reads.
     pub fn paused_by(&self, target: &Target) -> Option<&Origin> {
         let entry = self.entries.get(target).filter(|entry| entry.paused && !self.binders.read_only)?;
         self.binders.speak_for(entry).first().map(|(key, _)| &key.origin)
     }
 
-    /// The hold that is asked for it, or was last.
+    /// The hold that the bindings of the target request, or requested last.
     pub fn asked_hold(&self, target: &Target) -> AskedHold {
         self.entries.get(target).map(|entry| entry.asked).unwrap_or_default()
     }
 
-    /// If anything is paused: how many registrations and removals wait for that.
+    /// If anything is paused: how many registrations and deregistrations wait for the end of the pause.
     pub fn paused(&self) -> Option<(usize, usize)> {
         let count = |action| self.entries.count(Queue::Paused(action));
         let is_paused = self.binders.read_only || self.binders.paused().next().is_some();
         is_paused.then(|| (count(Action::Register), count(Action::Deregister)))
     }
 
-    /// Whether removals of targets of this binding wait for the end of a pause, or of some of which nobody knows whose they
-    /// are.
+    /// Whether deregistrations of this binding's targets wait for the end of a pause. Also true if the owner of a
+    /// waiting target is unknown.
     pub fn removals_wait(&self, binding: &BindingKey) -> bool {
         let mut waiting = self.waiting_removals();
         waiting.any(|through| through.is_none_or(|through| through.all().any(|key| key == binding)))
     }
 
-    /// Through which bindings the targets were claimed whose removals wait for that.
+    /// The bindings of the targets whose deregistrations wait for the end of a pause.
     pub fn waiting_removals(&self) -> impl Iterator<Item = Option<&Through>> {
         let waiting = self.entries.waiting(Queue::Paused(Action::Deregister));
         waiting.filter_map(|(_, target)| Some(self.entries.get(target)?.through.as_ref()))
     }
 
-    /// All changes that wait for it.
+    /// All changes that wait for the end of a pause.
     pub fn planned(&self) -> BTreeSet<Planned> {
         let waiting = |action| self.entries.waiting(Queue::Paused(action));
         let add = waiting(Action::Register).map(|(since, target)| (*target, *since, false));
@@ -191,7 +193,7 @@ mod tests {
         BindingKey { origin, port: "http".into(), group: arn("blue") }
     }
 
-    /// Who binds the group: each with whether it is paused, its hold in seconds, and whether it may.
+    /// The bindings of a group: for each, whether it is paused, its hold in seconds, and whether it may bind the group.
     fn binders(all: &[(&BindingKey, bool, u32, bool)]) -> Binders {
         let says = |(key, paused, seconds, may_bind): &(&BindingKey, bool, u32, bool)| {
             let hold = Hold::For(*seconds);

@@ -1,5 +1,5 @@
-//! The entries of one target group, by target; and, derived from their states whenever one changes, what each waits for
-//! and which pods each has to do with.
+//! The entries of one target group, by target. Each change of an entry derives again what the target waits for and
+//! which pods it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +16,17 @@ use crate::{
 /// What a target waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queue {
-    /// That the gate of its pod is closed, and then for what follows.
+    /// The gate of its pod must be closed before the next step.
     Gate,
-    /// `RegisterTargets`, and what AWS has refused of that.
+    /// `RegisterTargets`, by what AWS has rejected of it.
     Register(Refused),
-    /// The ledger, and then for that.
+    /// The ledger must be written before the registration.
     Note,
-    /// `DeregisterTargets`, and what AWS has refused of that.
+    /// `DeregisterTargets`, by what AWS has rejected of it.
     Deregister(Refused),
-    /// That others replace it, and then for that.
+    /// Other targets must replace it before the deregistration.
     Held,
-    /// The end of a pause, and then for a registration, or a removal.
+    /// The pause must end before this call.
     Paused(Action),
 }
 
@@ -38,7 +38,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What a target waits for that is to be in such a call, and of which AWS has refused this.
+    /// The queue of the targets that wait for this call. `refused`: what AWS has rejected of them.
     pub const fn queue(self, refused: Refused) -> Queue {
         match self {
             Self::Register => Queue::Register(refused),
@@ -47,7 +47,7 @@ impl Action {
     }
 }
 
-/// How many of the targets that a group should have are wanted, registered, and serve.
+/// How many targets of a group are wanted, registered, and serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub(super) wanted: usize,
@@ -69,14 +69,14 @@ impl Tally {
     }
 }
 
-/// What is derived from one entry.
+/// The values derived from one entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Derived {
-    /// What it waits for, and since when.
+    /// What the target waits for, and since when.
     queue: Option<(Queue, Moment)>,
-    /// When something that it waits for besides is over by itself.
+    /// When another wait of the target ends because time passes.
     until: Option<Moment>,
-    /// Whether its removal is held, or may come to be.
+    /// Whether the deregistration is held, or may be.
     spare: bool,
     tally: Tally,
     pods: [Option<PodMark>; 4],
@@ -94,7 +94,7 @@ impl Derived {
     }
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     all: BTreeMap<Target, (Entry, Derived)>,
@@ -103,7 +103,7 @@ pub struct Entries {
     spare: BTreeSet<Target>,
     tally: Tally,
     of_pods: Multimap<PodMark, Target>,
-    /// The pods of which that has changed since somebody asked.
+    /// The pods whose targets have changed since the last call of [`Self::take_pods_changed`].
     pods_changed: BTreeSet<PodMark>,
 }
 
@@ -116,7 +116,7 @@ impl Entries {
         self.all.iter().map(|(target, (entry, _))| (target, entry))
     }
 
-    /// Those of which this holds.
+    /// The targets whose entries satisfy `holds`.
     pub fn which<'a>(&'a self, holds: impl Fn(&Entry) -> bool + 'a) -> impl Iterator<Item = &'a Target> {
         self.iter().filter(move |(_, entry)| holds(entry)).map(|(target, _)| target)
     }
@@ -125,12 +125,12 @@ impl Entries {
         self.all.values().map(|(entry, _)| entry)
     }
 
-    /// All of them, to change what nothing is derived from: the evidence of their health.
+    /// All entries, for changes that affect no derived value, such as the evidence of their health.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Target, &mut Entry)> {
         self.all.iter_mut().map(|(target, (entry, _))| (target, entry))
     }
 
-    /// One of them, for the same.
+    /// One entry, for changes that affect no derived value.
     pub fn get_mut(&mut self, target: &Target) -> Option<&mut Entry> {
         self.all.get_mut(target).map(|(entry, _)| entry)
     }
@@ -139,28 +139,28 @@ impl Entries {
         self.all.is_empty()
     }
 
-    /// Those that wait for this, the longest waiting first, each with since when.
+    /// The targets in this queue, the longest waiting first, each with the start of its wait.
     pub fn waiting(&self, queue: Queue) -> impl DoubleEndedIterator<Item = &(Moment, Target)> {
         self.queues.get(&queue).into_iter().flatten()
     }
 
-    /// How many there are of those.
+    /// The number of targets in this queue.
     pub fn count(&self, queue: Queue) -> usize {
         self.queues.get(&queue).map_or(0, BTreeSet::len)
     }
 
-    /// The parts of refused calls that are searched, in their order.
+    /// The parts of rejected calls that are being searched, in order.
     pub fn parts(&self, action: Action) -> impl DoubleEndedIterator<Item = &BTreeSet<(Moment, Target)>> {
         let parts = action.queue(Refused::Among(0))..=action.queue(Refused::Among(u32::MAX));
         self.queues.range(parts).map(|(_, waiting)| waiting)
     }
 
-    /// All that wait for such a call, whatever AWS has refused.
+    /// All targets that wait for this call, including rejected ones.
     pub fn all_waiting(&self, action: Action) -> impl Iterator<Item = &(Moment, Target)> {
         self.queues.range(action.queue(Refused::No)..=action.queue(Refused::Waits)).flat_map(|(_, all)| all)
     }
 
-    /// How many wait for such a call, by what AWS has refused.
+    /// How many targets wait for this call, by what AWS has rejected.
     pub fn tried(&self, action: Action) -> Waiting {
         Waiting {
             first: self.count(action.queue(Refused::No)),
@@ -174,39 +174,39 @@ impl Entries {
         self.all.get(target)?.1.queue.map(|(queue, _)| queue)
     }
 
-    /// The next one that waits for something that is over by itself, and when it is.
+    /// The target whose wait ends next because time passes, and when that is.
     pub fn next_until(&self) -> Option<(Moment, Target)> {
         self.untils.first().copied()
     }
 
-    /// Those whose removal is held, or may come to be.
+    /// The targets whose deregistration is held, or may be.
     pub fn spare(&self) -> impl Iterator<Item = &Target> {
         self.spare.iter()
     }
 
-    /// How many are wanted, registered, and serve.
+    /// How many targets are wanted, registered, and serving.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Those that have to do with a pod, or had.
+    /// The targets that belong, or belonged, to a pod.
     pub fn of_pod(&self, mark: PodMark) -> impl Iterator<Item = (&Target, &Entry)> {
         let targets = self.of_pods.of(&mark);
         targets.filter_map(|target| Some((target, self.get(target)?)))
     }
 
-    /// Whether any has to do with this pod, or had.
+    /// Whether a target belongs, or belonged, to this pod.
     pub fn knows_pod(&self, mark: PodMark) -> bool {
         self.of_pods.has(&mark)
     }
 
-    /// The pods of which that may be otherwise than when this was called last.
+    /// The pods whose targets have changed since the last call.
     pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
         std::mem::take(&mut self.pods_changed)
     }
 
-    /// Changes what is known of `target`, if anything is; `allows`: whether the ledger says already that it may be
-    /// registered for the pod of this mark.
+    /// Changes the entry of `target`, if there is one. `allows`: whether the ledger already permits to register the
+    /// target for this pod.
     pub fn change(
         &mut self,
         target: Target,
@@ -220,7 +220,7 @@ impl Entries {
         self.derive(target, before, after);
     }
 
-    /// A target of which nothing is derived before it is changed.
+    /// Adds an entry. Nothing is derived from it before its first change.
     pub fn insert(&mut self, target: Target, entry: Entry) {
         self.all.insert(target, (entry, Derived::default()));
     }
@@ -239,7 +239,7 @@ impl Entries {
             && let Some(waiting) = self.queues.get_mut(&queue)
         {
             waiting.remove(&(since, target));
-            // There are ever new parts of refused calls.
+            // Rejected calls keep getting new parts, so empty queues are removed.
             if waiting.is_empty() {
                 self.queues.remove(&queue);
             }

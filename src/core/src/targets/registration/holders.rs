@@ -1,7 +1,7 @@
-//! Which namespaces have targets in the group: they hold it while no grant names it.
+//! The namespaces that hold the group because they have targets in it, while no grant names the group.
 //!
-//! * The ledger remembers them, so that whoever was first stays so when another replica leads.
-//! * A namespace that has bound nothing to the group for a while holds it no more.
+//! * The ledger stores them, so that the first namespace keeps the group when another replica leads.
+//! * A namespace ceases to hold the group some time after its last binding ended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use std::{
 use super::Registrations;
 use crate::model::{Moment, grant};
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Holders {
     /// Whether the ledger has been read.
     is_known: bool,
     all: BTreeSet<Arc<str>>,
-    /// Those that bind nothing to the group, and since when.
+    /// The holders without a binding to the group, and since when.
     unbound: BTreeMap<Arc<str>, Moment>,
     patience: Duration,
-    /// Whether one has ceased to be since that was asked.
+    /// Whether a namespace has ceased to hold the group since the last call of [`Registrations::take_ceased`].
     ceased: bool,
 }
 
@@ -30,14 +30,14 @@ impl Holders {
         Self { is_known: false, all: BTreeSet::new(), unbound: BTreeMap::new(), patience, ceased: false }
     }
 
-    /// The ledger says so.
+    /// Takes in the holders from the ledger.
     pub fn read(&mut self, holders: &BTreeSet<Arc<str>>) {
         self.is_known = true;
         self.all.clone_from(holders);
         self.unbound.retain(|holder, _| self.all.contains(holder));
     }
 
-    /// What the ledger should say.
+    /// The holders that the ledger should contain.
     pub const fn all(&self) -> &BTreeSet<Arc<str>> {
         &self.all
     }
@@ -46,12 +46,12 @@ impl Holders {
         self.all.is_empty()
     }
 
-    /// When the next one ceases to be.
+    /// When the next namespace ceases to hold the group.
     pub fn next_due(&self) -> Option<Moment> {
         self.unbound.values().min().map(|since| *since + self.patience)
     }
 
-    /// Time has passed; says whether one has ceased to be.
+    /// Advances the time. Returns whether a namespace has ceased to hold the group.
     pub fn pass(&mut self, now: Moment) -> bool {
         let over: Vec<Arc<str>> = self
             .unbound
@@ -65,7 +65,8 @@ impl Holders {
         !over.is_empty()
     }
 
-    /// These namespaces bind the group now. If a grant names it, whoever does not is not remembered.
+    /// Sets the namespaces that bind the group. If a grant names the group, holders without a binding are forgotten
+    /// immediately.
     pub fn bound_by(&mut self, bound: &BTreeSet<Arc<str>>, is_granted: bool, now: Moment) {
         if is_granted {
             self.all.retain(|holder| bound.contains(holder));
@@ -82,19 +83,19 @@ impl Holders {
 }
 
 impl Registrations {
-    /// The namespaces that hold the group, as far as that is known.
+    /// The namespaces that hold the group, if the ledger has been read.
     pub fn holders(&self) -> grant::Holders<'_> {
         if self.holders.is_known { grant::Holders::These(&self.holders.all) } else { grant::Holders::Unknown }
     }
 
-    /// Another namespace comes to have targets in it.
+    /// Adds a namespace that will have targets in the group.
     pub fn admit_holder(&mut self, namespace: &Arc<str>) {
         if self.holders.all.insert(namespace.clone()) {
             self.stored.touch();
         }
     }
 
-    /// Whether one has ceased to hold it since this was asked last.
+    /// Whether a namespace has ceased to hold the group since the last call.
     pub fn take_ceased(&mut self) -> bool {
         std::mem::take(&mut self.holders.ceased)
     }

@@ -1,64 +1,66 @@
-//! What AWS refuses in one target group: how the targets are found that a call was refused for, and when they are tried
-//! again. The same for registrations and for removals.
+//! The rejections of AWS in one target group: how Headgate finds the rejected targets, and when it retries them.
+//! Registrations and deregistrations work the same way.
 //!
-//! AWS refuses a call as a whole, and often does not say for which target. Two cases are told apart with few calls: one
-//! bad target among good ones, and targets that are refused alike, as those of another VPC are.
+//! AWS rejects a call as a whole, and often does not name the target. Headgate distinguishes two cases with few calls:
+//! one bad target among good ones, and targets that are all rejected, for example because they belong to another VPC.
 //!
 //! ```text
-//!  first try ── refused ──► searched ── refused alone, or all alike ──► waits
-//!                              ▲                                          │
-//!                              └───────── one of them is taken ◄──────────┘
+//!  first try ─ rejected ──► searched ─ rejected alone, or with all ──► waits
+//!                              ▲                                         │
+//!                              └──────── AWS accepts one of them ◄───────┘
 //! ```
 //!
-//! * **First tries wait for nothing here**: they go in calls of their own.
-//! * **Searched**: a refused call is halved, and its halves are tried, the largest first. One bad target among good ones is
-//!   found so, with about two calls for each time that their number can be halved.
-//! * **Refused alike**: when [`DOUBTED`] calls in a row were refused, and none was taken, targets are tried alone, from
-//!   different places. If [`ALONE`] of those are refused too, all that are searched wait. Where some were taken already, the
-//!   search is more patient.
-//! * **Waits**: after 10 s, and then after twice as long each time, one of those that wait is tried alone, each time another
-//!   one; if there are no more than [`FEW`], each of them is. If it is taken, all others are searched.
+//! * **First tries** never wait for rejected targets. They are sent in separate calls.
+//! * **Searched**: a rejected call is halved, and its halves are tried, the largest first. Each halving takes about two
+//!   calls, until one bad target among good ones is found.
+//! * **All rejected**: after [`DOUBTED`] rejected calls in a row without an accepted one, Headgate tries single targets
+//!   from different places. If AWS rejects [`ALONE`] of those too, all searched targets wait. If AWS has accepted some
+//!   of them before, the search is more patient.
+//! * **Waits**: after 10 s, and then after twice as long each time, Headgate tries one waiting target alone, a
+//!   different one each time. If at most [`FEW`] wait, it tries each of them. If AWS accepts one, all others are
+//!   searched.
 //!
-//! So of targets that are refused alike, however many there are, AWS is asked a few times at first, and then once each time.
+//! If AWS rejects all targets, Headgate therefore sends a few calls at first, and then one each time, for any number of
+//! targets.
 
 use std::time::Duration;
 
 use crate::model::{Moment, RequestId};
 
-/// After so many refused calls in a row it is doubtful whether any target that is searched is good.
+/// After this many rejected calls in a row, Headgate doubts that any searched target is good.
 const DOUBTED: u32 = 3;
-/// The same once one of them was taken: they are not all alike.
+/// The same limit after AWS has accepted a searched target. AWS then does not reject all of them.
 const DOUBTED_AMONG_GOOD: u32 = 32;
-/// Then so many of them are tried alone.
+/// This many targets are then tried alone.
 const ALONE: u32 = 3;
-/// So many that wait are tried again one by one, of more only one.
+/// If at most this many targets wait, each is retried. If more wait, only one is.
 const FEW: usize = 3;
-/// Those that wait are tried again after this long, then after twice as long each time.
+/// Waiting targets are retried after this long, and then after twice as long each time.
 pub(super) const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LAST_WAIT: Duration = Duration::from_secs(160);
 
-/// What AWS's refusals say of a target.
+/// What the rejections by AWS mean for a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refused {
-    /// No call with it was refused since it came to be wanted, or not to be, or one was taken.
+    /// AWS has rejected no call with the target since the wish for it changed or a call with it was accepted.
     #[default]
     No,
-    /// A call with it was refused, and it is in this part of that.
+    /// AWS has rejected a call with the target. The target is in this part of the call.
     Among(u32),
-    /// It was refused alone, or is taken to be like others that were.
+    /// AWS has rejected the target alone, or Headgate assumes so because others were rejected.
     Waits,
 }
 
-/// Why a call is sent.
+/// Why Headgate sends a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Try {
-    /// None of its targets was refused before.
+    /// None of its targets was rejected before.
     First,
-    /// They are a part of a refused call.
+    /// Its targets are a part of a rejected call.
     Part,
-    /// It is doubtful whether any target that is searched is good: one of them alone.
+    /// Headgate doubts that any searched target is good, and tries one alone.
     Alone,
-    /// One that waits, alone.
+    /// Retries one waiting target alone.
     Again,
 }
 
@@ -77,37 +79,38 @@ impl Waiting {
     }
 }
 
-/// What follows from a refused call.
+/// The consequences of a rejected call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halved {
-    /// The parts of the call, if it had several targets; otherwise its only one waits.
+    /// The parts of the call if it had several targets. `None`: its only target waits.
     pub(super) parts: Option<[u32; 2]>,
-    /// Whether all that are searched are refused alike, and wait.
+    /// Whether all searched targets count as rejected, and wait.
     pub(super) alike: bool,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    /// The call in flight, if there is one that is no first try.
+    /// The call in flight, if it is not a first try.
     trying: Option<(RequestId, Try)>,
-    /// How many calls in a row were refused in this search; how many of those with a target that was tried alone.
+    /// How many calls in a row were rejected in this search, and how many of them contained one target that was tried
+    /// alone.
     refused: u32,
     alone: u32,
-    /// Some that were searched were taken.
+    /// AWS has accepted some of the searched targets.
     mixed: bool,
-    /// Those that were searched were refused alike, and nothing was taken since.
+    /// All searched targets counted as rejected, and AWS has accepted no call since.
     alike: bool,
     parts: u32,
-    /// How often those that wait were tried since one of them began to.
+    /// How often waiting targets were retried since the last target began to wait.
     rounds: u32,
-    /// When those that wait are tried again, and how many of them may be now.
+    /// When waiting targets are retried, and how many of them may be retried now.
     until: Option<Moment>,
     tries: usize,
 }
 
 impl Refusals {
-    /// Why the next call would be sent, if there is any.
+    /// Why the next call would be sent, if there is one.
     pub fn next(&self, waiting: Waiting) -> Option<Try> {
         match waiting {
             Waiting { first: 1.., .. } => Some(Try::First),
@@ -119,7 +122,7 @@ impl Refusals {
         }
     }
 
-    /// Whether first tries will probably be refused, too.
+    /// Whether AWS will probably reject first tries too.
     pub fn doubts_first_tries(&self, waiting: Waiting) -> bool {
         (self.is_doubted() && waiting.searched > 0) || (self.alike && waiting.again > 0)
     }
@@ -128,41 +131,43 @@ impl Refusals {
         self.refused >= if self.mixed { DOUBTED_AMONG_GOOD } else { DOUBTED }
     }
 
-    /// When one that waits is tried again; `None`: one is being tried, or may be.
+    /// When a waiting target is retried. `None`: one may be retried now, or is in flight.
     pub const fn until(&self) -> Option<Moment> {
         self.until
     }
 
-    /// Which one of so many is tried alone next: from another place each time, as neighbours are often alike.
+    /// The place of the target that is tried alone next. The places are far apart, because neighbors often have the
+    /// same problem.
     pub const fn place(&self, of: usize, next: Try) -> usize {
         let nth = if matches!(next, Try::Again) { self.rounds } else { self.alone };
         // Multiples of the golden ratio are spread evenly.
         (nth as usize % 1000 * 618 % 1000) * of / 1000
     }
 
-    /// A new part, of those that are searched.
+    /// The number of a new part of the search.
     fn part(&mut self) -> u32 {
         self.parts = self.parts.wrapping_add(1);
         self.parts
     }
 
-    /// This call is sent.
+    /// Headgate sends this call.
     pub fn start(&mut self, id: RequestId, why: Try) {
         if why != Try::First {
             self.trying = Some((id, why));
         }
     }
 
-    /// This call has ended; why it was sent.
+    /// This call has ended. Returns why it was sent.
     pub fn end(&mut self, id: RequestId) -> Try {
         self.trying.take_if(|(own, _)| *own == id).map_or(Try::First, |(_, why)| why)
     }
 
-    /// AWS has taken a call. Gives the part in which those that wait are searched now, if it had one of them.
+    /// AWS has accepted a call. If it contained a waiting target, returns the part in which the other waiting targets
+    /// are searched.
     pub fn taken(&mut self, why: Try, now: Moment) -> Option<u32> {
         (self.refused, self.alone) = (0, 0);
         self.mixed |= why != Try::First;
-        // What was in the way of all may be over.
+        // The problem of all targets may be solved.
         if std::mem::take(&mut self.alike) && self.until.is_some() {
             self.until = Some(now);
         }
@@ -172,7 +177,7 @@ impl Refusals {
         })
     }
 
-    /// AWS has refused a call with so many targets; `searching`: whether others are searched.
+    /// AWS has rejected a call with this many targets. `searching`: whether other targets are being searched.
     pub fn refused(&mut self, why: Try, targets: usize, searching: bool, now: Moment) -> Halved {
         if why == Try::Again {
             self.tries = self.tries.saturating_sub(1);
@@ -204,7 +209,7 @@ impl Refusals {
         (self.until, self.rounds, self.tries) = (Some(until), 0, 0);
     }
 
-    /// Time has passed, and so many wait.
+    /// Advances the time. `again`: the number of waiting targets.
     pub fn pass(&mut self, again: usize, now: Moment) {
         if again > 0 && self.until.is_some_and(|until| until <= now) {
             self.until = None;
@@ -225,7 +230,7 @@ mod tests {
         Waiting { first, searched, again }
     }
 
-    /// So many targets were refused alike at the start.
+    /// A group whose targets were all rejected at the start.
     fn alike() -> Refusals {
         let mut refusals = Refusals::default();
         for (why, targets) in [(Try::First, 100), (Try::Part, 50), (Try::Part, 50)] {
@@ -237,7 +242,7 @@ mod tests {
         refusals
     }
 
-    /// Tries one that waits, which is refused; gives when the next one is tried.
+    /// Retries one waiting target, which is rejected. Returns when the next one is retried.
     fn refuse_again(refusals: &mut Refusals, again: usize, now: Moment) -> Option<Moment> {
         refusals.pass(again, now);
         assert_eq!(refusals.next(waiting(0, 0, again)), Some(Try::Again));

@@ -1,25 +1,27 @@
-//! A set that is replaced as a whole: the new targets first, one of the old for each of the new that is healthy.
+//! The replacement of all targets of a group. New targets are registered first. For each new healthy target, one old
+//! target is deregistered.
 //!
-//! A change of a port, a selector, labels or an annotation may take away every target that serves, though its pods
-//! live on. Removing them at once would leave the load balancer with none until the new ones have passed their first
-//! checks. So the removal of a target is **held**
+//! A change of a port, a selector, labels or an annotation may remove every serving target although its pod remains
+//! alive. If Headgate deregistered them all immediately, the load balancer would have none until the new targets have
+//! passed their first checks. Headgate therefore **holds** the deregistration of a target
 //!
-//! * if what is written has changed, and not its pod: one that goes, or has lost its address, is removed at once;
-//! * if it may serve: a read that counts has shown it healthy, or initial, which it need not be any more, or there was
-//!   none;
-//! * if the whole set is replaced: something is wanted in the group, and nothing of it was there before;
-//! * until as many of the new are healthy as have gone of the old, this one among them, each in a read that began after its
-//!   registration; or all of the new are.
+//! * if the configuration has changed and not the pod. The target of a pod that terminates or has lost its address is
+//!   deregistered immediately;
+//! * if the target may serve: the last read that counts has shown it as healthy or initial (it may be healthy by now),
+//!   or there was no such read;
+//! * if all targets are replaced: the group has wanted targets, and none of them was registered before;
+//! * until the number of healthy new targets reaches the number of deregistered old ones, including this one, or until
+//!   all new targets are healthy. Only a read that began after the registration shows a new target as healthy.
 //!
-//! So the load balancer never has fewer healthy targets than the smaller of both sets had. What cannot be registered replaces
-//! nothing, nor does what never becomes healthy: then the old ones stay. If only some of the new become healthy, the rest of
-//! the old goes after a grace, which begins with the last of those. It also ends when AWS has no such group any more, or
-//! nothing is bound to it, or nothing is wanted there for as long as the grace. A group that is full makes room instead: some
-//! of the old go, so that some of the new fit.
+//! The load balancer thus never has fewer healthy targets than the smaller of the two sets had. New targets that cannot
+//! be registered, or never become healthy, replace nothing, so the old targets remain registered. If only some new
+//! targets become healthy, the remaining old targets are deregistered after a grace period, which begins with the last
+//! new healthy target. The hold also ends when the group no longer exists, has no binding, or has had no wanted target
+//! for the grace period. In a full group, Headgate deregisters some old targets to make room for new ones.
 //!
-//! Nothing of this is written down. A new leader finds the old targets in the ledger and the pods in the cluster, and
-//! holds anew; the grace begins anew, too. It does not know how many have gone before, and takes the old set to have been as
-//! large as the new one, if it was not larger.
+//! This state is not stored. A new leader finds the old targets in the ledger and the pods in the cluster. It holds the
+//! old targets again, and the grace period restarts. It does not know how many old targets were deregistered before. It
+//! assumes that the old set was at least as large as the new one.
 
 use std::time::Duration;
 
@@ -29,41 +31,41 @@ use super::{
 };
 use crate::model::{Cause, Moment, Owner, Target};
 
-/// A full group lets go this part of what it holds, to make room: a tenth.
+/// The part of the held targets that a full group deregisters to make room: one in ten.
 const ROOM: usize = 10;
-/// And then no more for so long: what drains may count, as far as AWS is concerned.
+/// Headgate makes room again only after this long, because AWS may count draining targets.
 const DRAINING: Duration = Duration::from_secs(300);
 
-/// Whether anything is held in a group, and since when that may not go on for ever.
+/// Whether a group holds deregistrations, and since when the grace period runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Hold {
     #[default]
     Not,
-    /// Nothing of the new is registered yet.
+    /// No new target is registered yet.
     Waits,
-    /// The grace has begun then: when the first of the new was registered, or the last of them began to serve.
+    /// The grace period runs since then: the first new target was registered, or the last one began to serve.
     Counts(Moment),
 }
 
 impl Tally {
-    /// Whether a grace counts: what never serves replaces nothing.
+    /// Whether the grace period may end the hold. New targets that never serve replace nothing.
     fn may_end(self) -> bool {
         self.serving > 0 || self.wanted == 0
     }
 }
 
 impl Hold {
-    /// The grace, if it has begun, begins anew.
+    /// Restarts the grace period, if it runs.
     fn anew(self) -> Self {
         if self == Self::Not { Self::Not } else { Self::Waits }
     }
 
-    /// How it goes on: `more` is whether more of the new serve than before, `bound` whether anything is bound to the group.
+    /// The next state. `more`: whether more new targets serve than before. `bound`: whether the group has a binding.
     fn then(self, tally: Tally, more: bool, bound: bool, grace: Duration, now: Moment) -> Self {
         let follows = match self {
-            // Something is to come, and nothing that is wanted was there before.
+            // New targets are wanted, and none of them was registered before.
             Self::Not => tally.wanted > 0 && tally.registered == 0,
-            // Pods of the new set may go and come.
+            // Pods of the new set may end and be created.
             Self::Waits | Self::Counts(_) => tally.wanted > 0 || bound,
         };
         let next = match self {
@@ -79,22 +81,22 @@ impl Hold {
     }
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Replaced {
     grace: Duration,
     hold: Hold,
-    /// How many were held at most since that began: some may have gone.
+    /// The largest number of held targets since the hold began. Some may be deregistered by now.
     old: usize,
-    /// Some may have gone in the term of a leader before.
+    /// Whether an earlier leader may have deregistered some.
     inherited: bool,
-    /// How many of the new served last.
+    /// How many new targets served at the last check.
     served: usize,
-    /// Whether anything is bound to the group.
+    /// Whether the group has a binding.
     bound: bool,
-    /// What is written has changed once more.
+    /// Whether the configuration has changed again.
     anew: bool,
-    /// When some were let go to make room.
+    /// When Headgate last deregistered some to make room.
     made_room: Option<Moment>,
 }
 
@@ -104,29 +106,29 @@ impl Replaced {
         Self { grace, hold, old: 0, inherited, served: 0, bound: true, anew: false, made_room: None }
     }
 
-    /// What is written has changed (again).
+    /// Records that the configuration has changed.
     pub fn changes(&mut self) {
         self.anew = true;
     }
 
-    /// Whether anything is bound to the group.
+    /// Records whether the group has a binding.
     pub fn set_bound(&mut self, bound: bool) {
         self.bound = bound;
     }
 
-    /// The grace begins anew: nothing could be registered until now.
+    /// Restarts the grace period, because nothing could be registered until now.
     pub fn grace_anew(&mut self) {
         self.hold = self.hold.anew();
     }
 }
 
 impl Registrations {
-    /// Decides what is held, unless the group `is_gone`; gives whether anything has been let go.
+    /// Decides which deregistrations are held. If the group `is_gone`, none is. Returns whether any is no longer held.
     pub fn hold(&mut self, is_gone: bool, now: Moment) -> bool {
         let (it, tally) = (&mut self.replaced, self.entries.tally());
         let held = self.entries.count(Queue::Held);
         if held == 0 {
-            // What is held when a pause begins waits for the end of that.
+            // If a pause begins during the hold, the hold remains until the pause ends.
             if self.entries.count(Queue::Paused(Action::Deregister)) == 0 {
                 (it.hold, it.old, it.inherited, it.served) = (Hold::Not, 0, false, 0);
             }
@@ -144,12 +146,12 @@ impl Registrations {
             return self.let_go(usize::MAX) > 0;
         }
         it.old = it.old.max(held).max(if it.inherited { tally.wanted } else { 0 });
-        // Those whose pods went have made room for as many.
+        // A target whose pod ended counts as deregistered.
         let gone = it.old - held;
         self.let_go(tally.serving.saturating_sub(gone)) > 0
     }
 
-    /// Lets so many go, those that have waited longest first.
+    /// Stops holding at most this many deregistrations, the longest waiting first. Returns how many.
     pub(super) fn let_go(&mut self, most: usize) -> usize {
         let held = self.entries.waiting(Queue::Held);
         let targets: Vec<Target> = held.take(most).map(|(_, target)| *target).collect();
@@ -159,7 +161,7 @@ impl Registrations {
         targets.len()
     }
 
-    /// AWS takes no more targets: if none of the new is there, some of the old make room.
+    /// AWS accepts no more targets. If no new target is registered, some old ones are deregistered to make room.
     pub(super) fn make_room(&mut self, now: Moment) {
         let drains = self.replaced.made_room.is_some_and(|made| now.since(made) < DRAINING);
         if self.replaced.hold != Hold::Not && self.entries.tally().registered == 0 && !drains {
@@ -168,18 +170,18 @@ impl Registrations {
         }
     }
 
-    /// The targets whose removal is held.
+    /// The targets whose deregistration is held.
     pub fn held(&self) -> impl Iterator<Item = &Target> {
         self.entries.waiting(Queue::Held).map(|(_, target)| target)
     }
 
-    /// The targets whose removal is held or may come to be, each with the pod it was registered for.
+    /// The targets whose deregistration is held or may be, each with the pod for which it was registered.
     pub fn spare_their_pods(&self) -> impl Iterator<Item = (&Target, &Owner)> {
         let targets = self.entries.spare();
         targets.filter_map(|target| Some((target, self.entries.get(target)?.spared()?)))
     }
 
-    /// Until when they are held at most, if that is known.
+    /// When the hold ends at the latest, if that is known.
     pub fn held_until(&self) -> Option<Moment> {
         let tally = self.entries.tally();
         match self.replaced.hold {
@@ -190,7 +192,7 @@ impl Registrations {
         }
     }
 
-    /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
+    /// The pod of a held target terminates or has lost its address. The deregistration is due immediately.
     pub fn pod_went(&mut self, target: &Target, cause: Cause, seen: Moment) {
         self.change(*target, |entry| {
             if entry.spared().is_some() {
@@ -220,26 +222,26 @@ mod tests {
         let (not, waits, counts) = (Hold::Not, Hold::Waits, Hold::Counts(at(10)));
         let one_more = |before: Hold, tally, now| before.then(tally, true, true, GRACE, at(now));
         for (before, tally, bound, now, after) in [
-            // Whole replacement: nothing of what is wanted serves.
+            // All targets are replaced: none of the wanted ones serves.
             (not, tally(2, 0, 0), true, 10, waits),
-            // A part stays, or nothing is to follow.
+            // Some targets remain, or none will follow.
             (not, tally(2, 2, 1), true, 10, not),
             (not, tally(2, 1, 0), true, 10, not),
             (not, tally(0, 0, 0), true, 10, not),
             (not, tally(0, 0, 0), false, 10, not),
-            // What cannot be registered replaces nothing, however long that takes.
+            // A target that cannot be registered replaces nothing, however long it takes.
             (waits, tally(2, 0, 0), true, 9_999, waits),
             (waits, tally(2, 0, 0), false, 10, waits),
             (waits, tally(2, 1, 0), true, 10, counts),
             (waits, tally(2, 1, 1), true, 10, counts),
             (waits, tally(2, 2, 2), true, 10, not),
-            // The grace goes on, and ends; but what never serves replaces nothing.
+            // The grace period runs and ends. A target that never serves replaces nothing.
             (counts, tally(2, 2, 1), true, 309, counts),
             (counts, tally(2, 0, 0), true, 309, counts),
             (counts, tally(2, 2, 1), true, 310, not),
             (counts, tally(2, 2, 0), true, 9_999, counts),
             (counts, tally(2, 2, 2), true, 11, not),
-            // The pods of the new set go, and others may come; or what bound them was taken away.
+            // The pods of the new set end and others may follow, or the binding was deleted.
             (waits, tally(0, 0, 0), true, 10, counts),
             (counts, tally(0, 0, 0), true, 309, counts),
             (counts, tally(0, 0, 0), true, 310, not),

@@ -1,58 +1,58 @@
-//! How many more targets a group takes, once AWS has said that it is full (`TooManyTargets`).
+//! How many more targets a group accepts after AWS has reported that it is full (`TooManyTargets`).
 //!
-//! AWS does not say how many would fit, and refuses a call as a whole. So a refused call is halved until a part fits,
-//! and what fits is narrowed down further, until it is known that not one more does. What waits then is tried again
-//! when targets have left, as many as have, and otherwise one, less and less often: somebody may have raised the quota,
-//! or taken targets out of another group of the load balancer.
+//! AWS does not report how many targets would fit, and rejects a call as a whole. Headgate halves a rejected call until
+//! a part fits, and narrows the number down until not one more target fits. When targets are deregistered, Headgate
+//! tries as many of the waiting ones. In the meantime it tries one, less and less often, because somebody may have
+//! raised the quota or removed targets from another group of the load balancer.
 
 use std::time::Duration;
 
 use crate::model::Moment;
 
-/// A full group is tried again after this long, then after twice as long each time.
+/// A full group is tried again after this long, and then after twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LAST_WAIT: Duration = Duration::from_secs(160);
-/// What is known of a group that is not full counts for so long.
+/// The limit of a group that is not full is valid for this long.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Fewer than this fit.
+    /// Fewer targets than this fit.
     below: usize,
-    /// So many may be tried next.
+    /// How many targets the next call may contain.
     next: usize,
-    /// How often the group was found full since something was taken.
+    /// How often the group was full since AWS last accepted a call.
     refusals: u32,
-    /// When what is known does not count any more.
+    /// When the known limit expires.
     until: Option<Moment>,
 }
 
 impl Default for Room {
-    /// Nothing is known to be in the way.
+    /// No limit is known.
     fn default() -> Self {
         Self { below: usize::MAX, next: usize::MAX, refusals: 0, until: None }
     }
 }
 
 impl Room {
-    /// How many targets may be tried in one call.
+    /// How many targets one call may contain.
     pub fn fits(&self) -> usize {
         self.next
     }
 
-    /// Whether not one more fits.
+    /// Whether not one more target fits.
     pub fn is_full(&self) -> bool {
         self.next == 0
     }
 
-    /// A call with so many targets was refused.
+    /// AWS has rejected a call with this many targets.
     pub fn refused(&mut self, targets: usize, now: Moment) {
         self.below = targets.max(1);
         self.narrow(now);
     }
 
-    /// A call with so many targets was taken.
+    /// AWS has accepted a call with this many targets.
     pub fn taken(&mut self, targets: usize, now: Moment) {
         self.refusals = 0;
         if self.below == usize::MAX {
@@ -75,7 +75,7 @@ impl Room {
         self.until = Some(now + wait);
     }
 
-    /// So many targets have left.
+    /// This many targets were deregistered.
     pub fn left(&mut self, targets: usize) {
         if self.below < usize::MAX {
             self.below = self.below.saturating_add(targets);
@@ -83,7 +83,7 @@ impl Room {
         }
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn pass(&mut self, now: Moment) {
         if self.until.is_some_and(|until| until <= now) {
             let next = if self.is_full() { 1 } else { usize::MAX };
@@ -91,7 +91,7 @@ impl Room {
         }
     }
 
-    /// When time makes a difference.
+    /// When the known limit expires.
     pub fn next_due(&self) -> Option<Moment> {
         self.until
     }
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Registers as many of `waiting` as fit; gives how many that were, and how many calls it took.
+    /// Registers as many of `waiting` as fit. Returns how many fit, and how many calls that took.
     fn fill(room: &mut Room, mut waiting: usize, mut fits: usize) -> (usize, usize) {
         let (mut taken, mut calls) = (0, 0);
         while waiting > 0 && !room.is_full() {

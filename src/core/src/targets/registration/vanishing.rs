@@ -1,23 +1,23 @@
-//! A target that vanishes again and again soon after it was registered: somebody else removes it, as a controller does
-//! that takes the whole target group for its own.
+//! A target that repeatedly disappears soon after its registration: somebody else deregisters it, for example a
+//! controller that manages the whole target group.
 //!
-//! The first times it is registered again at once. From then on ever more rarely: two programs that undo each other's
-//! work at full speed would spend AWS's calls, and bring the target no traffic.
+//! Headgate registers it again immediately the first few times, and then less and less often. Two programs that undo
+//! each other's work at full speed would use up AWS's calls, and the target would get no traffic.
 
 use std::time::Duration;
 
 use crate::model::Moment;
 
-/// A target that is gone so soon after its registration did not vanish by chance. Controllers that compare everything
-/// they own do so every few minutes.
+/// A target that disappears within this time after its registration did not disappear by chance. Controllers that
+/// compare everything they own do so every few minutes.
 const SOON: Duration = Duration::from_secs(10 * 60);
-/// So many times in a row are no chance either.
+/// This many times in a row are no chance either.
 const OFTEN: u32 = 3;
-/// It is registered again after so long, then after twice as long each time.
+/// The target is registered again after this long, and then after twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_secs(30);
 const LAST_WAIT: Duration = Duration::from_secs(5 * 60);
 
-/// How often a target has vanished in a row, each time soon after it was registered.
+/// How often a target has disappeared in a row, each time soon after its registration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vanishing {
     registered: Option<Moment>,
@@ -25,12 +25,13 @@ pub struct Vanishing {
 }
 
 impl Vanishing {
-    /// AWS has taken its registration.
+    /// AWS has accepted the registration.
     pub fn registered(&mut self, now: Moment) {
         self.registered = Some(now);
     }
 
-    /// It is gone, and nobody here has removed it; for how long it is not to be registered again.
+    /// The target has disappeared, and Headgate did not deregister it. Returns how long it must not be registered
+    /// again.
     pub fn vanished(&mut self, now: Moment) -> Option<Duration> {
         let soon = self.registered.take().is_some_and(|registered| now.since(registered) < SOON);
         self.times = if soon { self.times + 1 } else { 0 };
@@ -38,14 +39,14 @@ impl Vanishing {
         Some(FIRST_WAIT.saturating_mul(1 << further.min(8)).min(LAST_WAIT))
     }
 
-    /// A read that began then has shown it.
+    /// A read that began at `began` has shown the target.
     pub fn seen(&mut self, began: Moment) {
         if self.registered.is_some_and(|registered| began.since(registered) >= SOON) {
             self.times = 0;
         }
     }
 
-    /// Whether somebody else removes it.
+    /// Whether somebody else deregisters the target repeatedly.
     pub fn is_removed_by_another(&self) -> bool {
         self.times >= OFTEN
     }
@@ -59,7 +60,7 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    /// Registered and gone a minute later, so many times; the waits.
+    /// Registers the target this many times; it disappears a minute later each time. Returns the waits in seconds.
     fn vanish(vanishing: &mut Vanishing, times: u64) -> Vec<Option<u64>> {
         let once = |time| {
             vanishing.registered(at(time * 60));

@@ -1,4 +1,4 @@
-//! Which targets wait for a call, which of them go into the next one, and what its end says about refusals.
+//! The targets that wait for a call: which of them the next call contains, and what its result means for rejections.
 
 use super::{
     Entry, Registrations,
@@ -8,18 +8,18 @@ use super::{
 use crate::model::{FailureClass, Moment, RequestId, Target};
 
 impl Registrations {
-    /// When the longest waiting removal was caused, of those that may be sent now.
+    /// When the oldest deregistration was caused that may be sent now.
     pub fn oldest_removal(&self) -> Option<Moment> {
         self.next_try(Action::Deregister).map(|(_, since)| since)
     }
 
-    /// When the next removal may be sent, if none may be now because AWS refuses those that wait.
+    /// When the next deregistration may be sent, if AWS rejects all that wait.
     pub fn next_removal(&self) -> Option<Moment> {
         let waits = self.entries.tried(Action::Deregister).again > 0;
         self.unremoved.until().filter(|_| waits)
     }
 
-    /// How many targets that are to be removed may be in the next call.
+    /// How many deregistrations the next call may contain.
     pub fn next_removals(&self) -> usize {
         match self.next_try(Action::Deregister) {
             Some((Try::First, _)) => self.entries.count(Queue::Deregister(Refused::No)),
@@ -28,14 +28,15 @@ impl Registrations {
         }
     }
 
-    /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
-    /// so that what comes meanwhile travels together in the next. Not of those that AWS has refused, or will probably.
+    /// When the oldest registration was caused that may be sent now. Only one `RegisterTargets` is in flight, so that
+    /// later registrations share the next call. Excludes those that AWS has rejected or will probably reject.
     pub fn oldest_addition(&self) -> Option<Moment> {
         let (why, since) = self.addition()?;
         (why == Try::First && !self.doubts_first_tries()).then_some(since)
     }
 
-    /// The same of those; and whether it was refused.
+    /// Like [`Self::oldest_addition`], for those that AWS has rejected or will probably reject. The flag is true if it
+    /// was rejected.
     pub fn oldest_retry(&self) -> Option<(Moment, bool)> {
         let (why, since) = self.addition()?;
         (why != Try::First || self.doubts_first_tries()).then_some((since, why != Try::First))
@@ -50,12 +51,12 @@ impl Registrations {
         self.unregistered.doubts_first_tries(self.entries.tried(Action::Register))
     }
 
-    /// When the registration that waits the shortest was caused, of those that were not refused.
+    /// When the newest registration was caused that was not rejected.
     pub fn newest_addition(&self) -> Option<Moment> {
         self.entries.waiting(Queue::Register(Refused::No)).next_back().map(|(since, _)| *since)
     }
 
-    /// When something that waits, or does not fit, is to be taken up again.
+    /// When a waiting target, or one that did not fit, may be tried again.
     pub fn next_take_up(&self) -> Option<Moment> {
         let tried = self.entries.tried(Action::Register);
         let room = self.room.next_due().filter(|_| tried.all() > 0);
@@ -64,13 +65,13 @@ impl Registrations {
         until.into_iter().chain(room).chain(refused).chain(self.holders.next_due()).min()
     }
 
-    /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
+    /// How many registrations did not fit when AWS last reported so. Zero if none waits.
     pub fn unplaced(&self) -> usize {
         let waits = self.entries.tried(Action::Register).all() > 0 || self.adding.is_some();
         if waits { self.unplaced } else { 0 }
     }
 
-    /// Why the next such call is sent, if there is any, and since when its longest waiting target waits.
+    /// Why the next call of this action is sent, if there is one, and since when its longest waiting target waits.
     pub(super) fn next_try(&self, action: Action) -> Option<(Try, Moment)> {
         let refusals = match action {
             Action::Register => &self.unregistered,
@@ -86,7 +87,8 @@ impl Registrations {
         since.map(|(since, _)| (why, *since))
     }
 
-    /// The targets of the next such call: those that were never refused, one part of what was, or a single target.
+    /// The targets of the next call of this action: targets that were never rejected, one part of a rejected call, or a
+    /// single target.
     pub(super) fn choose(&mut self, action: Action, id: RequestId, most: usize) -> Vec<Target> {
         let Some((why, _)) = self.next_try(action) else { return Vec::new() };
         self.refusals(action).start(id, why);
@@ -117,7 +119,7 @@ impl Registrations {
         }
     }
 
-    /// What AWS refuses of such calls.
+    /// The rejections of this action.
     pub(super) const fn refusals(&mut self, action: Action) -> &mut Refusals {
         match action {
             Action::Register => &mut self.unregistered,
@@ -125,7 +127,7 @@ impl Registrations {
         }
     }
 
-    /// A call has ended. Gives the part of it that each target of a refused one is in from now on, one after the other.
+    /// Handles the end of a call. If AWS rejected it, returns the two parts into which its targets are divided.
     pub(super) fn tried(
         &mut self,
         action: Action,
@@ -156,7 +158,7 @@ impl Registrations {
         }
     }
 
-    /// All of which this is refused are treated like that.
+    /// Moves all targets of this action whose rejection satisfies `from` to `to`.
     fn move_all(&mut self, action: Action, from: impl Fn(Refused) -> bool, to: Refused) {
         let concerns = |entry: &Entry| entry.is_wanted() == (action == Action::Register);
         let which = self.entries.which(|entry| concerns(entry) && from(entry.refused));
@@ -166,7 +168,7 @@ impl Registrations {
     }
 }
 
-/// The half of a call of so many targets that this one is in.
+/// The half of a call of `of` targets that contains the target at `at`.
 pub fn half(parts: [u32; 2], at: usize, of: usize) -> u32 {
     parts[usize::from(at >= of / 2)]
 }
